@@ -1,0 +1,32 @@
+import type { Envelope } from '../task/envelope.ts';
+
+/**
+ * What we ask of a message broker. Where broker and ledger are one database a published message is a
+ * ledger record at once: `take` then has nothing to give, and there is nothing to acknowledge.
+ */
+export interface Broker {
+  /** Resolves when the broker has confirmed and routed; one outcome for each message, in order. */
+  publish(messages: readonly Envelope[]): Promise<readonly PublishOutcome[]>;
+  /** Up to `limit` messages for this consumer, held until acknowledged or given back. */
+  take(queues: readonly string[], limit: number): Promise<readonly Delivery[]>;
+  /** The ledger has these: forget them. */
+  ack(deliveries: readonly Delivery[]): Promise<void>;
+  /** Not begun here: deliver them elsewhere. */
+  giveBack(deliveries: readonly Delivery[]): Promise<void>;
+}
+
+export type PublishOutcome =
+  | { readonly status: 'confirmed' }
+  /** The row's own fault, told by the broker: it costs a retry. */
+  | { readonly status: 'refused'; readonly error: string };
+
+export interface Delivery {
+  readonly tag: string;
+  readonly message: Envelope | UndecodableMessage;
+}
+
+export interface UndecodableMessage {
+  readonly raw: Uint8Array;
+  readonly queue: string;
+  readonly why: string;
+}

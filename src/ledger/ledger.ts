@@ -1,0 +1,203 @@
+import type { Envelope } from '../task/envelope.ts';
+
+/**
+ * Who runs what, under which epoch. Every method is one atomic step of the store, takes a batch where
+ * batches make sense, is given durations and never times (only the store's clock counts), and may be
+ * repeated after a lost reply: it names its `run`, so the repeat gets the same answer.
+ *
+ *   (absent) ──begin──► running ──commit──► done
+ *      │                 │  ▲ │
+ *      │    fail,release,│  │ ├─fail, bury, reap: budget spent─► dead ──revive──► waiting
+ *      │            reap ▼  │begin
+ *      └──park, publish─► waiting           cancel: any of these but done, dead ─► cancelled
+ *
+ * Only `begin` moves the epoch; only `condemn` judges death. A record that is not there never counts
+ * as success: the answer is `absent` and nothing is written.
+ */
+export interface Ledger {
+  /** Opens a new incarnation of a worker process, with its lease. */
+  open(worker: WorkerOpening): Promise<void>;
+  /** Hands out tasks: of the messages given, and up to `limit` that are waiting and due. */
+  begin(request: BeginRequest): Promise<BeginReply>;
+  /** Moves the one deadline of a whole process, and says what the store thinks it runs. */
+  renew(worker: string): Promise<RenewReply>;
+  /** Stores progress; `seq` must grow within a run, so progress never moves backwards. */
+  checkpoint(run: RunRef, seq: number, data: Uint8Array): Promise<StepStatus>;
+  commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]>;
+  /** A failed attempt: waits `delayMs`, or is dead when that is null. */
+  fail(items: readonly FailItem[]): Promise<readonly StepStatus[]>;
+  /** Gives back what could not be finished: due now, nothing counted. */
+  release(items: readonly RunRef[]): Promise<readonly StepStatus[]>;
+  /** Takes custody of messages whose time has not come. A record that is there already is left alone. */
+  park(items: readonly ParkItem[]): Promise<void>;
+  /** Ends runs, and messages that can never run, as dead letters. */
+  bury(items: readonly BuryItem[]): Promise<readonly StepStatus[]>;
+  /** Closes incarnations that are dead: nothing can begin or commit under them afterwards. */
+  condemn(target: CondemnTarget): Promise<CondemnReply>;
+  /** Brings back up to `limit` tasks that closed incarnations were running. */
+  reap(limit: number): Promise<ReapReply>;
+  /** A dead task waits again, once: the version names the death that is undone. */
+  revive(id: string, version: number): Promise<ReviveStatus>;
+  /** Leaves a tombstone, whether or not the task has arrived: it never comes back. */
+  cancel(id: string): Promise<CancelStatus>;
+  readonly after: AfterLog;
+  /** Calls `hint` when tasks may have become ready. Only a hint: polling must do without. Returns the undo. */
+  onReady(hint: () => void): () => void;
+}
+
+/** What must follow a terminal step but lives elsewhere; written by that step, struck off when it is done. */
+export interface AfterLog {
+  /** Entries older than `olderThanMs`: whoever wrote them has not carried them out. */
+  list(olderThanMs: number, limit: number): Promise<readonly AfterEntry[]>;
+  strike(keys: readonly string[]): Promise<void>;
+}
+
+export interface AfterEntry {
+  /** Derived from the task and the position: writing it twice is writing it once. */
+  readonly key: string;
+  readonly publish: Envelope;
+}
+
+export interface WorkerOpening {
+  /** The incarnation: drawn anew each time, never used again. */
+  readonly worker: string;
+  /** The operating-system process, named by its supervisor before it starts. */
+  readonly process: string;
+  readonly host: string;
+  readonly pid: number;
+  readonly leaseMs: number;
+}
+
+/** One run of one task. Every later step compares all three. */
+export interface RunRef {
+  readonly id: string;
+  readonly epoch: number;
+  readonly run: string;
+}
+
+export interface BeginRequest {
+  readonly worker: string;
+  /** Random per call; a repeat after a lost reply names the same one and gets the same tasks. */
+  readonly run: string;
+  /** In order of preference. */
+  readonly queues: readonly string[];
+  /** How many waiting tasks to hand out beside the messages. */
+  readonly limit: number;
+  /** How many of them may have a crash on record: such tasks run beside no other such task. */
+  readonly suspects: number;
+  readonly messages: readonly Envelope[];
+  /** How often a task may lose its worker, by task name; `*` for the others. */
+  readonly crashBudgets: Readonly<Record<string, number>>;
+}
+
+export type BeginReply = BeginOpen | { readonly status: 'closed' };
+
+export interface BeginOpen {
+  readonly status: 'open';
+  readonly begun: readonly BegunTask[];
+  /** One for each message, in their order. */
+  readonly answers: readonly MessageAnswer[];
+  /** Tasks whose `expires` had passed: ended as cancelled, never run. */
+  readonly expired: readonly TaskRef[];
+  /** Milliseconds until a waiting task of these queues becomes due; null when there is none. A hint. */
+  readonly nextDueMs: number | null;
+}
+
+/**
+ * `begun` runs now. `held`: the ledger has it (waiting, running, dead, cancelled). `done`: finished
+ * before. `expired`: its time is over. `conflict`: same id, other bytes; the newcomer must be buried.
+ */
+export type MessageAnswer = 'begun' | 'held' | 'done' | 'expired' | 'conflict';
+
+export interface BegunTask extends RunRef {
+  readonly envelope: Envelope;
+  /** Failed runs so far. */
+  readonly failures: number;
+  /** Lost workers so far. */
+  readonly crashes: number;
+  readonly checkpoint: Uint8Array | null;
+  readonly checkpointSeq: number;
+}
+
+export interface TaskRef {
+  readonly id: string;
+  readonly name: string;
+  readonly queue: string;
+}
+
+export type RenewReply =
+  | { readonly status: 'closed' }
+  | { readonly status: 'open'; readonly runs: readonly RunRef[] };
+
+/**
+ * `ok`: done now, or it was this very step that did it before. `stale`: another run owns the task, or it ended
+ * otherwise. `absent`: there is no record, so nothing is known and nothing was written.
+ */
+export type StepStatus = 'ok' | 'stale' | 'absent';
+
+export interface CommitItem {
+  readonly ref: RunRef;
+  readonly outcome: Outcome;
+  readonly after: readonly AfterEntry[];
+  /** How long the tombstone must turn away copies. */
+  readonly dedupMs: number;
+  /** How long the result is kept. */
+  readonly resultMs: number;
+}
+
+export type Outcome =
+  | { readonly kind: 'done'; readonly result: Uint8Array | null }
+  | { readonly kind: 'discarded'; readonly why: string };
+
+export interface FailItem {
+  readonly ref: RunRef;
+  readonly error: ErrorRecord;
+  /** Null: no attempt is left, the task is dead. */
+  readonly delayMs: number | null;
+  /** The code told as the reason of a death. */
+  readonly reason: string;
+}
+
+/** An error as it is kept: texts only, cut to a bounded length by whoever makes it. */
+export interface ErrorRecord {
+  readonly type: string;
+  readonly message: string;
+  readonly traceback: string;
+}
+
+export interface ParkItem {
+  readonly envelope: Envelope;
+  readonly delayMs: number;
+}
+
+export type BuryItem =
+  | { readonly kind: 'run'; readonly ref: RunRef; readonly reason: string; readonly error: ErrorRecord }
+  /** A message that never became a run: `id` is its own or made of a digest, the bytes are kept as they came. */
+  | { readonly kind: 'message'; readonly envelope: Envelope; readonly reason: string; readonly error: ErrorRecord };
+
+/** `expired`: every incarnation whose deadline passed. Others are closed because somebody saw them end. */
+export type CondemnTarget =
+  | { readonly kind: 'expired' }
+  | { readonly kind: 'process'; readonly process: string }
+  | { readonly kind: 'worker'; readonly worker: string };
+
+export interface CondemnReply {
+  readonly workers: readonly string[];
+  /** The store's clock, so that a reaper notices when it jumps. */
+  readonly storeMs: number;
+}
+
+export interface ReapReply {
+  readonly returned: readonly (TaskRef & { readonly crashes: number })[];
+  readonly buried: readonly (TaskRef & { readonly crashes: number })[];
+  /** True: there may be more to bring back. */
+  readonly more: boolean;
+}
+
+export type ReviveStatus = 'ok' | 'absent' | 'conflict';
+/** `terminal`: it was done or dead already. */
+export type CancelStatus = 'ok' | 'terminal';
+
+/** The states of a record. */
+export const TASK_STATES = ['waiting', 'running', 'done', 'dead', 'cancelled'] as const;
+export type TaskState = (typeof TASK_STATES)[number];

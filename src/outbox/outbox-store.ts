@@ -1,0 +1,73 @@
+import type { Envelope } from '../task/envelope.ts';
+
+/**
+ * The relay's side of the outbox. A row is
+ *
+ *   pending ──claim──► claimed ──settlePublished──► (deleted)
+ *      ▲                 │ ├─────settleFailed─────► pending later, or moved to the dead letters
+ *      └──release, lapse─┘ └─────(end-to-end)─────► sent, until its receipt
+ *
+ * Every settling step names the claim token and touches only rows that still carry it; the count it
+ * returns says how many those were.
+ */
+export interface OutboxStore {
+  /** Proves that a relay lives. Rows claimed by a relay whose lease lapsed may be claimed by others at once. */
+  beat(relay: string, leaseMs: number): Promise<void>;
+  leave(relay: string): Promise<void>;
+  claim(request: ClaimRequest): Promise<readonly OutboxRow[]>;
+  /** Moves the end of a claim; returns how many rows still carry the token. */
+  renewClaim(token: string, staleMs: number): Promise<number>;
+  /** Deletes published rows that still carry the token. */
+  settlePublished(token: string, rows: readonly string[]): Promise<number>;
+  settleFailed(token: string, failures: readonly PublishFailure[]): Promise<number>;
+  /** Gives back all that still carries the token, due after `deferMs`; costs no retry. */
+  release(token: string, deferMs: number): Promise<number>;
+  /** A dead row becomes pending again, once: the version names the death that is undone. */
+  reviveDeadLetter(id: string, version: number): Promise<'ok' | 'absent' | 'conflict'>;
+  /**
+   * Where outbox and ledger are one database, a single statement moves due rows: no token, no
+   * re-send. Null where they are not.
+   */
+  readonly move: ((limit: number) => Promise<MoveReply>) | null;
+  /** Milliseconds until the next row is due; null when the outbox is empty. */
+  nextDueMs(): Promise<number | null>;
+  /** Calls `hint` when rows may have been committed. Returns the undo. */
+  onReady(hint: () => void): () => void;
+}
+
+export interface ClaimRequest {
+  readonly relay: string;
+  /** Random; the proof of ownership in every later step. */
+  readonly token: string;
+  readonly limit: number;
+  readonly staleMs: number;
+}
+
+export interface OutboxRow {
+  /** Position in the table; text, because it may pass 2^53. */
+  readonly row: string;
+  readonly envelope: Envelope;
+  /** Failed publish attempts so far. */
+  readonly retries: number;
+  /** True the first time anybody claims the row: what is seen then is committed. */
+  readonly isFirstClaim: boolean;
+}
+
+export interface PublishFailure {
+  readonly row: string;
+  readonly error: string;
+  /** Null: no retry is left, the row becomes a dead letter. */
+  readonly delayMs: number | null;
+}
+
+export interface MovedRow {
+  readonly id: string;
+  readonly name: string;
+  readonly queue: string;
+  /** `copy`: the ledger had this task already. `conflict`: it has this id with other bytes; the newcomer is dead. */
+  readonly answer: 'moved' | 'copy' | 'conflict';
+}
+
+export interface MoveReply {
+  readonly rows: readonly MovedRow[];
+}

@@ -1,0 +1,22 @@
+import type { ErrorRecord, TaskState } from '../ledger/ledger.ts';
+
+/** Reads outcomes. They are written by the ledger's terminal steps, in the same statement. */
+export interface ResultStore {
+  read(id: string): Promise<ResultRecord>;
+}
+
+/** `pending`: committed, not yet relayed. `unknown`: nothing is known of this id (any more). */
+export type LifeState = TaskState | 'pending' | 'unknown';
+
+export interface ResultRecord {
+  readonly state: LifeState;
+  /** How a terminal task ended. */
+  readonly ending: Ending | null;
+  /** The JSON text of the handler's value. */
+  readonly result: Uint8Array | null;
+  readonly error: ErrorRecord | null;
+  readonly why: string | null;
+}
+
+export const ENDINGS = ['done', 'discarded', 'dead', 'cancelled', 'expired'] as const;
+export type Ending = (typeof ENDINGS)[number];

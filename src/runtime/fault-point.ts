@@ -1,0 +1,31 @@
+/**
+ * Names every gap between two effects. In production reaching one does nothing. The simulator and the
+ * chaos suite stop, kill or delay a process exactly there, and the chaos suite walks the whole list.
+ */
+export const FAULT_POINTS = [
+  'relay.claimed',
+  'relay.before-publish',
+  'relay.published-not-settled',
+  'relay.mid-settle',
+  'relay.moved',
+  'worker.taken-not-begun',
+  'worker.begun-not-started',
+  'worker.ran-not-committed',
+  'worker.committed-not-acked',
+  'worker.committed-not-followed',
+  'worker.failed-not-told',
+  'worker.drain-before-release',
+  'door.fenced',
+  'door.effect-not-committed',
+  'door.committed-not-told',
+  'reaper.closed-not-requeued',
+  'reaper.mid-chunk',
+  'heart.renewed',
+] as const;
+
+export type FaultPointName = (typeof FAULT_POINTS)[number];
+
+/** Reaches a fault point. May suspend the caller for ever: that is what a killed process looks like. */
+export type FaultPoint = (name: FaultPointName) => Promise<void> | undefined;
+
+export const noFaults: FaultPoint = () => undefined;

@@ -1,0 +1,192 @@
+import { outlastError } from '../errors/error.ts';
+import { durationMs, type Duration } from './duration.ts';
+import type { Jsonable } from './json.ts';
+import { safeName } from './names.ts';
+import type { SendOptions } from './send-options.ts';
+import type { SchemaInput, SchemaOutput, StandardSchema } from './standard-schema.ts';
+
+const TASK: unique symbol = Symbol.for('outlast.task') as never;
+
+/** The four types of a contract: what `send` takes, what the handler gets, what it returns, what `result()` gives. */
+export interface TaskShape {
+  readonly input: unknown;
+  readonly parsed: unknown;
+  readonly returned: unknown;
+  readonly result: unknown;
+}
+
+type AnySchema = StandardSchema<never, unknown> | StandardSchema<unknown, unknown>;
+type Maybe<S> = S | undefined;
+
+/** A schema whose input JSON would change is not accepted: the compiler points at it. */
+type JsonOnly<S> = S extends undefined ? S : SchemaInput<S> extends Jsonable<SchemaInput<S>> ? S : never;
+
+export interface TaskOptions<I, R, A, K> {
+  /** What the task takes: any Standard Schema. An object travels as Celery's kwargs, anything else as the one argument. */
+  readonly input?: I & JsonOnly<I>;
+  /** What the handler returns. Left out, no value is kept and `result()` gives nothing. */
+  readonly result?: R & JsonOnly<R>;
+  /** Positional and keyword arguments as a Python task takes them, instead of `input`. */
+  readonly args?: A & JsonOnly<A>;
+  readonly kwargs?: K & JsonOnly<K>;
+  /** Names for incoming positional arguments, in their order. */
+  readonly params?: readonly string[];
+  /** Version of the input's shape. @default 1 */
+  readonly version?: number;
+  /** @default 'default' */
+  readonly queue?: string;
+  /** 0 to 9, higher first. @default 0 */
+  readonly priority?: number;
+  /** An attempt is aborted after this. */
+  readonly timeout?: Duration;
+  /** `ctx.softSignal` fires after this. */
+  readonly softTimeout?: Duration;
+  /** Not begun later than this after it was sent. */
+  readonly expires?: Duration;
+}
+
+type ArgsInput<A, K> = A extends AnySchema
+  ? K extends AnySchema
+    ? { readonly args: SchemaInput<A>; readonly kwargs?: SchemaInput<K> }
+    : { readonly args: SchemaInput<A> }
+  : K extends AnySchema
+    ? { readonly kwargs: SchemaInput<K> }
+    : undefined;
+
+type ArgsParsed<A, K> = A extends AnySchema
+  ? K extends AnySchema
+    ? { readonly args: SchemaOutput<A>; readonly kwargs: SchemaOutput<K> }
+    : { readonly args: SchemaOutput<A> }
+  : K extends AnySchema
+    ? { readonly kwargs: SchemaOutput<K> }
+    : undefined;
+
+/** The shape that follows from the schemas a contract names. */
+export interface ShapeOf<I, R, A, K> extends TaskShape {
+  readonly input: I extends AnySchema ? SchemaInput<I> : ArgsInput<A, K>;
+  readonly parsed: I extends AnySchema ? SchemaOutput<I> : ArgsParsed<A, K>;
+  readonly returned: R extends AnySchema ? SchemaInput<R> : void;
+  readonly result: R extends AnySchema ? SchemaOutput<R> : void;
+}
+
+/** Input and options of a send; a task without input needs neither. */
+export type SendRest<S extends TaskShape> = undefined extends S['input']
+  ? [input?: S['input'], options?: SendOptions]
+  : [input: S['input'], options?: SendOptions];
+
+/** A contract: data that every side may know. Code that runs lives in a handler. */
+export interface Task<S extends TaskShape = TaskShape> {
+  readonly [TASK]: true;
+  readonly name: string;
+  readonly contract: Contract;
+  /** Input and options made up for later: `sendMany` takes a list of these. */
+  with(...rest: SendRest<S>): Call<S['result']>;
+  /** Carries the four types; there is no value behind it. */
+  readonly '~shape'?: S;
+}
+
+/** What a contract says, checked and with defaults. */
+export interface Contract {
+  readonly input: StandardSchema | null;
+  readonly args: StandardSchema | null;
+  readonly kwargs: StandardSchema | null;
+  readonly result: StandardSchema | null;
+  readonly params: readonly string[] | null;
+  readonly version: number;
+  readonly queue: string;
+  readonly priority: number;
+  readonly timeoutMs: number | null;
+  readonly softTimeoutMs: number | null;
+  readonly expiresMs: number | null;
+}
+
+/** A task with its input, not yet sent. */
+export interface Call<Result = unknown> {
+  readonly task: Task;
+  readonly input: unknown;
+  readonly options: SendOptions;
+  readonly '~result'?: Result;
+}
+
+export type InputOf<T> = T extends Task<infer S> ? S['input'] : never;
+export type ParsedOf<T> = T extends Task<infer S> ? S['parsed'] : never;
+export type ReturnedOf<T> = T extends Task<infer S> ? S['returned'] : never;
+export type ResultOf<T> = T extends Task<infer S> ? S['result'] : T extends Call<infer R> ? R : never;
+
+const KNOWN_OPTIONS = [
+  'input', 'result', 'args', 'kwargs', 'params', 'version', 'queue', 'priority', 'timeout', 'softTimeout', 'expires',
+] as const;
+
+/**
+ * Declares a task: its name, its schemas and what every side must know about it.
+ *
+ * @example
+ * const sendReceipt = task('shop.send-receipt', {
+ *   input: z.object({ orderId: z.string() }), result: z.object({ mailId: z.string() }), timeout: '30s',
+ * });
+ */
+export function task<
+  const I extends Maybe<AnySchema> = undefined,
+  const R extends Maybe<AnySchema> = undefined,
+  const A extends Maybe<AnySchema> = undefined,
+  const K extends Maybe<AnySchema> = undefined,
+>(name: string, options: TaskOptions<I, R, A, K> = {}): Task<ShapeOf<I, R, A, K>> {
+  const contract = resolveContract(safeName(name, 'task name'), options);
+  const made: Task = {
+    [TASK]: true,
+    name,
+    contract,
+    with: (input?: unknown, sendOptions?: SendOptions) => ({ task: made, input, options: sendOptions ?? {} }),
+  };
+  return made as Task<ShapeOf<I, R, A, K>>;
+}
+
+export function isTask(value: unknown): value is Task {
+  return typeof value === 'object' && value !== null && TASK in value;
+}
+
+type LooseOptions = TaskOptions<AnySchema | undefined, AnySchema | undefined, AnySchema | undefined, AnySchema | undefined>;
+
+function resolveContract(name: string, given: object): Contract {
+  const options = given as LooseOptions;
+  for (const key of Object.keys(options)) {
+    if (!(KNOWN_OPTIONS as readonly string[]).includes(key)) {
+      throw outlastError('ERR_UNKNOWN_OPTION', {
+        message: `task ${name} has an unknown option \`${key}\``,
+        hint: `Known options are ${KNOWN_OPTIONS.join(', ')}.`,
+        fields: { option: key, nearest: null },
+      });
+    }
+  }
+  if (options.input && (options.args || options.kwargs)) {
+    throw outlastError('ERR_OPTIONS_CONFLICT', {
+      message: `task ${name} has \`input\` beside \`args\` or \`kwargs\``,
+      hint: 'Use `input`, or `args` and `kwargs` for a task written in Python.',
+      fields: { options: ['input', 'args', 'kwargs'] },
+    });
+  }
+  return Object.freeze({
+    input: schemaOf(options.input),
+    args: schemaOf(options.args),
+    kwargs: schemaOf(options.kwargs),
+    result: schemaOf(options.result),
+    params: options.params ?? null,
+    version: inRange(options.version ?? 1, `version of ${name}`, 1, 32_767),
+    queue: safeName(options.queue ?? 'default', 'queue'),
+    priority: inRange(options.priority ?? 0, `priority of ${name}`, 0, 9),
+    timeoutMs: options.timeout === undefined ? null : durationMs(options.timeout, `timeout of ${name}`),
+    softTimeoutMs: options.softTimeout === undefined ? null : durationMs(options.softTimeout, `softTimeout of ${name}`),
+    expiresMs: options.expires === undefined ? null : durationMs(options.expires, `expires of ${name}`),
+  });
+}
+
+const schemaOf = (schema: unknown): StandardSchema | null => (schema === undefined ? null : (schema as StandardSchema));
+
+export function inRange(value: number, option: string, min: number, max: number): number {
+  if (Number.isInteger(value) && value >= min && value <= max) return value;
+  throw outlastError('ERR_OPTION_RANGE', {
+    message: `\`${option}\` is ${String(value)}`,
+    hint: `Use a whole number from ${min} to ${max}.`,
+    fields: { option },
+  });
+}

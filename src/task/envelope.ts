@@ -1,0 +1,61 @@
+/**
+ * A task on its way: what is committed, moved and run. Body and options are bytes and are never
+ * encoded again on the way, so a digest over them holds from commit to handler.
+ */
+export interface Envelope {
+  readonly id: string;
+  readonly name: string;
+  readonly queue: string;
+  /** 0 to 9; higher runs first. */
+  readonly priority: number;
+  /** Version of the payload, raised by the contract when its input changes shape. */
+  readonly version: number;
+  /** Celery's protocol 2 body: the JSON text of `[args, kwargs, embed]`. */
+  readonly body: Uint8Array;
+  /** The JSON text of `EnvelopeOptions`. */
+  readonly options: Uint8Array;
+  /** SHA-256 over name, id, version and body, as hexadecimal text. */
+  readonly digest: string;
+  /** Not begun before this wall time. */
+  readonly etaMs: number | null;
+  /** Not begun after this wall time. */
+  readonly expiresMs: number | null;
+}
+
+/** Everything about a task that is neither its identity nor its arguments. */
+export interface EnvelopeOptions {
+  /** Headers of the user, handed to the handler. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Milliseconds; travels as Celery's time limits. */
+  readonly timeoutMs?: number;
+  readonly softTimeoutMs?: number;
+  /** Aborted after this wall time. */
+  readonly deadlineMs?: number;
+  readonly tenant?: string;
+  /** False: the handler's value is not kept. */
+  readonly keepResult?: boolean;
+  readonly rootId?: string;
+  readonly parentId?: string;
+  /** Follow-up tasks, sent when this one is done; a body of null takes this task's result as its input. */
+  readonly link?: readonly LinkOption[];
+  readonly celery?: CeleryOptions;
+}
+
+export interface LinkOption {
+  readonly name: string;
+  readonly queue: string;
+  readonly priority: number;
+  readonly version: number;
+  /** The JSON text of its args and kwargs, or null: the result of the task before is its only argument. */
+  readonly call: { readonly args: string; readonly kwargs: string } | null;
+  readonly options: EnvelopeOptions;
+}
+
+/** Celery's own words, passed on to Python workers as they are. */
+export interface CeleryOptions {
+  readonly exchange?: string;
+  readonly routingKey?: string;
+  readonly replyTo?: string;
+  readonly correlationId?: string;
+  readonly shadow?: string;
+}

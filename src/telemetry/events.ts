@@ -1,0 +1,78 @@
+/** Where in its life a task was when something happened to it. */
+export type Where = 'relay' | 'worker';
+
+interface TaskEvent {
+  readonly id: string;
+  readonly name: string;
+  readonly queue: string;
+}
+
+/** Every event and what it carries. Told at least once, in the process where it happens. */
+export interface EventMap {
+  'task:created': TaskEvent;
+  'task:sent': TaskEvent;
+  'task:started': TaskEvent & { readonly epoch: number; readonly attempt: number };
+  'task:retried': TaskEvent & { readonly attempt: number; readonly delayMs: number; readonly error: unknown };
+  'task:failed': TaskEvent & { readonly where: Where; readonly error: unknown };
+  'task:done': TaskEvent & { readonly epoch: number };
+  'task:discarded': TaskEvent & { readonly why: string };
+  'task:cancelled': TaskEvent;
+  'task:expired': TaskEvent;
+  'task:dead-lettered': TaskEvent & { readonly where: Where; readonly reason: string };
+  'task:resurrected': TaskEvent & { readonly resurrections: number };
+  'relay:claim-lost': { readonly token: string; readonly rows: number };
+  'worker:lost': { readonly worker: string };
+  'worker:stuck': { readonly worker: string };
+  'worker:drained': { readonly worker: string; readonly released: number };
+  'worker:lease-lost': { readonly worker: string };
+}
+
+export type EventName = keyof EventMap;
+export type EventSink = <N extends EventName>(name: N, event: EventMap[N]) => void;
+export type EventListener<N extends EventName> = (event: EventMap[N]) => void;
+export type EventListeners = { readonly [N in EventName]?: EventListener<N> };
+
+export const noEvents: EventSink = () => undefined;
+
+/** Calls listeners one by one; one that throws is reported and changes nothing. */
+export class Events {
+  readonly #listeners = new Map<EventName, Set<(event: never) => void>>();
+  readonly #onError: (error: unknown, name: EventName) => void;
+
+  constructor(onError: (error: unknown, name: EventName) => void) {
+    this.#onError = onError;
+  }
+
+  /** Subscribes and returns the undo. */
+  on<N extends EventName>(name: N, listener: EventListener<N>, options?: { readonly signal?: AbortSignal }): () => void {
+    const set = this.#listeners.get(name) ?? new Set();
+    this.#listeners.set(name, set);
+    set.add(listener);
+    const undo = (): void => void set.delete(listener);
+    options?.signal?.addEventListener('abort', undo, { once: true });
+    return undo;
+  }
+
+  addAll(listeners: EventListeners): void {
+    for (const [name, listener] of Object.entries(listeners)) {
+      this.on(name as EventName, listener as EventListener<EventName>);
+    }
+  }
+
+  readonly emit: EventSink = (name, event) => {
+    for (const listener of this.#listeners.get(name) ?? []) {
+      this.#call(name, listener as EventListener<typeof name>, event);
+    }
+  };
+
+  #call<N extends EventName>(name: N, listener: EventListener<N>, event: EventMap[N]): void {
+    const report = (error: unknown): void => this.#onError(error, name);
+    try {
+      // A listener may be async: its rejection is a throw that comes later.
+      const answer: unknown = listener(event);
+      if (answer instanceof Promise) answer.catch(report);
+    } catch (error) {
+      report(error);
+    }
+  }
+}
