@@ -40,6 +40,8 @@ export interface Ledger {
   revive(id: string, version: number): Promise<ReviveStatus>;
   /** Leaves a tombstone, whether or not the task has arrived: it never comes back. */
   cancel(id: string): Promise<CancelStatus>;
+  /** Forgets up to `limit` tombstones whose time is over; they stay in the sums. Returns how many. */
+  prune(limit: number): Promise<number>;
   readonly after: AfterLog;
   /** Calls `hint` when tasks may have become ready. Only a hint: polling must do without. Returns the undo. */
   onReady(hint: () => void): () => void;
@@ -192,6 +194,8 @@ export interface ReapReply {
   readonly buried: readonly (TaskRef & { readonly crashes: number })[];
   /** True: there may be more to bring back. */
   readonly more: boolean;
+  /** The store's clock: a reaper asks for it before it condemns anybody. */
+  readonly storeMs: number;
 }
 
 export type ReviveStatus = 'ok' | 'absent' | 'conflict';

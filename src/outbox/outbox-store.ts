@@ -29,6 +29,8 @@ export interface OutboxStore {
    * re-send. Null where they are not.
    */
   readonly move: ((limit: number) => Promise<MoveReply>) | null;
+  /** Forgets up to `limit` enqueue keys whose window is over. Returns how many. */
+  prune(limit: number): Promise<number>;
   /** Milliseconds until the next row is due; null when the outbox is empty. */
   nextDueMs(): Promise<number | null>;
   /** Calls `hint` when rows may have been committed. Returns the undo. */

@@ -31,7 +31,8 @@ const LONGEST_TIMER_MS = 2_147_483_647;
 
 export const systemClock: Clock = {
   now: () => Date.now(),
-  monotonic: () => performance.now(),
+  // Not performance.now(): that starts anew in every thread, and the beat thread tells its times to this one.
+  monotonic: () => Number(process.hrtime.bigint() / 1_000n) / 1_000,
   timer: (ms, fn) => {
     const handle = setTimeout(fn, Math.min(Math.max(ms, 0), LONGEST_TIMER_MS));
     return () => clearTimeout(handle);

@@ -1,0 +1,158 @@
+import type {
+  BeginReply,
+  BeginRequest,
+  BegunTask,
+  MessageAnswer,
+  TaskRef,
+} from '../../ledger/ledger.ts';
+import type { Envelope } from '../../task/envelope.ts';
+import type { MemoryLedgerState } from './memory-ledger-state.ts';
+import { copyEnvelope, remember, type TaskRecord } from './memory-record.ts';
+
+/** A record whose bytes are known: everything but a tombstone that came before its task. */
+type KnownRecord = TaskRecord & { readonly envelope: Envelope };
+
+export const taskRef = (record: KnownRecord): TaskRef => ({
+  id: record.id,
+  name: record.envelope.name,
+  queue: record.envelope.queue,
+});
+
+/** One call of `begin`: what it has handed out so far. */
+class Beginning {
+  readonly begun = new Map<string, BegunTask>();
+  readonly expired: TaskRef[] = [];
+  readonly #state: MemoryLedgerState;
+  readonly #request: BeginRequest;
+  #suspects: number;
+
+  constructor(state: MemoryLedgerState, request: BeginRequest) {
+    this.#state = state;
+    this.#request = request;
+    this.#suspects = request.suspects;
+  }
+
+  /** What this very call was given before its reply was lost. */
+  takeAgain(): boolean {
+    const { worker, run } = this.#request;
+    for (const record of this.#state.records.values()) {
+      if (this.#state.guards.isRepeat(record, worker, run)) this.#hand(record as KnownRecord);
+    }
+    return this.begun.size > 0;
+  }
+
+  answer(message: Envelope): MessageAnswer {
+    const { guards, nowMs } = this.#state;
+    const found = this.#state.records.get(message.id);
+    // A tombstone without bytes was left for whatever comes under this id.
+    if (found !== undefined && found.envelope === null) return 'held';
+    if (found !== undefined && found.envelope?.digest !== message.digest) return 'conflict';
+    const record = (found ?? this.#state.put(message.id, message)) as KnownRecord;
+    if (guards.isRepeat(record, this.#request.worker, this.#request.run)) return this.#hand(record);
+    if (record.state === 'done') return 'done';
+    if (record.ending === 'expired') return 'expired';
+    if (record.state !== 'waiting') return 'held';
+    if (guards.isExpired(record.envelope, nowMs)) return this.#expire(record);
+    return guards.isReady(record, nowMs) && this.#mayRun(record) ? this.#run(record) : 'held';
+  }
+
+  handOutDue(): void {
+    const { guards, nowMs } = this.#state;
+    let left = this.#request.limit;
+    for (const record of this.#readyInOrder()) {
+      if (left === 0) return;
+      if (guards.isExpired(record.envelope, nowMs)) this.#expire(record);
+      else if (this.#mayRun(record)) {
+        this.#run(record);
+        left -= 1;
+      }
+    }
+  }
+
+  nextDueMs(): number | null {
+    let next: number | null = null;
+    for (const record of this.#state.records.values()) {
+      if (record.state !== 'waiting' || record.envelope === null) continue;
+      if (!this.#request.queues.includes(record.envelope.queue)) continue;
+      const waitMs = Math.max(0, record.dueMs - this.#state.nowMs);
+      if (next === null || waitMs < next) next = waitMs;
+    }
+    return next;
+  }
+
+  /** By queue as asked for, then priority, then who has been due for longest, then who came first. */
+  #readyInOrder(): KnownRecord[] {
+    const { queues } = this.#request;
+    const { guards, nowMs, records } = this.#state;
+    const ready: { readonly place: number; readonly record: KnownRecord }[] = [];
+    for (const record of records.values()) {
+      if (record.envelope === null || !guards.isReady(record, nowMs)) continue;
+      const place = queues.indexOf(record.envelope.queue);
+      if (place >= 0) ready.push({ place, record: record as KnownRecord });
+    }
+    ready.sort(
+      (a, b) =>
+        a.place - b.place ||
+        b.record.envelope.priority - a.record.envelope.priority ||
+        a.record.dueMs - b.record.dueMs ||
+        a.record.order - b.record.order,
+    );
+    return ready.map(({ record }) => record);
+  }
+
+  /** A task with a crash on record runs beside no other such task: neighbours do not pay. */
+  #mayRun(record: TaskRecord): boolean {
+    return record.crashes === 0 || this.#suspects > 0;
+  }
+
+  #run(record: KnownRecord): 'begun' {
+    const { worker, run, crashBudgets } = this.#request;
+    record.state = 'running';
+    record.epoch += 1;
+    record.run = run;
+    record.worker = worker;
+    record.crashBudget = crashBudgets[record.envelope.name] ?? crashBudgets['*'] ?? 0;
+    remember(record, 'begun', this.#state.nowMs);
+    this.#state.note(record, 'begin');
+    return this.#hand(record);
+  }
+
+  #hand(record: KnownRecord): 'begun' {
+    if (this.begun.has(record.id)) return 'begun';
+    if (record.crashes > 0) this.#suspects -= 1;
+    const { id, epoch, run, failures, crashes, checkpoint } = record;
+    this.begun.set(id, {
+      id,
+      epoch,
+      run,
+      envelope: copyEnvelope(record.envelope),
+      failures,
+      crashes,
+      checkpoint: checkpoint?.data.slice() ?? null,
+      checkpointSeq: checkpoint?.seq ?? 0,
+    });
+    return 'begun';
+  }
+
+  #expire(record: KnownRecord): 'expired' {
+    this.expired.push(taskRef(record));
+    this.#state.withdraw(record, 'expired');
+    return 'expired';
+  }
+}
+
+export function begin(state: MemoryLedgerState, request: BeginRequest): BeginReply {
+  if (!state.guards.mayBeginUnder(state.workers.get(request.worker))) return { status: 'closed' };
+  const beginning = new Beginning(state, request);
+  // A repeat is given what it was given, and nothing else: its caller counts on the limit it named.
+  const isRepeat = beginning.takeAgain();
+  const answers = request.messages.map(message => beginning.answer(message));
+  if (!isRepeat) beginning.handOutDue();
+  return {
+    status: 'open',
+    begun: [...beginning.begun.values()],
+    answers,
+    expired: beginning.expired,
+    nextDueMs: beginning.nextDueMs(),
+  };
+}

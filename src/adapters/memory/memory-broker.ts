@@ -1,0 +1,144 @@
+import type { Broker, Delivery, PublishOutcome, UndecodableMessage } from '../../broker/broker.ts';
+import type { Envelope } from '../../task/envelope.ts';
+import type { MemoryLedger } from './memory-ledger.ts';
+import { copyEnvelope } from './memory-record.ts';
+
+interface QueuedMessage {
+  /** Place of arrival. A message that returns keeps it, so it comes before all that arrived later. */
+  readonly seq: number;
+  readonly priority: number;
+  readonly queue: string;
+  readonly message: Envelope | UndecodableMessage;
+}
+
+export interface MemoryBrokerOptions {
+  /** What the broker does not take, with its reason. */
+  readonly refuse?: (message: Envelope) => string | null;
+  /** False is a known mistake: what was popped is then in nobody's hands but the consumer's memory. */
+  readonly holdsUntilAck?: boolean;
+}
+
+/** A message broker in RAM, in the manner of RabbitMQ. Each process connects for itself. */
+export class MemoryBroker {
+  readonly #queues = new Map<string, QueuedMessage[]>();
+  readonly #held = new Map<MemoryBrokerConnection, Map<string, QueuedMessage>>();
+  readonly #refuse: (message: Envelope) => string | null;
+  readonly #holdsUntilAck: boolean;
+  #seq = 0;
+  #tags = 0;
+
+  constructor(options: MemoryBrokerOptions = {}) {
+    this.#refuse = options.refuse ?? (() => null);
+    this.#holdsUntilAck = options.holdsUntilAck ?? true;
+  }
+
+  connect(): MemoryBrokerConnection {
+    const connection = new MemoryBrokerConnection(this);
+    this.#held.set(connection, new Map());
+    return connection;
+  }
+
+  /** The connection is gone: all it held returns to its place. Its tags mean nothing any more. */
+  disconnect(connection: MemoryBrokerConnection): void {
+    for (const message of this.#held.get(connection)?.values() ?? []) this.#enqueue(message);
+    this.#held.delete(connection);
+  }
+
+  accept(message: Envelope): PublishOutcome {
+    const error = this.#refuse(message);
+    if (error !== null) return { status: 'refused', error };
+    const { priority, queue } = message;
+    this.#enqueue({ seq: ++this.#seq, priority, queue, message: copyEnvelope(message) });
+    return { status: 'confirmed' };
+  }
+
+  /** A message of a foreign producer that nobody can read. */
+  acceptRaw(message: UndecodableMessage): void {
+    this.#enqueue({ seq: ++this.#seq, priority: 0, queue: message.queue, message });
+  }
+
+  hand(connection: MemoryBrokerConnection, queues: readonly string[], limit: number): Delivery[] {
+    const held = this.#held.get(connection);
+    const deliveries: Delivery[] = [];
+    if (held === undefined) return deliveries;
+    for (const queue of queues) {
+      for (const message of this.#queues.get(queue)?.splice(0, limit - deliveries.length) ?? []) {
+        const tag = String(++this.#tags);
+        if (this.#holdsUntilAck) held.set(tag, message);
+        deliveries.push({ tag, message: message.message });
+      }
+    }
+    return deliveries;
+  }
+
+  forget(connection: MemoryBrokerConnection, tags: readonly string[]): void {
+    for (const tag of tags) this.#held.get(connection)?.delete(tag);
+  }
+
+  requeue(connection: MemoryBrokerConnection, tags: readonly string[]): void {
+    const held = this.#held.get(connection);
+    for (const tag of tags) {
+      const message = held?.get(tag);
+      if (message === undefined) continue;
+      held?.delete(tag);
+      this.#enqueue(message);
+    }
+  }
+
+  /** Messages in queues and in hands; for tests. */
+  count(): { readonly queued: number; readonly held: number } {
+    const sum = (sizes: number[]): number => sizes.reduce((total, size) => total + size, 0);
+    return {
+      queued: sum([...this.#queues.values()].map(queue => queue.length)),
+      held: sum([...this.#held.values()].map(held => held.size)),
+    };
+  }
+
+  #enqueue(message: QueuedMessage): void {
+    const queue = this.#queues.get(message.queue) ?? [];
+    this.#queues.set(message.queue, queue);
+    const isAfter = (other: QueuedMessage): boolean =>
+      other.priority < message.priority || (other.priority === message.priority && other.seq > message.seq);
+    const place = queue.findIndex(isAfter);
+    queue.splice(place === -1 ? queue.length : place, 0, message);
+  }
+}
+
+/** One consumer's connection. Tags belong to it alone, as they belong to a channel. */
+export class MemoryBrokerConnection implements Broker {
+  readonly #broker: MemoryBroker;
+
+  constructor(broker: MemoryBroker) {
+    this.#broker = broker;
+  }
+
+  async publish(messages: readonly Envelope[]): Promise<readonly PublishOutcome[]> {
+    return messages.map(message => this.#broker.accept(message));
+  }
+
+  async take(queues: readonly string[], limit: number): Promise<readonly Delivery[]> {
+    return this.#broker.hand(this, queues, limit);
+  }
+
+  async ack(deliveries: readonly Delivery[]): Promise<void> {
+    this.#broker.forget(this, deliveries.map(({ tag }) => tag));
+  }
+
+  async giveBack(deliveries: readonly Delivery[]): Promise<void> {
+    this.#broker.requeue(this, deliveries.map(({ tag }) => tag));
+  }
+}
+
+/** The broker where there is none: a published message is a ledger record at once. */
+export function ledgerBroker(ledger: Pick<MemoryLedger, 'receive'>): Broker {
+  return {
+    publish: async messages =>
+      messages.map(message => {
+        ledger.receive(message);
+        return { status: 'confirmed' };
+      }),
+    take: async () => [],
+    ack: async () => undefined,
+    giveBack: async () => undefined,
+  };
+}

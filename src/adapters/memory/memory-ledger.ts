@@ -1,0 +1,202 @@
+import type {
+  AfterLog,
+  BeginReply,
+  BeginRequest,
+  BuryItem,
+  CancelStatus,
+  CommitItem,
+  CondemnReply,
+  CondemnTarget,
+  FailItem,
+  Ledger,
+  ParkItem,
+  ReapReply,
+  RenewReply,
+  ReviveStatus,
+  RunRef,
+  StepStatus,
+  WorkerOpening,
+} from '../../ledger/ledger.ts';
+import type { MovedRow } from '../../outbox/outbox-store.ts';
+import type { Clock } from '../../runtime/clock.ts';
+import type { Envelope } from '../../task/envelope.ts';
+import { begin } from './memory-begin.ts';
+import { LEDGER_GUARDS, type LedgerGuards } from './memory-ledger-guards.ts';
+import { MemoryLedgerState } from './memory-ledger-state.ts';
+import { condemn, reap } from './memory-reap.ts';
+import { remember, type Journal, type TaskRecord } from './memory-record.ts';
+import { bury, buryMessage, commit, fail, release } from './memory-settle.ts';
+
+export interface MemoryLedgerOptions {
+  /** The store's clock. */
+  readonly clock: Pick<Clock, 'now'>;
+  /** Replaces single guards; for the simulator's mutants. */
+  readonly guards?: Partial<LedgerGuards>;
+  /** Told of every transition, in the order of the store. */
+  readonly journal?: Journal;
+}
+
+/**
+ * The ledger in RAM, with the compare-and-set semantics of the real ones: every method does all its work before
+ * it first yields, so each is one atomic step. For simulator, conformance suite and users' tests.
+ */
+export class MemoryLedger implements Ledger {
+  readonly state: MemoryLedgerState;
+  readonly after: AfterLog;
+
+  constructor(options: MemoryLedgerOptions) {
+    this.state = new MemoryLedgerState({
+      clock: options.clock,
+      guards: { ...LEDGER_GUARDS, ...options.guards },
+      journal: options.journal ?? (() => undefined),
+    });
+    this.after = afterLog(this.state);
+  }
+
+  async open(opening: WorkerOpening): Promise<void> {
+    const { worker, process, leaseMs } = opening;
+    // A repeat finds itself there. One that was closed meanwhile stays closed.
+    if (this.state.workers.has(worker)) return;
+    const deadlineMs = this.state.nowMs + leaseMs;
+    const row = { worker, process, leaseMs, deadlineMs, isClosed: false, ran: [] };
+    this.state.workers.set(worker, row);
+    this.state.noteWorker(row, 'open', null);
+  }
+
+  async begin(request: BeginRequest): Promise<BeginReply> {
+    return begin(this.state, request);
+  }
+
+  async renew(worker: string): Promise<RenewReply> {
+    const row = this.state.workers.get(worker);
+    if (!this.state.guards.mayRenew(row)) return { status: 'closed' };
+    row.deadlineMs = this.state.nowMs + row.leaseMs;
+    this.state.noteWorker(row, 'renew', null);
+    return { status: 'open', runs: this.runningUnder(worker).map(runRef) };
+  }
+
+  async checkpoint(ref: RunRef, seq: number, data: Uint8Array): Promise<StepStatus> {
+    const record = this.state.records.get(ref.id);
+    if (record === undefined) return 'absent';
+    if (this.state.guards.mayCheckpoint(record, ref, seq)) {
+      record.checkpoint = { epoch: ref.epoch, seq, data: data.slice() };
+      this.state.note(record, 'checkpoint');
+      return 'ok';
+    }
+    return isSameCheckpoint(record, ref, seq) ? 'ok' : 'stale';
+  }
+
+  async commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]> {
+    return items.map(item => commit(this.state, item));
+  }
+
+  async fail(items: readonly FailItem[]): Promise<readonly StepStatus[]> {
+    return items.map(item => fail(this.state, item));
+  }
+
+  async release(items: readonly RunRef[]): Promise<readonly StepStatus[]> {
+    return items.map(ref => release(this.state, ref));
+  }
+
+  async bury(items: readonly BuryItem[]): Promise<readonly StepStatus[]> {
+    return items.map(item => bury(this.state, item));
+  }
+
+  async park(items: readonly ParkItem[]): Promise<void> {
+    for (const { envelope, delayMs } of items) {
+      if (!this.state.records.has(envelope.id)) this.#arrive(envelope, delayMs, 'park');
+    }
+  }
+
+  async condemn(target: CondemnTarget): Promise<CondemnReply> {
+    return { workers: condemn(this.state, target), storeMs: this.state.nowMs };
+  }
+
+  async reap(limit: number): Promise<ReapReply> {
+    return reap(this.state, limit);
+  }
+
+  async revive(id: string, version: number): Promise<ReviveStatus> {
+    const record = this.state.records.get(id);
+    if (record === undefined) return 'absent';
+    if (!this.state.guards.mayRevive(record, version)) return 'conflict';
+    Object.assign(record, { failures: 0, crashes: 0, ending: null, error: null, why: null });
+    this.state.wait(record, 0);
+    remember(record, 'revived', this.state.nowMs);
+    this.state.note(record, 'revive');
+    return 'ok';
+  }
+
+  async cancel(id: string): Promise<CancelStatus> {
+    const record = this.state.records.get(id) ?? this.state.put(id, null);
+    if (record.state === 'cancelled') return 'ok';
+    if (record.state === 'done' || record.state === 'dead') return 'terminal';
+    this.state.withdraw(record, 'cancelled');
+    return 'ok';
+  }
+
+  onReady(hint: () => void): () => void {
+    return this.state.onReady(hint);
+  }
+
+  /** The receiving half of `OutboxStore.move`: synchronous, so that a row is never in both places or in none. */
+  receive(envelope: Envelope): MovedRow['answer'] {
+    const found = this.state.records.get(envelope.id);
+    if (found === undefined) {
+      this.#arrive(envelope, 0, 'publish');
+      return 'moved';
+    }
+    if (found.envelope === null || found.envelope.digest === envelope.digest) return 'copy';
+    const message = 'another task has this id with other bytes';
+    const newcomer = { ...envelope, id: `${envelope.id}#${envelope.digest.slice(0, 16)}` };
+    buryMessage(this.state, newcomer, 'ERR_DIGEST', { type: 'ERR_DIGEST', message, traceback: '' });
+    return 'conflict';
+  }
+
+  async prune(limit: number): Promise<number> {
+    const { guards, nowMs, records } = this.state;
+    let pruned = 0;
+    for (const record of records.values()) {
+      if (pruned === limit) break;
+      if (record.state !== 'done' && record.state !== 'cancelled') continue;
+      if (guards.keepsTombstone(record, nowMs)) continue;
+      this.state.forget(record);
+      pruned += 1;
+    }
+    return pruned;
+  }
+
+  runningUnder(worker: string): TaskRecord[] {
+    return [...this.state.records.values()].filter(
+      record => record.state === 'running' && record.worker === worker,
+    );
+  }
+
+  #arrive(envelope: Envelope, delayMs: number, step: 'publish' | 'park'): void {
+    const record = this.state.put(envelope.id, envelope);
+    this.state.wait(record, delayMs);
+    remember(record, step === 'park' ? 'arrived' : 'relayed', this.state.nowMs);
+    this.state.note(record, step);
+  }
+}
+
+const runRef = ({ id, epoch, run }: TaskRecord): RunRef => ({ id, epoch, run });
+
+/** A checkpoint repeated after a lost reply finds itself there. */
+function isSameCheckpoint(record: TaskRecord, ref: RunRef, seq: number): boolean {
+  const isOwner = record.state === 'running' && record.epoch === ref.epoch && record.run === ref.run;
+  return isOwner && record.checkpoint?.epoch === ref.epoch && record.checkpoint.seq === seq;
+}
+
+function afterLog(state: MemoryLedgerState): AfterLog {
+  return {
+    async list(olderThanMs, limit) {
+      const before = state.nowMs - olderThanMs;
+      const old = [...state.after.values()].filter(({ atMs }) => atMs <= before);
+      return old.slice(0, limit).map(({ entry }) => entry);
+    },
+    async strike(keys) {
+      for (const key of keys) state.after.delete(key);
+    },
+  };
+}

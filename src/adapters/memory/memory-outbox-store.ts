@@ -1,0 +1,231 @@
+import type {
+  ClaimRequest,
+  MoveReply,
+  OutboxRow,
+  OutboxStore,
+  PublishFailure,
+} from '../../outbox/outbox-store.ts';
+import type { Clock } from '../../runtime/clock.ts';
+import type { Envelope } from '../../task/envelope.ts';
+import type { MemoryLedger } from './memory-ledger.ts';
+import { OUTBOX_GUARDS, type OutboxGuards, type OutboxRecord } from './memory-outbox-guards.ts';
+import { copyEnvelope } from './memory-record.ts';
+import { MemoryTransaction } from './memory-transaction.ts';
+
+export interface MemoryOutboxOptions {
+  /** The store's clock. */
+  readonly clock: Pick<Clock, 'now'>;
+  /** Given where outbox and ledger are one database: rows are then moved, not published. */
+  readonly ledger?: Pick<MemoryLedger, 'receive'>;
+  readonly guards?: Partial<OutboxGuards>;
+}
+
+/** The outbox in RAM: a writer's side with transactions, and the relay's side as the port says. */
+export class MemoryOutboxStore implements OutboxStore {
+  readonly rows: Map<number, OutboxRecord> = new Map();
+  /** One row per task, as the unique key of the real table: a task written again while it waits is one task. */
+  readonly #taskIds = new Set<string>();
+  readonly deadLetters: Map<string, OutboxRecord> = new Map();
+  readonly move: ((limit: number) => Promise<MoveReply>) | null;
+  readonly #clock: Pick<Clock, 'now'>;
+  readonly #guards: OutboxGuards;
+  readonly #leases = new Map<string, number>();
+  readonly #hints = new Set<() => void>();
+  #lastRow = 0;
+
+  constructor(options: MemoryOutboxOptions) {
+    const { ledger } = options;
+    this.#clock = options.clock;
+    this.#guards = { ...OUTBOX_GUARDS, ...options.guards };
+    this.move = ledger === undefined ? null : async limit => this.#move(limit, ledger);
+  }
+
+  begin(): MemoryTransaction {
+    return new MemoryTransaction();
+  }
+
+  /** Writes tasks inside a transaction: nobody sees them unless it commits. */
+  write(tx: MemoryTransaction, envelopes: readonly Envelope[]): void {
+    const copies = envelopes.map(copyEnvelope);
+    tx.write(() => {
+      for (const envelope of copies) this.#insert(envelope);
+      this.#hint();
+    });
+  }
+
+  async beat(relay: string, leaseMs: number): Promise<void> {
+    this.#leases.set(relay, this.#clock.now() + leaseMs);
+  }
+
+  async leave(relay: string): Promise<void> {
+    this.#leases.delete(relay);
+  }
+
+  async claim(request: ClaimRequest): Promise<readonly OutboxRow[]> {
+    this.#returnLapsed();
+    return this.#due(request.limit).map(record => {
+      record.state = 'claimed';
+      record.token = request.token;
+      record.relay = request.relay;
+      record.claimedUntilMs = this.#clock.now() + request.staleMs;
+      record.claims += 1;
+      return {
+        row: String(record.row),
+        envelope: copyEnvelope(record.envelope),
+        retries: record.retries,
+        isFirstClaim: record.claims === 1,
+      };
+    });
+  }
+
+  async renewClaim(token: string, staleMs: number): Promise<number> {
+    const owned = this.#owned(token);
+    for (const record of owned) record.claimedUntilMs = this.#clock.now() + staleMs;
+    return owned.length;
+  }
+
+  async settlePublished(token: string, rows: readonly string[]): Promise<number> {
+    const owned = this.#ownedOf(token, rows);
+    for (const record of owned) this.#remove(record);
+    return owned.length;
+  }
+
+  async settleFailed(token: string, failures: readonly PublishFailure[]): Promise<number> {
+    let settled = 0;
+    for (const { row, error, delayMs } of failures) {
+      const [record] = this.#ownedOf(token, [row]);
+      if (record === undefined) continue;
+      record.retries += 1;
+      record.errors.push({ atMs: this.#clock.now(), message: error });
+      if (delayMs === null) this.#bury(record);
+      else this.#free(record, delayMs);
+      settled += 1;
+    }
+    return settled;
+  }
+
+  async release(token: string, deferMs: number): Promise<number> {
+    const owned = this.#owned(token);
+    for (const record of owned) this.#free(record, deferMs);
+    this.#hint();
+    return owned.length;
+  }
+
+  async reviveDeadLetter(id: string, version: number): Promise<'ok' | 'absent' | 'conflict'> {
+    const record = this.deadLetters.get(id);
+    if (record === undefined) return 'absent';
+    const isInTheWay = this.#taskIds.has(record.envelope.id);
+    if (isInTheWay || !this.#guards.mayRevive(record, version)) return 'conflict';
+    this.deadLetters.delete(id);
+    record.retries = 0;
+    this.#free(record, 0);
+    this.#put(record);
+    this.#hint();
+    return 'ok';
+  }
+
+  /** Enqueue keys are a matter of the writer's side in SQL; here there are none. */
+  async prune(): Promise<number> {
+    return 0;
+  }
+
+  async nextDueMs(): Promise<number | null> {
+    let next: number | null = null;
+    for (const record of this.rows.values()) {
+      if (record.state !== 'pending') continue;
+      const waitMs = Math.max(0, record.availableMs - this.#clock.now());
+      if (next === null || waitMs < next) next = waitMs;
+    }
+    return next;
+  }
+
+  onReady(hint: () => void): () => void {
+    this.#hints.add(hint);
+    return () => void this.#hints.delete(hint);
+  }
+
+  #insert(envelope: Envelope): void {
+    if (this.#taskIds.has(envelope.id)) return;
+    const nowMs = this.#clock.now();
+    this.#put({
+      row: ++this.#lastRow,
+      envelope,
+      createdMs: nowMs,
+      state: 'pending',
+      availableMs: Math.max(nowMs, envelope.etaMs ?? nowMs),
+      token: '',
+      relay: '',
+      claimedUntilMs: 0,
+      claims: 0,
+      retries: 0,
+      errors: [],
+      version: 0,
+    });
+  }
+
+  #put(record: OutboxRecord): void {
+    this.rows.set(record.row, record);
+    this.#taskIds.add(record.envelope.id);
+  }
+
+  #remove(record: OutboxRecord): void {
+    this.rows.delete(record.row);
+    this.#taskIds.delete(record.envelope.id);
+  }
+
+  /** Due rows, those first that have been due for longest. */
+  #due(limit: number): OutboxRecord[] {
+    const nowMs = this.#clock.now();
+    const due = [...this.rows.values()].filter(record => this.#guards.isDue(record, nowMs));
+    due.sort((a, b) => a.availableMs - b.availableMs || a.row - b.row);
+    return due.slice(0, limit);
+  }
+
+  #returnLapsed(): void {
+    const nowMs = this.#clock.now();
+    for (const record of this.rows.values()) {
+      const leaseUntilMs = this.#leases.get(record.relay);
+      if (this.#guards.isClaimOver(record, leaseUntilMs, nowMs)) this.#free(record, 0);
+    }
+  }
+
+  #owned(token: string): OutboxRecord[] {
+    return [...this.rows.values()].filter(record => this.#guards.isOwned(record, token));
+  }
+
+  #ownedOf(token: string, rows: readonly string[]): OutboxRecord[] {
+    const named = rows.map(row => this.rows.get(Number(row)));
+    return named.filter(record => record !== undefined && this.#guards.isOwned(record, token)) as OutboxRecord[];
+  }
+
+  #free(record: OutboxRecord, deferMs: number): void {
+    record.state = 'pending';
+    record.token = '';
+    record.relay = '';
+    // Without a delay it keeps its place in the order.
+    if (deferMs > 0) record.availableMs = this.#clock.now() + deferMs;
+  }
+
+  #bury(record: OutboxRecord): void {
+    this.#remove(record);
+    record.version += 1;
+    const { id, digest } = record.envelope;
+    const isTaken = this.deadLetters.has(id);
+    // Two rows of one id: both are kept, since their bytes may differ.
+    this.deadLetters.set(isTaken ? `${id}#${digest.slice(0, 16)}` : id, record);
+  }
+
+  #move(limit: number, ledger: Pick<MemoryLedger, 'receive'>): MoveReply {
+    this.#returnLapsed();
+    const rows = this.#due(limit).map(record => {
+      const { id, name, queue } = record.envelope;
+      this.#remove(record);
+      return { id, name, queue, answer: ledger.receive(record.envelope) };
+    });
+    return { rows };
+  }
+
+  #hint(): void {
+    for (const hint of this.#hints) hint();
+  }
+}

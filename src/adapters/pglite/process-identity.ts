@@ -1,0 +1,88 @@
+import { readFile, readlink } from 'node:fs/promises';
+import { hostname } from 'node:os';
+
+/** What tells one process from every other, also from a later one that was given the same pid. */
+export interface ProcessIdentity {
+  readonly pid: number;
+  /** Clock ticks from boot to the start of the process. Null where there is no /proc. */
+  readonly startTicks: string | null;
+  /** Changes with every boot: ticks of two boots must not be compared. */
+  readonly bootId: string | null;
+  /** A pid means something only inside its namespace: every container has a pid 1. */
+  readonly pidNamespace: string | null;
+  readonly host: string;
+}
+
+/** `unknown`: the process is of another container or machine, where nothing here can look. */
+export type Liveness = 'alive' | 'dead' | 'unknown';
+
+export async function identifyThisProcess(): Promise<ProcessIdentity> {
+  const [stat, bootId, pidNamespace] = await Promise.all([
+    readProcessStat(process.pid),
+    textOrNull(readFile('/proc/sys/kernel/random/boot_id', 'utf8')),
+    textOrNull(readlink('/proc/self/ns/pid')),
+  ]);
+  return {
+    pid: process.pid,
+    startTicks: stat?.startTicks ?? null,
+    bootId,
+    pidNamespace,
+    host: hostname(),
+  };
+}
+
+/**
+ * Whether that very process still exists. A stopped or wedged process is alive. `dead` is for ever, so
+ * it may be acted upon; `alive` may be outdated when it is read.
+ */
+export async function judgeLiveness(
+  other: ProcessIdentity,
+  self: ProcessIdentity,
+): Promise<Liveness> {
+  if (other.bootId !== self.bootId) {
+    const isRebooted =
+      other.bootId !== null && self.bootId !== null && other.host === self.host;
+    return isRebooted ? 'dead' : 'unknown';
+  }
+  if (other.pidNamespace !== self.pidNamespace) return 'unknown';
+  if (!hasPid(other.pid)) return 'dead';
+  const stat = await readProcessStat(other.pid);
+  // Some systems hide /proc of other users, and some have none: then the pid alone has to do.
+  if (stat === null || other.startTicks === null) return hasPid(other.pid) ? 'alive' : 'dead';
+  // A zombie has closed all its files; only its parent has not asked for the exit code yet.
+  if (stat.state === 'Z' || stat.state === 'X') return 'dead';
+  return stat.startTicks === other.startTicks ? 'alive' : 'dead';
+}
+
+function hasPid(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    // EPERM: the process is there and belongs to somebody else.
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
+  }
+}
+
+interface ProcessStat {
+  readonly state: string;
+  readonly startTicks: string;
+}
+
+async function readProcessStat(pid: number): Promise<ProcessStat | null> {
+  const text = await textOrNull(readFile(`/proc/${pid}/stat`, 'utf8'));
+  if (text === null) return null;
+  // The second field is the command in parentheses and may itself hold spaces and parentheses.
+  const [state, ...rest] = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  const startTicks = rest[18];
+  return state === undefined || startTicks === undefined ? null : { state, startTicks };
+}
+
+/** Absence is an answer here: systems without /proc are judged by the pid alone. */
+async function textOrNull(reading: Promise<string>): Promise<string | null> {
+  try {
+    return (await reading).trim();
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,66 @@
+import { outlastError } from '../../errors/error.ts';
+import { MIGRATIONS } from './migrations.generated.ts';
+import type { SqlDatabase, SqlRunner } from './sql-database.ts';
+
+export interface MigrateReport {
+  /** Names of the migrations applied by this call, in order. */
+  readonly applied: readonly string[];
+  readonly version: number;
+}
+
+const KNOWN_VERSION: number = MIGRATIONS.length;
+// Any number will do as long as nobody else uses it: "outlast" as digits of a telephone.
+const MIGRATION_LOCK = '6885278';
+
+const CREATE_LOG = `create table if not exists outlast_migration (
+  version integer primary key, name text not null, breaking boolean not null, applied_at timestamptz not null default clock_timestamp())`;
+
+/** Applies what is missing, in one transaction and under one lock: of many starters one migrates, the others find it done. */
+export async function migrate(db: SqlDatabase): Promise<MigrateReport> {
+  return await db.transaction(async tx => {
+    await tx.query('select pg_advisory_xact_lock($1::bigint)', [MIGRATION_LOCK]);
+    await tx.query(CREATE_LOG);
+    const version = await readVersion(tx);
+    const missing = MIGRATIONS.filter(migration => migration.version > version);
+    for (const migration of missing) {
+      for (const statement of migration.statements) await tx.query(statement);
+      await tx.query('insert into outlast_migration (version, name, breaking) values ($1, $2, $3)', [
+        migration.version,
+        migration.name,
+        migration.breaking,
+      ]);
+    }
+    return { applied: missing.map(migration => migration.name), version: Math.max(version, KNOWN_VERSION) };
+  });
+}
+
+/** Refuses a database that has no tables, lacks some, or was migrated by a newer version in a way we cannot work with. */
+export async function checkSchema(db: SqlDatabase): Promise<void> {
+  const present = await db.query(`select to_regclass('outlast_migration') is not null as present`);
+  const version = present[0]?.['present'] === true ? await readVersion(db) : 0;
+  if (version >= KNOWN_VERSION) return;
+  throw outlastError('ERR_SCHEMA_MISSING', {
+    message: version === 0 ? "the database has none of Outlast's tables" : `the database is at schema version ${version}, this version needs ${KNOWN_VERSION}`,
+    hint: 'Run: npx outlast migrate',
+    fields: {},
+  });
+}
+
+async function readVersion(runner: SqlRunner): Promise<number> {
+  const rows = await runner.query('select version, breaking from outlast_migration order by version');
+  const newer = rows.filter(row => (row['version'] as number) > KNOWN_VERSION);
+  if (newer.some(row => row['breaking'] === true)) {
+    const found = newer.at(-1)?.['version'] as number;
+    throw outlastError('ERR_SCHEMA_NEWER', {
+      message: `the database is at schema version ${found}, which this version (${KNOWN_VERSION}) cannot work with`,
+      hint: 'Upgrade this process to the version of outlast that migrated the database.',
+      fields: { found, known: KNOWN_VERSION },
+    });
+  }
+  return (rows.at(-1)?.['version'] as number | undefined) ?? 0;
+}
+
+/** The SQL of all migrations, for people who apply it themselves. */
+export function printMigrations(): string {
+  return MIGRATIONS.map(({ name, statements }) => `-- ${name}\n${statements.join(';\n')};\n`).join('\n');
+}

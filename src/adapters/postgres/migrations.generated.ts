@@ -1,0 +1,186 @@
+// Written by scripts/embed-assets.mjs from the .sql files; edit those and run npm run build.
+export const MIGRATIONS = [
+  {
+    version: 1, name: '0001-outbox', breaking: false,
+    statements: [
+      `create table outlast_outbox (
+  id bigint generated always as identity primary key,
+  task_id text not null,
+  task_name text not null,
+  queue text not null,
+  priority smallint not null,
+  args bytea not null,
+  kwargs bytea not null,
+  embed bytea not null,
+  options bytea not null,
+  digest text not null,
+  schema_version smallint not null,
+  payload_version smallint not null,
+  state text not null default 'pending',
+  claims integer not null default 0,
+  claim_token text,
+  claimed_by text,
+  claimed_until timestamptz,
+  available_at timestamptz not null,
+  eta timestamptz,
+  expires_at timestamptz,
+  idempotency_key text,
+  retries smallint not null default 0,
+  last_error text,
+  error_history bytea not null default '',
+  created_at timestamptz not null default clock_timestamp(),
+  updated_at timestamptz not null default clock_timestamp(),
+  constraint outlast_outbox_task unique (task_id),
+  constraint outlast_outbox_state check (state in ('pending', 'claimed', 'sent')),
+  constraint outlast_outbox_claim check (
+    (state = 'claimed') = (claim_token is not null)
+    and (claim_token is null) = (claimed_by is null)
+    and (claim_token is null) = (claimed_until is null)
+  )
+)`,
+      `create index outlast_outbox_due on outlast_outbox (available_at, id) where state = 'pending'`,
+      `create index outlast_outbox_claimed on outlast_outbox (claim_token) where state = 'claimed'`,
+      `alter table outlast_outbox set (
+  autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000
+)`,
+      `create table outlast_dead_letter (
+  task_id text primary key,
+  version integer not null default 1,
+  task_name text not null,
+  queue text not null,
+  priority smallint not null,
+  args bytea not null,
+  kwargs bytea not null,
+  embed bytea not null,
+  options bytea not null,
+  digest text not null,
+  schema_version smallint not null,
+  payload_version smallint not null,
+  eta timestamptz,
+  expires_at timestamptz,
+  idempotency_key text,
+  retries smallint not null,
+  failure_reason text not null,
+  error_history bytea not null,
+  created_at timestamptz not null,
+  dead_at timestamptz not null default clock_timestamp()
+)`,
+      `create index outlast_dead_letter_dead_at on outlast_dead_letter (dead_at, task_id)`,
+      `create table outlast_relay (
+  id text primary key,
+  lease_until timestamptz not null
+)`,
+      `create table outlast_send_key (
+  key text primary key,
+  task_id text not null,
+  fingerprint text not null,
+  free_at timestamptz not null
+)`,
+      `create index outlast_send_key_free_at on outlast_send_key (free_at)`,
+    ],
+  },
+  {
+    version: 2, name: '0002-ledger', breaking: false,
+    statements: [
+      `create table outlast_task (
+  id text primary key,
+  seq bigint generated always as identity,
+  name text not null,
+  queue text not null,
+  priority smallint not null,
+  payload_version smallint not null,
+  body bytea not null,
+  options bytea not null,
+  digest text,
+  eta timestamptz,
+  expires_at timestamptz,
+  state text not null,
+  epoch bigint not null default 0,
+  run text,
+  owner text,
+  failures integer not null default 0,
+  crashes integer not null default 0,
+  crash_budget integer not null default 5,
+  due timestamptz not null default clock_timestamp(),
+  checkpoint bytea,
+  checkpoint_epoch bigint not null default 0,
+  checkpoint_seq bigint not null default 0,
+  settled_run text,
+  settled_as text,
+  ending text,
+  result bytea,
+  reason text,
+  error bytea,
+  version integer not null default 0,
+  history bytea not null default '',
+  created_at timestamptz not null default clock_timestamp(),
+  ended_at timestamptz,
+  keep_until timestamptz,
+  constraint outlast_task_state check (state in ('waiting', 'running', 'done', 'dead', 'cancelled')),
+  constraint outlast_task_ending check (ending in ('done', 'discarded', 'dead', 'cancelled', 'expired')),
+  constraint outlast_task_owned check ((state = 'running') = (owner is not null)),
+  constraint outlast_task_begun check (state <> 'running' or (run is not null and epoch > 0)),
+  constraint outlast_task_ended check (
+    (state in ('done', 'dead', 'cancelled')) = (ending is not null)
+    and (ending is null) = (ended_at is null)
+  ),
+  constraint outlast_task_kept check ((state in ('done', 'cancelled')) = (keep_until is not null))
+)`,
+      `create index outlast_task_waiting on outlast_task (queue, priority, due, seq) where state = 'waiting'`,
+      `create index outlast_task_running on outlast_task (owner) where state = 'running'`,
+      `create index outlast_task_dead on outlast_task (ended_at, id) where state = 'dead'`,
+      `create index outlast_task_kept_until on outlast_task (keep_until) where keep_until is not null`,
+      `create index outlast_task_recent on outlast_task (created_at)`,
+      `alter table outlast_task set (
+  autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000
+)`,
+      `create table outlast_worker (
+  id text primary key,
+  process text not null,
+  host text not null,
+  pid integer not null,
+  state text not null default 'open',
+  lease_ms integer not null,
+  deadline timestamptz not null,
+  opened_at timestamptz not null default clock_timestamp(),
+  constraint outlast_worker_state check (state in ('open', 'closed'))
+)`,
+      `create index outlast_worker_process on outlast_worker (process)`,
+      `create table outlast_step (
+  task_id text not null,
+  step text not null,
+  epoch bigint not null,
+  value bytea,
+  created_at timestamptz not null default clock_timestamp(),
+  primary key (task_id, step)
+)`,
+      `create table outlast_after (
+  key text primary key,
+  entry bytea not null,
+  created_at timestamptz not null default clock_timestamp()
+)`,
+      `create index outlast_after_created_at on outlast_after (created_at)`,
+      `create table outlast_counter (
+  queue text not null,
+  name text not null,
+  ending text not null,
+  count bigint not null,
+  primary key (queue, name, ending)
+)`,
+      `create function outlast_line(step text, epoch bigint, worker text, error bytea) returns bytea
+language sql stable as $$
+  select convert_to(
+      '{"at":"' || to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+        || '","step":"' || step || '","epoch":' || epoch
+        || coalesce(',"worker":"' || worker || '"', ''),
+      'UTF8')
+    || coalesce(convert_to(',"error":', 'UTF8') || error, ''::bytea)
+    || convert_to(E'}\\n', 'UTF8')
+$$`,
+      `create function outlast_history(history bytea, line bytea) returns bytea
+language sql immutable as $$
+  select case when octet_length(history) > 262144 then history else history || line end
+$$`,
+    ],
+  },
+] as const;

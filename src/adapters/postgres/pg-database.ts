@@ -1,0 +1,113 @@
+import type { Client, Pool, PoolClient, PoolConfig } from 'pg';
+import { outlastError } from '../../errors/error.ts';
+import { translatePgError } from './pg-errors.ts';
+import { PgListener } from './pg-listener.ts';
+import type { SqlDatabase, SqlParam, SqlRow, SqlRunner } from './sql-database.ts';
+
+export interface PgDatabaseOptions {
+  readonly url: string;
+  /** Most connections of the pool. */
+  readonly poolSize: number;
+}
+
+// A statement of ours never takes seconds; one that does is stuck behind a lock or a lost network, and the
+// caller had better hear of it. A stopped process must not hold row locks for ever either.
+const SESSION = { statement_timeout: 30_000, lock_timeout: 10_000, idle_in_transaction_session_timeout: 10_000 };
+const CONNECT_TIMEOUT_MS = 5_000;
+
+/** Ours whatever the application did to pg's global parsers: int8 is text, times are dates. */
+const TEXT_PARSERS: Readonly<Record<number, (text: string) => unknown>> = {
+  16: text => text === 't',
+  17: text => new Uint8Array(Buffer.from(text.slice(2), 'hex')),
+  21: Number,
+  23: Number,
+  1184: text => new Date(text),
+};
+const TYPES = {
+  getTypeParser: (oid: number) => TEXT_PARSERS[oid] ?? ((text: string) => text),
+} as unknown as NonNullable<PoolConfig['types']>;
+
+export async function loadPg(): Promise<typeof import('pg')> {
+  try {
+    return (await import('pg')).default as unknown as typeof import('pg');
+  } catch (cause) {
+    throw outlastError('ERR_DRIVER_MISSING', {
+      message: 'the PostgreSQL driver `pg` is not installed',
+      hint: 'Run: npm i pg',
+      fields: { install: 'npm i pg' },
+      cause,
+    });
+  }
+}
+
+/** A PostgreSQL reached through our own pool of connections. */
+export class PgDatabase implements SqlDatabase {
+  readonly #pool: Pool;
+  readonly #listener: PgListener;
+
+  private constructor(pool: Pool, listener: PgListener) {
+    this.#pool = pool;
+    this.#listener = listener;
+  }
+
+  static async open(options: PgDatabaseOptions): Promise<PgDatabase> {
+    const pg = await loadPg();
+    const config = { connectionString: options.url, connectionTimeoutMillis: CONNECT_TIMEOUT_MS, types: TYPES, keepAlive: true };
+    const pool = new pg.Pool({ ...config, ...SESSION, max: options.poolSize });
+    // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
+    pool.on('error', () => undefined);
+    const makeClient = (): Client => new pg.Client({ ...config, application_name: 'outlast-listen' });
+    return new PgDatabase(pool, new PgListener(makeClient));
+  }
+
+  async query(text: string, params: readonly SqlParam[] = []): Promise<readonly SqlRow[]> {
+    try {
+      return (await this.#pool.query(text, params as unknown[])).rows as SqlRow[];
+    } catch (error) {
+      throw translatePgError(error);
+    }
+  }
+
+  async transaction<T>(fn: (tx: SqlRunner) => Promise<T>): Promise<T> {
+    const client = await this.#connect();
+    const run = async (text: string, params: readonly SqlParam[] = []): Promise<readonly SqlRow[]> => {
+      try {
+        return (await client.query(text, params as unknown[])).rows as SqlRow[];
+      } catch (error) {
+        throw translatePgError(error);
+      }
+    };
+    let broken: Error | undefined;
+    try {
+      await run('begin');
+      const value = await fn({ query: run });
+      await run('commit');
+      return value;
+    } catch (error) {
+      await run('rollback').catch((failure: unknown) => {
+        broken = failure as Error;
+      });
+      throw error;
+    } finally {
+      // A connection that could not roll back must not be handed to the next caller.
+      client.release(broken);
+    }
+  }
+
+  async #connect(): Promise<PoolClient> {
+    try {
+      return await this.#pool.connect();
+    } catch (error) {
+      throw translatePgError(error);
+    }
+  }
+
+  listen(channel: string, hint: () => void): () => void {
+    return this.#listener.listen(channel, hint);
+  }
+
+  async close(): Promise<void> {
+    await this.#listener.close();
+    await this.#pool.end();
+  }
+}

@@ -1,0 +1,69 @@
+import type { Client } from 'pg';
+
+/** Reconnecting at once to a server that restarts only fills its log. */
+const RECONNECT_MS = 500;
+
+/**
+ * One connection of its own for LISTEN. Hints are only hints: while it is away the polls of relay and worker carry
+ * on, and when it is back every listener is hinted once, because something may have been missed.
+ */
+export class PgListener {
+  readonly #makeClient: () => Client;
+  readonly #hints = new Map<string, Set<() => void>>();
+  #client: Client | undefined;
+  #retry: NodeJS.Timeout | undefined;
+  #isClosed = false;
+
+  constructor(makeClient: () => Client) {
+    this.#makeClient = makeClient;
+  }
+
+  listen(channel: string, hint: () => void): () => void {
+    const isNew = !this.#hints.has(channel);
+    const hints = this.#hints.get(channel) ?? new Set();
+    this.#hints.set(channel, hints.add(hint));
+    if (!this.#client && !this.#retry) this.#connect();
+    else if (isNew) this.#subscribe(channel);
+    return () => hints.delete(hint);
+  }
+
+  #connect(): void {
+    this.#retry = undefined;
+    const client = this.#makeClient();
+    this.#client = client;
+    client.on('notification', message => this.#tell(message.channel));
+    const lost = (): void => this.#lost(client);
+    client.on('error', lost);
+    client.on('end', lost);
+    client.connect().then(() => {
+      for (const channel of this.#hints.keys()) {
+        this.#subscribe(channel);
+        this.#tell(channel);
+      }
+    }, lost);
+  }
+
+  #subscribe(channel: string): void {
+    const client = this.#client;
+    client?.query(`listen ${client.escapeIdentifier(channel)}`).catch(() => this.#lost(client));
+  }
+
+  #tell(channel: string): void {
+    for (const hint of this.#hints.get(channel) ?? []) hint();
+  }
+
+  #lost(client: Client): void {
+    if (this.#client !== client) return;
+    this.#client = undefined;
+    client.end().catch(() => undefined);
+    if (!this.#isClosed) this.#retry = setTimeout(() => this.#connect(), RECONNECT_MS).unref();
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearTimeout(this.#retry);
+    const client = this.#client;
+    this.#client = undefined;
+    await client?.end().catch(() => undefined);
+  }
+}

@@ -1,0 +1,36 @@
+import type { Broker, Delivery, PublishOutcome } from '../../broker/broker.ts';
+import type { Envelope } from '../../task/envelope.ts';
+import { taskColumns } from './postgres-rows.ts';
+import type { SqlDatabase } from './sql-database.ts';
+import { SQL } from './sql.generated.ts';
+
+/**
+ * PostgreSQL as the broker: a published message is a waiting record of the ledger at once, so workers find it
+ * by `begin`, and there is never anything to take or to acknowledge.
+ */
+export class PostgresBroker implements Broker {
+  readonly #db: SqlDatabase;
+
+  constructor(db: SqlDatabase) {
+    this.#db = db;
+  }
+
+  async publish(messages: readonly Envelope[]): Promise<readonly PublishOutcome[]> {
+    if (messages.length === 0) return [];
+    const delays = messages.map(() => 0);
+    await this.#db.query(SQL.park, [...taskColumns(messages), delays]);
+    return messages.map(() => ({ status: 'confirmed' }));
+  }
+
+  take(): Promise<readonly Delivery[]> {
+    return Promise.resolve([]);
+  }
+
+  ack(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  giveBack(): Promise<void> {
+    return Promise.resolve();
+  }
+}

@@ -1,0 +1,238 @@
+import type {
+  AfterLog,
+  BeginReply,
+  BeginRequest,
+  BegunTask,
+  BuryItem,
+  CancelStatus,
+  CommitItem,
+  CondemnReply,
+  CondemnTarget,
+  FailItem,
+  Ledger,
+  MessageAnswer,
+  ParkItem,
+  ReapReply,
+  RenewReply,
+  ReviveStatus,
+  RunRef,
+  StepStatus,
+  TaskRef,
+  WorkerOpening,
+} from '../../ledger/ledger.ts';
+import { encodeError, encodeOutcome, readEnvelope, readNumber, taskColumns } from './postgres-rows.ts';
+import { decodeAfter, encodeAfter } from './postgres-after.ts';
+import type { SqlDatabase, SqlRow } from './sql-database.ts';
+import { SQL } from './sql.generated.ts';
+
+/** How long the tombstone of a cancelled task turns away its copies. */
+const CANCELLED_KEEP_MS = 86_400_000;
+
+export const READY_CHANNEL = 'outlast_task';
+
+/** The ledger in PostgreSQL: each step is one statement that compares task, epoch, run and state. */
+export class PostgresLedger implements Ledger {
+  readonly #db: SqlDatabase;
+  readonly after: AfterLog;
+
+  constructor(db: SqlDatabase) {
+    this.#db = db;
+    this.after = {
+      list: async (olderThanMs, limit) => {
+        const rows = await db.query(SQL.afterList, [olderThanMs, limit]);
+        return rows.map(row => decodeAfter(row['key'] as string, row['entry'] as Uint8Array));
+      },
+      strike: async keys => {
+        if (keys.length > 0) await db.query(SQL.afterStrike, [keys]);
+      },
+    };
+  }
+
+  async open(opening: WorkerOpening): Promise<void> {
+    const { worker, process, host, pid, leaseMs } = opening;
+    await this.#db.query(SQL.openWorker, [worker, process, host, pid, leaseMs]);
+  }
+
+  async begin(request: BeginRequest): Promise<BeginReply> {
+    const ofMessages = request.messages.length > 0 ? await this.#beginMessages(request) : NO_MESSAGES;
+    if (ofMessages === null) return { status: 'closed' };
+    const suspects = Math.max(0, request.suspects - ofMessages.begun.filter(task => task.crashes > 0).length);
+    const { worker, run, queues, limit } = request;
+    const rows = await this.#db.query(SQL.beginDue, [worker, run, queues, limit, suspects, JSON.stringify(request.crashBudgets)]);
+    if (rows[0]?.['open'] !== '1') return { status: 'closed' };
+    const handed = rows.filter(row => row['id'] !== null && !ofMessages.ids.has(row['id'] as string));
+    const due = handed.filter(row => row['late'] === false).map(readBegun);
+    const begun = [...ofMessages.begun, ...due];
+    return {
+      status: 'open',
+      begun,
+      answers: ofMessages.answers,
+      expired: handed.filter(row => row['late'] === true).map(readRef),
+      nextDueMs: begun.length > 0 ? null : await this.#nextDueMs(queues),
+    };
+  }
+
+  /** Null when the incarnation is closed. Three statements, one transaction: the answers must see what others inserted. */
+  async #beginMessages(request: BeginRequest): Promise<MessagesBegun | null> {
+    const { worker, run, messages } = request;
+    return await this.#db.transaction(async tx => {
+      if ((await tx.query(SQL.lockWorker, [worker])).length === 0) return null;
+      const columns = taskColumns(messages);
+      await tx.query(SQL.beginMessages, [worker, run, JSON.stringify(request.crashBudgets), ...columns]);
+      const ids = messages.map(message => message.id);
+      const rows = await tx.query(SQL.beginAnswers, [worker, run, ids, messages.map(message => message.digest)]);
+      const begun = rows.filter(row => row['answer'] === 'begun').map(readBegun);
+      return { begun, ids: new Set(begun.map(task => task.id)), answers: rows.map(row => row['answer'] as MessageAnswer) };
+    });
+  }
+
+  async #nextDueMs(queues: readonly string[]): Promise<number | null> {
+    const rows = await this.#db.query(SQL.ledgerNextDue, [queues]);
+    return readNumber(rows[0]?.['wait_ms'] ?? null);
+  }
+
+  async renew(worker: string): Promise<RenewReply> {
+    const rows = await this.#db.query(SQL.renew, [worker]);
+    if (rows.length === 0) return { status: 'closed' };
+    return { status: 'open', runs: rows.filter(row => row['id'] !== null).map(readRun) };
+  }
+
+  async checkpoint(run: RunRef, seq: number, data: Uint8Array): Promise<StepStatus> {
+    const rows = await this.#db.query(SQL.checkpoint, [run.id, run.epoch, run.run, seq, data]);
+    return rows[0]?.['status'] as StepStatus;
+  }
+
+  async commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]> {
+    const outcomes = items.map(item => encodeOutcome(item.outcome));
+    const after = items.flatMap(item => item.after.map(entry => ({ ref: item.ref, entry })));
+    return await this.#step(SQL.commit, items.map(item => item.ref), [
+      outcomes.map(outcome => outcome.ending),
+      outcomes.map(outcome => outcome.result),
+      outcomes.map(outcome => outcome.error),
+      items.map((item, index) => Math.max(item.dedupMs, outcomes[index]?.result ? item.resultMs : 0)),
+      after.map(({ ref }) => ref.id),
+      after.map(({ ref }) => ref.run),
+      after.map(({ entry }) => entry.key),
+      after.map(({ entry }) => encodeAfter(entry)),
+    ]);
+  }
+
+  async fail(items: readonly FailItem[]): Promise<readonly StepStatus[]> {
+    return await this.#step(SQL.fail, items.map(item => item.ref), [
+      items.map(item => encodeError(item.error)),
+      items.map(item => (item.delayMs === null ? null : Math.round(item.delayMs))),
+      items.map(item => item.reason),
+    ]);
+  }
+
+  async release(items: readonly RunRef[]): Promise<readonly StepStatus[]> {
+    return await this.#step(SQL.release, items, []);
+  }
+
+  /** Every step of a run names the same three things first, and answers with one status per run. */
+  async #step(text: string, refs: readonly RunRef[], rest: Parameters<SqlDatabase['query']>[1] & object): Promise<readonly StepStatus[]> {
+    if (refs.length === 0) return [];
+    const names = [refs.map(ref => ref.id), refs.map(ref => ref.epoch), refs.map(ref => ref.run)];
+    const rows = await this.#db.query(text, [...names, ...rest]);
+    return rows.map(row => row['status'] as StepStatus);
+  }
+
+  async park(items: readonly ParkItem[]): Promise<void> {
+    if (items.length === 0) return;
+    const delays = items.map(item => Math.round(item.delayMs));
+    await this.#db.query(SQL.park, [...taskColumns(items.map(item => item.envelope)), delays]);
+  }
+
+  async bury(items: readonly BuryItem[]): Promise<readonly StepStatus[]> {
+    const runs = items.filter(item => item.kind === 'run');
+    const messages = items.filter(item => item.kind === 'message');
+    const statuses = await this.#step(SQL.buryRuns, runs.map(item => item.ref), [
+      runs.map(item => item.reason),
+      runs.map(item => encodeError(item.error)),
+    ]);
+    if (messages.length > 0) {
+      const columns = taskColumns(messages.map(item => item.envelope)).slice(0, 8);
+      await this.#db.query(SQL.buryMessages, [
+        ...columns,
+        messages.map(item => item.reason),
+        messages.map(item => encodeError(item.error)),
+      ]);
+    }
+    const ofRuns = statuses.values();
+    return items.map(item => (item.kind === 'run' ? (ofRuns.next().value as StepStatus) : 'ok'));
+  }
+
+  async condemn(target: CondemnTarget): Promise<CondemnReply> {
+    const rows = await this.#condemn(target);
+    return {
+      workers: rows.filter(row => row['id'] !== null).map(row => row['id'] as string),
+      storeMs: Number(rows[0]?.['store_ms']),
+    };
+  }
+
+  async #condemn(target: CondemnTarget): Promise<readonly SqlRow[]> {
+    switch (target.kind) {
+      case 'expired':
+        return await this.#db.query(SQL.condemnExpired);
+      case 'process':
+        return await this.#db.query(SQL.condemnProcess, [target.process]);
+      case 'worker':
+        return await this.#db.query(SQL.condemnWorker, [target.worker]);
+    }
+  }
+
+  async reap(limit: number): Promise<ReapReply> {
+    const rows = await this.#db.query(SQL.reap, [limit]);
+    const refs = (state: string) =>
+      rows.filter(row => row['state'] === state).map(row => ({ ...readRef(row), crashes: row['crashes'] as number }));
+    const [returned, buried] = [refs('waiting'), refs('dead')];
+    return { returned, buried, more: returned.length + buried.length === limit, storeMs: Number(rows[0]?.['store_ms']) };
+  }
+
+  async revive(id: string, version: number): Promise<ReviveStatus> {
+    const rows = await this.#db.query(SQL.revive, [id, version]);
+    return rows[0]?.['status'] as ReviveStatus;
+  }
+
+  async cancel(id: string): Promise<CancelStatus> {
+    const rows = await this.#db.query(SQL.cancel, [id, CANCELLED_KEEP_MS]);
+    return rows[0]?.['status'] as CancelStatus;
+  }
+
+  async prune(limit: number): Promise<number> {
+    const rows = await this.#db.query(SQL.prune, [limit]);
+    return Number(rows[0]?.['pruned']);
+  }
+
+  onReady(hint: () => void): () => void {
+    return this.#db.listen(READY_CHANNEL, hint);
+  }
+}
+
+interface MessagesBegun {
+  readonly begun: readonly BegunTask[];
+  readonly ids: ReadonlySet<string>;
+  readonly answers: readonly MessageAnswer[];
+}
+
+const NO_MESSAGES: MessagesBegun = { begun: [], ids: new Set(), answers: [] };
+
+function readRef(row: SqlRow): TaskRef {
+  return { id: row['id'] as string, name: row['name'] as string, queue: row['queue'] as string };
+}
+
+function readRun(row: SqlRow): RunRef {
+  return { id: row['id'] as string, epoch: Number(row['epoch']), run: row['run'] as string };
+}
+
+function readBegun(row: SqlRow): BegunTask {
+  return {
+    ...readRun(row),
+    envelope: readEnvelope(row),
+    failures: row['failures'] as number,
+    crashes: row['crashes'] as number,
+    checkpoint: row['checkpoint'] as Uint8Array | null,
+    checkpointSeq: Number(row['checkpoint_seq']),
+  };
+}
+

@@ -1,0 +1,142 @@
+import type {
+  ClaimRequest,
+  MovedRow,
+  MoveReply,
+  OutboxRow,
+  OutboxStore,
+  PublishFailure,
+} from '../../outbox/outbox-store.ts';
+import { toBytes } from '../../task/json.ts';
+import { readNumber } from './postgres-rows.ts';
+import type { SqlDatabase, SqlRow } from './sql-database.ts';
+import { SQL } from './sql.generated.ts';
+
+export const COMMITTED_CHANNEL = 'outlast_outbox';
+
+export interface OutboxStoreOptions {
+  /** True where the ledger lives in the same database: rows are then moved in one statement. */
+  readonly movesIntoLedger: boolean;
+}
+
+/** The relay's side of the outbox in PostgreSQL. */
+export class PostgresOutboxStore implements OutboxStore {
+  readonly #db: SqlDatabase;
+  readonly move: ((limit: number) => Promise<MoveReply>) | null;
+
+  constructor(db: SqlDatabase, options: OutboxStoreOptions) {
+    this.#db = db;
+    this.move = options.movesIntoLedger ? limit => this.#move(limit) : null;
+  }
+
+  async beat(relay: string, leaseMs: number): Promise<void> {
+    await this.#db.query(SQL.relayBeat, [relay, leaseMs]);
+  }
+
+  async leave(relay: string): Promise<void> {
+    await this.#db.query(SQL.relayLeave, [relay]);
+  }
+
+  async claim(request: ClaimRequest): Promise<readonly OutboxRow[]> {
+    await this.#db.query(SQL.reclaim);
+    const { relay, token, limit, staleMs } = request;
+    const rows = await this.#db.query(SQL.claim, [relay, token, limit, staleMs]);
+    return rows.map(readOutboxRow).toSorted((a, b) => compareRows(a.row, b.row));
+  }
+
+  async renewClaim(token: string, staleMs: number): Promise<number> {
+    return (await this.#db.query(SQL.renewClaim, [token, staleMs])).length;
+  }
+
+  async settlePublished(token: string, rows: readonly string[]): Promise<number> {
+    return (await this.#db.query(SQL.settlePublished, [token, rows])).length;
+  }
+
+  async settleFailed(token: string, failures: readonly PublishFailure[]): Promise<number> {
+    const again = failures.filter(failure => failure.delayMs !== null);
+    const dead = failures.filter(failure => failure.delayMs === null);
+    let settled = 0;
+    if (again.length > 0) {
+      const delays = again.map(failure => Math.round(failure.delayMs ?? 0));
+      const rows = await this.#db.query(SQL.settleFailed, [token, ...columns(again), delays, again.map(errorLine)]);
+      settled += rows.length;
+    }
+    if (dead.length > 0) {
+      const rows = await this.#db.query(SQL.settleDead, [token, ...columns(dead), dead.map(errorLine)]);
+      settled += rows.length;
+    }
+    return settled;
+  }
+
+  async release(token: string, deferMs: number): Promise<number> {
+    return (await this.#db.query(SQL.releaseClaim, [token, Math.round(deferMs)])).length;
+  }
+
+  async reviveDeadLetter(id: string, version: number): Promise<'ok' | 'absent' | 'conflict'> {
+    const row = (await this.#db.query(SQL.reviveDeadLetter, [id, version]))[0];
+    if (row?.['gone'] === '1') return 'ok';
+    return row?.['known'] === '0' ? 'absent' : 'conflict';
+  }
+
+  async nextDueMs(): Promise<number | null> {
+    return readNumber((await this.#db.query(SQL.outboxNextDue))[0]?.['wait_ms']);
+  }
+
+  async prune(limit: number): Promise<number> {
+    return (await this.#db.query(SQL.pruneSendKeys, [limit])).length;
+  }
+
+  onReady(hint: () => void): () => void {
+    return this.#db.listen(COMMITTED_CHANNEL, hint);
+  }
+
+  async #move(limit: number): Promise<MoveReply> {
+    const rows = await this.#db.query(SQL.move, [limit]);
+    return { rows: rows.map(readMovedRow) };
+  }
+}
+
+/** PostgreSQL's text has no NUL; an error message may. */
+const storable = (text: string): string => text.replaceAll('\u0000', '\uFFFD').slice(0, 4_000);
+
+function columns(failures: readonly PublishFailure[]): [string[], string[]] {
+  return [failures.map(failure => failure.row), failures.map(failure => storable(failure.error))];
+}
+
+function errorLine(failure: PublishFailure): Uint8Array {
+  const error = { type: 'publish', message: storable(failure.error), traceback: '' };
+  return toBytes(`${JSON.stringify({ step: failure.delayMs === null ? 'dead' : 'failed', epoch: 0, error })}\n`);
+}
+
+function readOutboxRow(row: SqlRow): OutboxRow {
+  return {
+    row: row['row'] as string,
+    retries: row['retries'] as number,
+    isFirstClaim: row['claims'] === 1,
+    envelope: {
+      id: row['task_id'] as string,
+      name: row['task_name'] as string,
+      queue: row['queue'] as string,
+      priority: row['priority'] as number,
+      version: row['payload_version'] as number,
+      body: row['body'] as Uint8Array,
+      options: row['options'] as Uint8Array,
+      digest: row['digest'] as string,
+      etaMs: readNumber(row['eta_ms']),
+      expiresMs: readNumber(row['expires_ms']),
+    },
+  };
+}
+
+function readMovedRow(row: SqlRow): MovedRow {
+  return {
+    id: row['id'] as string,
+    name: row['name'] as string,
+    queue: row['queue'] as string,
+    answer: row['answer'] as MovedRow['answer'],
+  };
+}
+
+/** Row numbers are text: shorter is smaller, then by digits. */
+function compareRows(a: string, b: string): number {
+  return a.length - b.length || (a < b ? -1 : 1);
+}

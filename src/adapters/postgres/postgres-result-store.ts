@@ -1,0 +1,29 @@
+import type { ResultRecord, ResultStore } from '../../result/result-store.ts';
+import { decodeError } from './postgres-rows.ts';
+import type { SqlDatabase } from './sql-database.ts';
+import { SQL } from './sql.generated.ts';
+
+const UNKNOWN: ResultRecord = { state: 'unknown', ending: null, result: null, error: null, why: null };
+
+/** Outcomes live in the ledger's rows until their time is over. */
+export class PostgresResultStore implements ResultStore {
+  readonly #db: SqlDatabase;
+
+  constructor(db: SqlDatabase) {
+    this.#db = db;
+  }
+
+  async read(id: string): Promise<ResultRecord> {
+    const row = (await this.#db.query(SQL.readResult, [id]))[0];
+    if (!row) return UNKNOWN;
+    const error = decodeError(row['error'] as Uint8Array | null);
+    const ending = row['ending'] as ResultRecord['ending'];
+    return {
+      state: row['state'] as ResultRecord['state'],
+      ending,
+      result: row['result'] as Uint8Array | null,
+      error,
+      why: ending === 'discarded' ? (error?.message ?? '') : (row['reason'] as string | null),
+    };
+  }
+}

@@ -1,0 +1,553 @@
+// Written by scripts/embed-assets.mjs from the .sql files; edit those and run npm run build.
+export const SQL = {
+  afterList: `select key, entry from outlast_after
+where created_at <= clock_timestamp() - $1::bigint * interval '1 millisecond'
+order by created_at, key limit $2`,
+  afterStrike: `delete from outlast_after where key = any($1::text[])`,
+  beginAnswers: `select m.place::text as place,
+  case
+    when t.digest is not null and t.digest <> m.digest then 'conflict'
+    when t.state = 'running' and t.owner = $1 and t.run = $2 then 'begun'
+    when t.state = 'done' then 'done'
+    when t.ending = 'expired' then 'expired'
+    else 'held'
+  end as answer,
+  t.id, t.name, t.queue, t.priority, t.payload_version, t.body, t.options, t.digest,
+  (extract(epoch from t.eta) * 1000)::bigint::text as eta_ms, (extract(epoch from t.expires_at) * 1000)::bigint::text as expires_ms,
+  t.epoch::text as epoch, t.run, t.failures, t.crashes, t.checkpoint, t.checkpoint_seq::text as checkpoint_seq
+from unnest($3::text[], $4::text[]) with ordinality as m(id, digest, place)
+join outlast_task t on t.id = m.id
+order by m.place`,
+  beginDue: `with me as materialized (
+  select id from outlast_worker where id = $1 and state = 'open' for key share
+), again as materialized (
+  select t.id from outlast_task t where t.owner = $1 and t.run = $2 and t.state = 'running'
+), due as materialized (
+  select t.id, t.crashes, t.late, row_number() over () as place
+  from unnest($3::text[]) with ordinality as q(name, place)
+  cross join generate_series(9, 0, -1) as p(priority)
+  cross join lateral (
+    select t.id, t.crashes, coalesce(t.expires_at <= clock_timestamp(), false) as late
+    from outlast_task t
+    where t.state = 'waiting' and t.queue = q.name and t.priority = p.priority and t.due <= clock_timestamp()
+      and (t.crashes = 0 or $5::int > 0)
+    order by t.due, t.seq limit $4 for update skip locked
+  ) t
+  where exists (select 1 from me) and not exists (select 1 from again)
+  limit $4
+), picked as (
+  select id, late, crashes, row_number() over (partition by crashes > 0 order by place) as nth, place from due
+), moved as (
+  update outlast_task t set
+    state = case when p.late then 'cancelled' else 'running' end,
+    epoch = case when p.late then t.epoch else t.epoch + 1 end,
+    run = case when p.late then t.run else $2 end,
+    owner = case when p.late then null else $1 end,
+    crash_budget = coalesce(($6::jsonb ->> t.name)::int, ($6::jsonb ->> '*')::int),
+    ending = case when p.late then 'expired' end,
+    ended_at = case when p.late then clock_timestamp() end,
+    keep_until = case when p.late then clock_timestamp() + interval '1 day' end,
+    history = outlast_history(t.history, case when p.late then outlast_line('expired', t.epoch, null, null)
+      else outlast_line('begun', t.epoch + 1, $1, null) end)
+  from picked p
+  where t.id = p.id and (p.crashes = 0 or p.nth <= $5)
+  returning t.*, p.place
+), given as (
+  select m.*, m.state = 'cancelled' as late from moved m
+  union all
+  select t.*, 0, false from outlast_task t join again a on a.id = t.id
+)
+select (select count(*) from me)::text as open, g.late, g.id, g.name, g.queue, g.priority, g.payload_version, g.body, g.options, g.digest,
+  (extract(epoch from g.eta) * 1000)::bigint::text as eta_ms, (extract(epoch from g.expires_at) * 1000)::bigint::text as expires_ms,
+  g.epoch::text as epoch, g.run, g.failures, g.crashes, g.checkpoint, g.checkpoint_seq::text as checkpoint_seq
+from (select 1) one left join given g on true
+order by g.place`,
+  beginMessages: `with msg as (
+  select m.*, to_timestamp(m.eta_ms / 1000.0) as eta, to_timestamp(m.expires_ms / 1000.0) as expires_at,
+    coalesce(to_timestamp(m.expires_ms / 1000.0) <= clock_timestamp(), false) as late,
+    coalesce(($3::jsonb ->> m.name)::int, ($3::jsonb ->> '*')::int) as budget
+  from unnest($4::text[], $5::text[], $6::text[], $7::int[], $8::int[], $9::bytea[], $10::bytea[], $11::text[], $12::bigint[], $13::bigint[])
+    as m(id, name, queue, priority, version, body, options, digest, eta_ms, expires_ms)
+), put as (
+  insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, eta, expires_at,
+    state, epoch, run, owner, crash_budget, ending, ended_at, keep_until, history)
+  select id, name, queue, priority, version, body, options, digest, eta, expires_at,
+    case when late then 'cancelled' else 'running' end, case when late then 0 else 1 end, case when late then null else $2 end,
+    case when late then null else $1 end, budget, case when late then 'expired' end, case when late then clock_timestamp() end,
+    case when late then clock_timestamp() + interval '1 day' end,
+    case when late then outlast_line('expired', 0, null, null) else outlast_line('begun', 1, $1, null) end
+  from msg
+  on conflict (id) do nothing
+  returning id
+)
+update outlast_task t set
+  state = case when m.late then 'cancelled' else 'running' end,
+  epoch = case when m.late then t.epoch else t.epoch + 1 end,
+  run = case when m.late then t.run else $2 end,
+  owner = case when m.late then null else $1 end,
+  crash_budget = m.budget,
+  ending = case when m.late then 'expired' end,
+  ended_at = case when m.late then clock_timestamp() end,
+  keep_until = case when m.late then clock_timestamp() + interval '1 day' end,
+  history = outlast_history(t.history, case when m.late then outlast_line('expired', t.epoch, null, null)
+    else outlast_line('begun', t.epoch + 1, $1, null) end)
+from msg m
+where t.id = m.id and t.state = 'waiting' and t.digest = m.digest and (t.due <= clock_timestamp() or m.late)`,
+  buryMessages: `insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, state, ending, ended_at, reason, error, version, history)
+select m.id, m.name, m.queue, m.priority, m.version, m.body, m.options, m.digest, 'dead', 'dead', clock_timestamp(), m.reason, m.error, 1,
+  outlast_line('buried', 0, null, m.error)
+from unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::int[], $6::bytea[], $7::bytea[], $8::text[], $9::text[], $10::bytea[])
+  as m(id, name, queue, priority, version, body, options, digest, reason, error)
+on conflict (id) do nothing`,
+  buryRuns: `with item as (
+  select * from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bytea[])
+    with ordinality as i(id, epoch, run, reason, error, place)
+), moved as (
+  update outlast_task t set
+    state = 'dead', ending = 'dead', owner = null, settled_run = i.run, settled_as = 'bury', reason = i.reason, error = i.error,
+    ended_at = clock_timestamp(), version = t.version + 1,
+    history = outlast_history(t.history, outlast_line('buried', t.epoch, t.owner, i.error))
+  from item i
+  where t.id = i.id and t.state = 'running' and t.epoch = i.epoch and t.run = i.run
+  returning t.id
+)
+select case
+    when m.id is not null then 'ok'
+    when t.id is null then 'absent'
+    when t.settled_run = i.run and t.settled_as = 'bury' then 'ok'
+    else 'stale'
+  end as status
+from item i left join moved m on m.id = i.id left join outlast_task t on t.id = i.id
+order by i.place`,
+  cancel: `with gone as (
+  delete from outlast_outbox where task_id = $1 returning task_name, queue
+), tomb as (
+  insert into outlast_task as t (id, name, queue, priority, payload_version, body, options, state, ending, ended_at, keep_until, history)
+  select $1, coalesce((select task_name from gone), 'unknown'), coalesce((select queue from gone), 'default'), 0, 1, '', '{}',
+    'cancelled', 'cancelled', clock_timestamp(), clock_timestamp() + $2::bigint * interval '1 millisecond', outlast_line('cancelled', 0, null, null)
+  on conflict (id) do update set
+    state = 'cancelled', ending = 'cancelled', owner = null, ended_at = clock_timestamp(),
+    settled_run = t.run, settled_as = 'cancel', keep_until = excluded.keep_until, body = '',
+    history = outlast_history(t.history, outlast_line('cancelled', t.epoch, t.owner, null))
+  where t.state in ('waiting', 'running')
+  returning t.id
+)
+select case
+    when exists (select 1 from tomb) then 'ok'
+    when exists (select 1 from outlast_task where id = $1 and state = 'cancelled') then 'ok'
+    else 'terminal'
+  end as status`,
+  checkpoint: `with moved as (
+  update outlast_task set checkpoint = $5, checkpoint_epoch = $2, checkpoint_seq = $4
+  where id = $1 and state = 'running' and epoch = $2 and run = $3
+    and (checkpoint_epoch < $2 or checkpoint_seq < $4)
+  returning id
+)
+select case
+    when exists (select 1 from moved) then 'ok'
+    when t.id is null then 'absent'
+    when t.state = 'running' and t.epoch = $2 and t.run = $3 and t.checkpoint_epoch = $2 and t.checkpoint_seq = $4 and t.checkpoint = $5 then 'ok'
+    else 'stale'
+  end as status
+from (select 1) one left join outlast_task t on t.id = $1`,
+  claim: `with due as materialized (
+  select id from outlast_outbox
+  where state = 'pending' and available_at <= clock_timestamp()
+  order by available_at, id limit $3 for update skip locked
+)
+update outlast_outbox o
+set state = 'claimed', claim_token = $2, claimed_by = $1, claims = o.claims + 1,
+  claimed_until = clock_timestamp() + $4::bigint * interval '1 millisecond', updated_at = clock_timestamp()
+from due where o.id = due.id
+returning o.id::text as row, o.task_id, o.task_name, o.queue, o.priority, o.payload_version,
+  '\\x5b'::bytea || o.args || '\\x2c'::bytea || o.kwargs || '\\x2c'::bytea || o.embed || '\\x5d'::bytea as body,
+  o.options, o.digest, (extract(epoch from o.eta) * 1000)::bigint::text as eta_ms,
+  (extract(epoch from o.expires_at) * 1000)::bigint::text as expires_ms, o.retries, o.claims`,
+  commit: `with item as (
+  select * from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bigint[])
+    with ordinality as i(id, epoch, run, ending, result, error, keep_ms, place)
+), moved as (
+  update outlast_task t set
+    state = 'done', ending = i.ending, result = i.result, error = i.error, owner = null, body = '', checkpoint = null,
+    settled_run = i.run, settled_as = 'commit', ended_at = clock_timestamp(),
+    keep_until = clock_timestamp() + i.keep_ms * interval '1 millisecond',
+    history = outlast_history(t.history, outlast_line(i.ending, t.epoch, t.owner, null))
+  from item i
+  where t.id = i.id and t.state = 'running' and t.epoch = i.epoch and t.run = i.run
+  returning t.id, t.run
+), followed as (
+  insert into outlast_after (key, entry)
+  select a.key, a.entry
+  from unnest($8::text[], $9::text[], $10::text[], $11::bytea[]) as a(id, run, key, entry)
+  join moved m on m.id = a.id and m.run = a.run
+  on conflict (key) do nothing
+)
+select case
+    when m.id is not null then 'ok'
+    when t.id is null then 'absent'
+    when t.settled_run = i.run and t.settled_as = 'commit' then 'ok'
+    else 'stale'
+  end as status
+from item i left join moved m on m.id = i.id left join outlast_task t on t.id = i.id
+order by i.place`,
+  condemnExpired: `with dead as materialized (
+  select id from outlast_worker where state = 'open' and deadline < clock_timestamp() order by id for update skip locked
+), closed as (
+  update outlast_worker w set state = 'closed' from dead where w.id = dead.id and w.deadline < clock_timestamp() returning w.id
+)
+select (extract(epoch from clock_timestamp()) * 1000)::bigint::text as store_ms, c.id
+from (select 1) one left join closed c on true`,
+  condemnProcess: `with dead as materialized (
+  select id from outlast_worker where state = 'open' and process = $1 order by id for update
+), closed as (
+  update outlast_worker w set state = 'closed' from dead where w.id = dead.id returning w.id
+)
+select (extract(epoch from clock_timestamp()) * 1000)::bigint::text as store_ms, c.id
+from (select 1) one left join closed c on true`,
+  condemnWorker: `with dead as materialized (
+  select id from outlast_worker where state = 'open' and id = $1 for update
+), closed as (
+  update outlast_worker w set state = 'closed' from dead where w.id = dead.id returning w.id
+)
+select (extract(epoch from clock_timestamp()) * 1000)::bigint::text as store_ms, c.id
+from (select 1) one left join closed c on true`,
+  deadLetterShow: `select id, name, queue, 'worker' as place, reason, error, ended_at as dead_at, version, body, options, history
+from outlast_task where state = 'dead' and id = $1
+union all
+select task_id, task_name, queue, 'relay', 'ERR_ATTEMPTS_SPENT',
+  convert_to('{"type":"relay","message":' || to_json(failure_reason)::text || ',"traceback":""}', 'UTF8'), dead_at, version,
+  '\\x5b'::bytea || args || '\\x2c'::bytea || kwargs || '\\x2c'::bytea || embed || '\\x5d'::bytea, options, error_history
+from outlast_dead_letter where task_id = $1`,
+  deadLettersList: `select d.*, d.dead_at::text as cursor_at from (
+  (select id, name, queue, 'worker' as place, reason, error, ended_at as dead_at, version from outlast_task
+    where state = 'dead' and ($1::text is null or (ended_at, id) < ($1::text::timestamptz, $2::text))
+    order by ended_at desc, id desc limit $3)
+  union all
+  (select task_id, task_name, queue, 'relay', 'ERR_ATTEMPTS_SPENT',
+      convert_to('{"type":"relay","message":' || to_json(failure_reason)::text || ',"traceback":""}', 'UTF8'), dead_at, version
+    from outlast_dead_letter
+    where $1::text is null or (dead_at, task_id) < ($1::text::timestamptz, $2::text)
+    order by dead_at desc, task_id desc limit $3)
+) d order by dead_at desc, id desc limit $3`,
+  doorFence: `select id from outlast_task
+where id = $1::text and state = 'running' and epoch = $2::text::bigint and run = $3::text for update`,
+  doorStep: `with mine as (
+  insert into outlast_step (task_id, step, epoch) values ($1::text, $2::text, $3::text::bigint)
+  on conflict (task_id, step) do nothing returning step
+)
+select (select count(*) from mine)::text as is_new,
+  (select encode(s.value, 'base64') from outlast_step s where s.task_id = $1::text and s.step = $2::text) as value`,
+  doorValue: `update outlast_step set value = decode($3::text, 'base64') where task_id = $1::text and step = $2::text`,
+  enqueueMany: `with item as (
+  select r.*, row_number() over () as place
+  from jsonb_to_recordset($1::text::jsonb) as r(
+    task_id text, task_name text, queue text, priority text, args text, kwargs text, embed text, options text,
+    digest text, schema_version text, payload_version text, eta_ms text, expires_ms text, idempotency_key text,
+    fingerprint text, key_window_ms text)
+), wanted as (
+  select distinct on (idempotency_key) * from item where idempotency_key is not null order by idempotency_key, place
+), held as (
+  insert into outlast_send_key as k (key, task_id, fingerprint, free_at)
+  select idempotency_key, task_id, fingerprint, now() + key_window_ms::bigint * interval '1 millisecond'
+  from wanted
+  on conflict (key) do update set
+    task_id = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.task_id else k.task_id end,
+    fingerprint = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.fingerprint else k.fingerprint end,
+    free_at = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.free_at else k.free_at end
+  returning k.key, k.task_id, k.fingerprint
+), written as (
+  insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
+    schema_version, payload_version, available_at, eta, expires_at, idempotency_key)
+  select i.task_id, i.task_name, i.queue, i.priority::smallint, decode(i.args, 'base64'), decode(i.kwargs, 'base64'),
+    decode(i.embed, 'base64'), decode(i.options, 'base64'), i.digest, i.schema_version::smallint,
+    i.payload_version::smallint, coalesce(to_timestamp(i.eta_ms::double precision / 1000), now()),
+    to_timestamp(i.eta_ms::double precision / 1000), to_timestamp(i.expires_ms::double precision / 1000),
+    i.idempotency_key
+  from item i
+  where i.idempotency_key is null or exists (select 1 from held h where h.task_id = i.task_id)
+  order by i.place
+  on conflict (task_id) do nothing
+  returning task_id
+), note as (select pg_notify('outlast_outbox', '') from (select 1 from written limit 1) w)
+select i.place::text as place, h.task_id as held_by, h.fingerprint as held_fingerprint, o.digest as earlier_digest,
+  (select count(*) from note)::text as notified
+from item i
+left join held h on h.key = i.idempotency_key
+left join outlast_outbox o on o.task_id = i.task_id
+left join written w on w.task_id = i.task_id
+where w.task_id is null`,
+  enqueue: `with held as (
+  insert into outlast_send_key as k (key, task_id, fingerprint, free_at)
+  select $14::text, $1::text, $15::text, now() + $16::text::bigint * interval '1 millisecond'
+  where $14::text is not null
+  on conflict (key) do update set
+    task_id = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.task_id else k.task_id end,
+    fingerprint = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.fingerprint else k.fingerprint end,
+    free_at = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.free_at else k.free_at end
+  returning k.task_id, k.fingerprint
+), written as (
+  insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
+    schema_version, payload_version, available_at, eta, expires_at, idempotency_key)
+  select $1::text, $2::text, $3::text, $4::text::smallint, decode($5::text, 'base64'), decode($6::text, 'base64'),
+    decode($7::text, 'base64'), decode($8::text, 'base64'), $9::text, $10::text::smallint, $11::text::smallint,
+    coalesce(to_timestamp($12::text::double precision / 1000), now()),
+    to_timestamp($12::text::double precision / 1000), to_timestamp($13::text::double precision / 1000), $14::text
+  where $14::text is null or exists (select 1 from held where held.task_id = $1::text)
+  on conflict (task_id) do nothing
+  returning task_id
+)
+select
+  (select count(*) from written)::text as written,
+  (select held.task_id from held) as held_by,
+  (select held.fingerprint from held) as held_fingerprint,
+  (select o.digest from outlast_outbox o where o.task_id = $1::text) as earlier_digest,
+  (select count(*) from (select pg_notify('outlast_outbox', '') from written) note)::text as notified`,
+  fail: `with item as (
+  select * from unnest($1::text[], $2::bigint[], $3::text[], $4::bytea[], $5::bigint[], $6::text[])
+    with ordinality as i(id, epoch, run, error, delay_ms, reason, place)
+), moved as (
+  update outlast_task t set
+    state = case when i.delay_ms is null then 'dead' else 'waiting' end,
+    failures = t.failures + 1, owner = null, settled_run = i.run, settled_as = 'fail', error = i.error,
+    due = clock_timestamp() + coalesce(i.delay_ms, 0) * interval '1 millisecond',
+    ending = case when i.delay_ms is null then 'dead' end,
+    ended_at = case when i.delay_ms is null then clock_timestamp() end,
+    reason = case when i.delay_ms is null then i.reason end,
+    version = case when i.delay_ms is null then t.version + 1 else t.version end,
+    history = outlast_history(t.history, outlast_line(case when i.delay_ms is null then 'dead' else 'failed' end, t.epoch, t.owner, i.error))
+  from item i
+  where t.id = i.id and t.state = 'running' and t.epoch = i.epoch and t.run = i.run
+  returning t.id
+)
+select case
+    when m.id is not null then 'ok'
+    when t.id is null then 'absent'
+    when t.settled_run = i.run and t.settled_as = 'fail' then 'ok'
+    else 'stale'
+  end as status
+from item i left join moved m on m.id = i.id left join outlast_task t on t.id = i.id
+order by i.place`,
+  inspectTask: `select id, name, queue, state, epoch::text as epoch, failures, crashes, created_at, history from outlast_task where id = $1
+union all
+select task_id, task_name, queue, 'pending', '0', 0, 0, created_at, ''::bytea from outlast_outbox where task_id = $1
+limit 1`,
+  ledgerNextDue: `select greatest(0, extract(epoch from min(t.due) - clock_timestamp()) * 1000)::bigint::text as wait_ms
+from unnest($1::text[]) as q(name)
+cross join generate_series(0, 9) as p(priority)
+cross join lateral (
+  select t.due from outlast_task t
+  where t.state = 'waiting' and t.queue = q.name and t.priority = p.priority
+  order by t.due, t.seq limit 1
+) t`,
+  lockWorker: `select id from outlast_worker where id = $1 and state = 'open' for key share`,
+  move: `with due as materialized (
+  select id from outlast_outbox
+  where state = 'pending' and available_at <= clock_timestamp()
+  order by available_at, id limit $1 for update skip locked
+), gone as (
+  delete from outlast_outbox o using due where o.id = due.id returning o.*
+), put as (
+  insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, eta, expires_at, state, due, created_at, history)
+  select task_id, task_name, queue, priority, payload_version,
+    '\\x5b'::bytea || args || '\\x2c'::bytea || kwargs || '\\x2c'::bytea || embed || '\\x5d'::bytea,
+    options, digest, eta, expires_at, 'waiting', clock_timestamp(), created_at, outlast_line('relayed', 0, null, null)
+  from gone order by gone.id
+  on conflict (id) do nothing
+  returning id, queue
+), other as (
+  select g.* from gone g join outlast_task t on t.id = g.task_id where t.digest is not null and t.digest <> g.digest
+), buried as (
+  insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, eta, expires_at, state, created_at,
+    ending, ended_at, reason, error, version, history)
+  select task_id || '#' || left(digest, 16), task_name, queue, priority, payload_version,
+    '\\x5b'::bytea || args || '\\x2c'::bytea || kwargs || '\\x2c'::bytea || embed || '\\x5d'::bytea,
+    options, digest, eta, expires_at, 'dead', created_at, 'dead', clock_timestamp(), 'ERR_DIGEST',
+    convert_to('{"type":"ERR_DIGEST","message":"another task has this id with other bytes","traceback":""}', 'UTF8'), 1,
+    outlast_line('buried', 0, null, null)
+  from other
+  on conflict (id) do nothing
+  returning id
+), note as (select pg_notify('outlast_task', '') from (select 1 from put limit 1) p)
+select g.task_id as id, g.task_name as name, g.queue,
+  case when p.id is not null then 'moved' when o.task_id is not null then 'conflict' else 'copy' end as answer,
+  (select count(*) from note)::text as notified, (select count(*) from buried)::text as buried
+from gone g left join put p on p.id = g.task_id left join other o on o.task_id = g.task_id
+order by g.id`,
+  openWorker: `insert into outlast_worker (id, process, host, pid, lease_ms, deadline)
+values ($1, $2, $3, $4, $5, clock_timestamp() + $5::bigint * interval '1 millisecond')
+on conflict (id) do nothing`,
+  outboxNextDue: `select greatest(0, extract(epoch from available_at - clock_timestamp()) * 1000)::bigint::text as wait_ms
+from outlast_outbox where state = 'pending' order by available_at, id limit 1`,
+  park: `with msg as (
+  select * from unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::int[], $6::bytea[], $7::bytea[], $8::text[], $9::bigint[], $10::bigint[], $11::bigint[])
+    with ordinality as m(id, name, queue, priority, version, body, options, digest, eta_ms, expires_ms, delay_ms, place)
+), put as (
+  insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, eta, expires_at, state, due, history)
+  select id, name, queue, priority, version, body, options, digest, to_timestamp(eta_ms / 1000.0), to_timestamp(expires_ms / 1000.0),
+    'waiting', clock_timestamp() + delay_ms * interval '1 millisecond', outlast_line('arrived', 0, null, null)
+  from msg order by place
+  on conflict (id) do nothing
+  returning id
+), note as (select pg_notify('outlast_task', '') from (select 1 from put limit 1) p)
+select (select count(*) from put)::text as parked, (select count(*) from note)::text as notified`,
+  pruneSendKeys: `delete from outlast_send_key where key in (
+  select k.key from outlast_send_key k
+  where k.free_at < clock_timestamp() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id)
+  order by k.free_at limit $1 for update skip locked)
+returning key`,
+  prune: `with over as materialized (
+  select id from outlast_task where keep_until < clock_timestamp() order by keep_until limit $1 for update skip locked
+), gone as (
+  delete from outlast_task t using over where t.id = over.id returning t.id, t.queue, t.name, t.ending
+), steps as (
+  delete from outlast_step s using gone where s.task_id = gone.id
+), counted as (
+  insert into outlast_counter as c (queue, name, ending, count)
+  select queue, name, ending, count(*) from gone group by queue, name, ending order by queue, name, ending
+  on conflict (queue, name, ending) do update set count = c.count + excluded.count
+)
+select count(*)::text as pruned from gone`,
+  readResult: `select t.state, t.ending, t.result, t.error, t.reason from outlast_task t where t.id = $1
+union all
+select 'dead', 'dead', null, convert_to('{"type":"relay","message":' || to_json(d.failure_reason)::text || ',"traceback":""}', 'UTF8'), 'relay'
+from outlast_dead_letter d where d.task_id = $1
+union all
+select 'pending', null, null, null, null from outlast_outbox o where o.task_id = $1
+limit 1`,
+  reap: `with lost as materialized (
+  select t.id from outlast_task t
+  where t.state = 'running' and not exists (select 1 from outlast_worker w where w.id = t.owner and w.state = 'open')
+  order by t.id limit $1 for update skip locked
+), moved as (
+  update outlast_task t set
+    state = case when t.crashes + 1 > t.crash_budget then 'dead' else 'waiting' end,
+    crashes = t.crashes + 1, owner = null, settled_run = t.run, settled_as = 'reap', due = clock_timestamp(),
+    ending = case when t.crashes + 1 > t.crash_budget then 'dead' end,
+    ended_at = case when t.crashes + 1 > t.crash_budget then clock_timestamp() end,
+    reason = case when t.crashes + 1 > t.crash_budget then 'ERR_RESURRECTIONS_SPENT' end,
+    error = case when t.crashes + 1 > t.crash_budget
+      then convert_to('{"type":"ERR_RESURRECTIONS_SPENT","message":"its worker died ' || (t.crashes + 1) || ' times","traceback":""}', 'UTF8')
+      else t.error end,
+    version = case when t.crashes + 1 > t.crash_budget then t.version + 1 else t.version end,
+    history = outlast_history(t.history, outlast_line(case when t.crashes + 1 > t.crash_budget then 'dead' else 'reaped' end, t.epoch, t.owner, null))
+  from lost
+  where t.id = lost.id and t.state = 'running'
+  returning t.id, t.name, t.queue, t.crashes, t.state
+), note as (select pg_notify('outlast_task', '') from (select 1 from moved limit 1) m
+), gone as (
+  delete from outlast_worker w
+  where w.state = 'closed' and not exists (select 1 from outlast_task t where t.owner = w.id and t.state = 'running')
+)
+select m.*, (select count(*) from note)::text as notified from moved m`,
+  recentTasks: `select * from (
+  (select id, name, queue, state, epoch::text as epoch, failures, crashes, created_at, history from outlast_task order by created_at desc limit $1)
+  union all
+  (select task_id, task_name, queue, 'pending', '0', 0, 0, created_at, ''::bytea from outlast_outbox order by id desc limit $1)
+) t order by created_at desc limit $1`,
+  reclaim: `with over as (
+  select o.id from outlast_outbox o
+  where o.state = 'claimed' and (
+    o.claimed_until < clock_timestamp()
+    or not exists (select 1 from outlast_relay r where r.id = o.claimed_by and r.lease_until >= clock_timestamp()))
+  for update skip locked
+)
+update outlast_outbox o
+set state = 'pending', claim_token = null, claimed_by = null, claimed_until = null, updated_at = clock_timestamp()
+from over where o.id = over.id`,
+  relayBeat: `insert into outlast_relay (id, lease_until) values ($1, clock_timestamp() + $2::bigint * interval '1 millisecond')
+on conflict (id) do update set lease_until = excluded.lease_until`,
+  relayLeave: `delete from outlast_relay where id = $1 or lease_until < clock_timestamp() - interval '1 day'`,
+  releaseClaim: `update outlast_outbox
+set state = 'pending', claim_token = null, claimed_by = null, claimed_until = null, updated_at = clock_timestamp(),
+  available_at = case when $2::bigint > 0 then clock_timestamp() + $2::bigint * interval '1 millisecond' else available_at end
+where claim_token = $1 and state = 'claimed' returning id::text as row`,
+  release: `with item as (
+  select * from unnest($1::text[], $2::bigint[], $3::text[]) with ordinality as i(id, epoch, run, place)
+), moved as (
+  update outlast_task t set
+    state = 'waiting', owner = null, settled_run = i.run, settled_as = 'release', due = clock_timestamp(),
+    history = outlast_history(t.history, outlast_line('released', t.epoch, t.owner, null))
+  from item i
+  where t.id = i.id and t.state = 'running' and t.epoch = i.epoch and t.run = i.run
+  returning t.id
+), note as (select pg_notify('outlast_task', '') from (select 1 from moved limit 1) m)
+select case
+    when m.id is not null then 'ok'
+    when t.id is null then 'absent'
+    when t.settled_run = i.run and t.settled_as = 'release' then 'ok'
+    else 'stale'
+  end as status, (select count(*) from note)::text as notified
+from item i left join moved m on m.id = i.id left join outlast_task t on t.id = i.id
+order by i.place`,
+  renewClaim: `update outlast_outbox set claimed_until = clock_timestamp() + $2::bigint * interval '1 millisecond'
+where claim_token = $1 and state = 'claimed' returning id::text as row`,
+  renew: `with beat as (
+  update outlast_worker set deadline = clock_timestamp() + lease_ms * interval '1 millisecond'
+  where id = $1 and state = 'open' returning id
+)
+select t.id, t.epoch::text as epoch, t.run
+from beat left join outlast_task t on t.owner = beat.id and t.state = 'running'`,
+  reviveDeadLetter: `with gone as (
+  delete from outlast_dead_letter where task_id = $1 and version = $2 returning *
+), back as (
+  insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
+    payload_version, available_at, eta, expires_at, idempotency_key, error_history, created_at)
+  select task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
+    payload_version, clock_timestamp(), eta, expires_at, idempotency_key, error_history, created_at
+  from gone
+  on conflict (task_id) do nothing
+  returning task_id
+), note as (select pg_notify('outlast_outbox', '') from back)
+select (select count(*) from gone)::text as gone, (select count(*) from note)::text as notified,
+  (select count(*) from outlast_dead_letter where task_id = $1)::text as known`,
+  revive: `with moved as (
+  update outlast_task set
+    state = 'waiting', due = clock_timestamp(), failures = 0, crashes = 0, ending = null, ended_at = null, reason = null, error = null,
+    version = version + 1, history = outlast_history(history, outlast_line('revived', epoch, null, null))
+  where id = $1 and state = 'dead' and version = $2
+  returning id
+), note as (select pg_notify('outlast_task', '') from moved)
+select case when exists (select 1 from note) then 'ok' when exists (select 1 from outlast_task where id = $1) then 'conflict' else 'absent' end as status`,
+  settleDead: `with item as (select * from unnest($2::bigint[], $3::text[], $4::bytea[]) as i(id, error, line)),
+gone as (
+  delete from outlast_outbox o using item i
+  where o.id = i.id and o.claim_token = $1 and o.state = 'claimed'
+  returning o.*, i.error, i.line
+)
+insert into outlast_dead_letter (task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
+  payload_version, eta, expires_at, idempotency_key, retries, failure_reason, error_history, created_at)
+select task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
+  payload_version, eta, expires_at, idempotency_key, retries + 1, error, outlast_history(error_history, line), created_at
+from gone
+on conflict (task_id) do update set version = outlast_dead_letter.version + 1, failure_reason = excluded.failure_reason,
+  error_history = outlast_history(outlast_dead_letter.error_history, excluded.error_history), dead_at = clock_timestamp()
+returning task_id as row`,
+  settleFailed: `with item as (select * from unnest($2::bigint[], $3::text[], $4::bigint[], $5::bytea[]) as i(id, error, delay_ms, line))
+update outlast_outbox o
+set state = 'pending', claim_token = null, claimed_by = null, claimed_until = null, retries = o.retries + 1,
+  last_error = i.error, error_history = outlast_history(o.error_history, i.line),
+  available_at = clock_timestamp() + i.delay_ms * interval '1 millisecond', updated_at = clock_timestamp()
+from item i where o.id = i.id and o.claim_token = $1 and o.state = 'claimed'
+returning o.id::text as row`,
+  settlePublished: `delete from outlast_outbox where id = any($2::bigint[]) and claim_token = $1 and state = 'claimed' returning id::text as row`,
+  statsFailing: `select name, sum(failures)::text as failures from (
+  select name, failures + crashes as failures from outlast_task where state in ('waiting', 'running', 'dead') and failures + crashes > 0
+  union all
+  select name, 1 from outlast_task where state = 'dead' and failures + crashes = 0
+  union all
+  select task_name, retries from outlast_dead_letter
+) f group by name order by sum(failures) desc, name limit $1`,
+  statsOutbox: `select
+  (select count(*) from outlast_outbox where state = 'pending')::text as pending,
+  (select count(*) from outlast_outbox where state = 'claimed')::text as claimed,
+  (select count(*) from outlast_outbox where state = 'sent')::text as sent,
+  (select count(*) from outlast_dead_letter)::text as dead,
+  (select extract(epoch from clock_timestamp() - min(available_at)) from outlast_outbox
+    where state in ('pending', 'claimed') and available_at <= clock_timestamp())::text as oldest_seconds`,
+  statsTasks: `select queue, state, sum(count)::text as count from (
+  select queue, state, count(*) as count from outlast_task group by queue, state
+  union all
+  select queue, case when ending in ('cancelled', 'expired') then 'cancelled' else 'done' end, count from outlast_counter
+) c group by queue, state order by queue, state`,
+  statsWorkers: `select count(*)::text as count from outlast_worker where state = 'open' and deadline >= clock_timestamp()`,
+} as const;

@@ -1,0 +1,3 @@
+-- Strikes off what was carried out.
+-- params: keys text[]
+delete from outlast_after where key = any($1::text[])

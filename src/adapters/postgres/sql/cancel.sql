@@ -1,0 +1,20 @@
+-- Leaves a tombstone for a task, whether or not it has arrived, and takes it out of the outbox of the same database.
+-- params: id text, keep_ms bigint
+with gone as (
+  delete from outlast_outbox where task_id = $1 returning task_name, queue
+), tomb as (
+  insert into outlast_task as t (id, name, queue, priority, payload_version, body, options, state, ending, ended_at, keep_until, history)
+  select $1, coalesce((select task_name from gone), 'unknown'), coalesce((select queue from gone), 'default'), 0, 1, '', '{}',
+    'cancelled', 'cancelled', clock_timestamp(), clock_timestamp() + $2::bigint * interval '1 millisecond', outlast_line('cancelled', 0, null, null)
+  on conflict (id) do update set
+    state = 'cancelled', ending = 'cancelled', owner = null, ended_at = clock_timestamp(),
+    settled_run = t.run, settled_as = 'cancel', keep_until = excluded.keep_until, body = '',
+    history = outlast_history(t.history, outlast_line('cancelled', t.epoch, t.owner, null))
+  where t.state in ('waiting', 'running')
+  returning t.id
+)
+select case
+    when exists (select 1 from tomb) then 'ok'
+    when exists (select 1 from outlast_task where id = $1 and state = 'cancelled') then 'ok'
+    else 'terminal'
+  end as status

@@ -1,0 +1,29 @@
+-- Ends runs as done: result, tombstone and follow-ups in one statement, and only for the run that owns the task.
+-- params: ids text[], epochs bigint[], runs text[], endings text[], results bytea[], errors bytea[], keeps_ms bigint[], after_ids text[], after_runs text[], after_keys text[], after_entries bytea[]
+with item as (
+  select * from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bigint[])
+    with ordinality as i(id, epoch, run, ending, result, error, keep_ms, place)
+), moved as (
+  update outlast_task t set
+    state = 'done', ending = i.ending, result = i.result, error = i.error, owner = null, body = '', checkpoint = null,
+    settled_run = i.run, settled_as = 'commit', ended_at = clock_timestamp(),
+    keep_until = clock_timestamp() + i.keep_ms * interval '1 millisecond',
+    history = outlast_history(t.history, outlast_line(i.ending, t.epoch, t.owner, null))
+  from item i
+  where t.id = i.id and t.state = 'running' and t.epoch = i.epoch and t.run = i.run
+  returning t.id, t.run
+), followed as (
+  insert into outlast_after (key, entry)
+  select a.key, a.entry
+  from unnest($8::text[], $9::text[], $10::text[], $11::bytea[]) as a(id, run, key, entry)
+  join moved m on m.id = a.id and m.run = a.run
+  on conflict (key) do nothing
+)
+select case
+    when m.id is not null then 'ok'
+    when t.id is null then 'absent'
+    when t.settled_run = i.run and t.settled_as = 'commit' then 'ok'
+    else 'stale'
+  end as status
+from item i left join moved m on m.id = i.id left join outlast_task t on t.id = i.id
+order by i.place

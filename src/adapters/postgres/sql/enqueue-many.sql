@@ -1,0 +1,43 @@
+-- Writes up to a thousand tasks in one statement, inside the caller's transaction. The rows are one JSON
+-- text whose members are all text or null; bytes are base64 in it, so NUL never meets jsonb.
+-- Answers one row per task that was not written; the caller compares.
+-- params: rows text
+with item as (
+  select r.*, row_number() over () as place
+  from jsonb_to_recordset($1::text::jsonb) as r(
+    task_id text, task_name text, queue text, priority text, args text, kwargs text, embed text, options text,
+    digest text, schema_version text, payload_version text, eta_ms text, expires_ms text, idempotency_key text,
+    fingerprint text, key_window_ms text)
+), wanted as (
+  -- Two calls of one batch may name the same key: the first one has it.
+  select distinct on (idempotency_key) * from item where idempotency_key is not null order by idempotency_key, place
+), held as (
+  insert into outlast_send_key as k (key, task_id, fingerprint, free_at)
+  select idempotency_key, task_id, fingerprint, now() + key_window_ms::bigint * interval '1 millisecond'
+  from wanted
+  on conflict (key) do update set
+    task_id = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.task_id else k.task_id end,
+    fingerprint = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.fingerprint else k.fingerprint end,
+    free_at = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.free_at else k.free_at end
+  returning k.key, k.task_id, k.fingerprint
+), written as (
+  insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
+    schema_version, payload_version, available_at, eta, expires_at, idempotency_key)
+  select i.task_id, i.task_name, i.queue, i.priority::smallint, decode(i.args, 'base64'), decode(i.kwargs, 'base64'),
+    decode(i.embed, 'base64'), decode(i.options, 'base64'), i.digest, i.schema_version::smallint,
+    i.payload_version::smallint, coalesce(to_timestamp(i.eta_ms::double precision / 1000), now()),
+    to_timestamp(i.eta_ms::double precision / 1000), to_timestamp(i.expires_ms::double precision / 1000),
+    i.idempotency_key
+  from item i
+  where i.idempotency_key is null or exists (select 1 from held h where h.task_id = i.task_id)
+  order by i.place
+  on conflict (task_id) do nothing
+  returning task_id
+), note as (select pg_notify('outlast_outbox', '') from (select 1 from written limit 1) w)
+select i.place::text as place, h.task_id as held_by, h.fingerprint as held_fingerprint, o.digest as earlier_digest,
+  (select count(*) from note)::text as notified
+from item i
+left join held h on h.key = i.idempotency_key
+left join outlast_outbox o on o.task_id = i.task_id
+left join written w on w.task_id = i.task_id
+where w.task_id is null

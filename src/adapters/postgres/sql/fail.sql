@@ -1,0 +1,27 @@
+-- Ends failed attempts: waiting until the delay is over, or dead where it is null.
+-- params: ids text[], epochs bigint[], runs text[], errors bytea[], delays_ms bigint[], reasons text[]
+with item as (
+  select * from unnest($1::text[], $2::bigint[], $3::text[], $4::bytea[], $5::bigint[], $6::text[])
+    with ordinality as i(id, epoch, run, error, delay_ms, reason, place)
+), moved as (
+  update outlast_task t set
+    state = case when i.delay_ms is null then 'dead' else 'waiting' end,
+    failures = t.failures + 1, owner = null, settled_run = i.run, settled_as = 'fail', error = i.error,
+    due = clock_timestamp() + coalesce(i.delay_ms, 0) * interval '1 millisecond',
+    ending = case when i.delay_ms is null then 'dead' end,
+    ended_at = case when i.delay_ms is null then clock_timestamp() end,
+    reason = case when i.delay_ms is null then i.reason end,
+    version = case when i.delay_ms is null then t.version + 1 else t.version end,
+    history = outlast_history(t.history, outlast_line(case when i.delay_ms is null then 'dead' else 'failed' end, t.epoch, t.owner, i.error))
+  from item i
+  where t.id = i.id and t.state = 'running' and t.epoch = i.epoch and t.run = i.run
+  returning t.id
+)
+select case
+    when m.id is not null then 'ok'
+    when t.id is null then 'absent'
+    when t.settled_run = i.run and t.settled_as = 'fail' then 'ok'
+    else 'stale'
+  end as status
+from item i left join moved m on m.id = i.id left join outlast_task t on t.id = i.id
+order by i.place

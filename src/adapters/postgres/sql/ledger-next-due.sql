@@ -1,0 +1,10 @@
+-- Milliseconds until a waiting task of these queues becomes due; no row when there is none.
+-- params: queues text[]
+select greatest(0, extract(epoch from min(t.due) - clock_timestamp()) * 1000)::bigint::text as wait_ms
+from unnest($1::text[]) as q(name)
+cross join generate_series(0, 9) as p(priority)
+cross join lateral (
+  select t.due from outlast_task t
+  where t.state = 'waiting' and t.queue = q.name and t.priority = p.priority
+  order by t.due, t.seq limit 1
+) t

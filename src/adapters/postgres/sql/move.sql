@@ -1,0 +1,37 @@
+-- Moves due rows into the ledger of the same database: one statement, so there is no moment in which a task is
+-- in neither table or must be sent again. A task the ledger has already is a copy and is dropped; the same id
+-- with other bytes is kept as a dead letter under id and digest.
+-- params: limit int
+with due as materialized (
+  select id from outlast_outbox
+  where state = 'pending' and available_at <= clock_timestamp()
+  order by available_at, id limit $1 for update skip locked
+), gone as (
+  delete from outlast_outbox o using due where o.id = due.id returning o.*
+), put as (
+  insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, eta, expires_at, state, due, created_at, history)
+  select task_id, task_name, queue, priority, payload_version,
+    '\x5b'::bytea || args || '\x2c'::bytea || kwargs || '\x2c'::bytea || embed || '\x5d'::bytea,
+    options, digest, eta, expires_at, 'waiting', clock_timestamp(), created_at, outlast_line('relayed', 0, null, null)
+  from gone order by gone.id
+  on conflict (id) do nothing
+  returning id, queue
+), other as (
+  select g.* from gone g join outlast_task t on t.id = g.task_id where t.digest is not null and t.digest <> g.digest
+), buried as (
+  insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, eta, expires_at, state, created_at,
+    ending, ended_at, reason, error, version, history)
+  select task_id || '#' || left(digest, 16), task_name, queue, priority, payload_version,
+    '\x5b'::bytea || args || '\x2c'::bytea || kwargs || '\x2c'::bytea || embed || '\x5d'::bytea,
+    options, digest, eta, expires_at, 'dead', created_at, 'dead', clock_timestamp(), 'ERR_DIGEST',
+    convert_to('{"type":"ERR_DIGEST","message":"another task has this id with other bytes","traceback":""}', 'UTF8'), 1,
+    outlast_line('buried', 0, null, null)
+  from other
+  on conflict (id) do nothing
+  returning id
+), note as (select pg_notify('outlast_task', '') from (select 1 from put limit 1) p)
+select g.task_id as id, g.task_name as name, g.queue,
+  case when p.id is not null then 'moved' when o.task_id is not null then 'conflict' else 'copy' end as answer,
+  (select count(*) from note)::text as notified, (select count(*) from buried)::text as buried
+from gone g left join put p on p.id = g.task_id left join other o on o.task_id = g.task_id
+order by g.id

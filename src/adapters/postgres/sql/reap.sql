@@ -1,0 +1,29 @@
+-- Brings back what closed incarnations were running: waiting and due now, or dead when the crash budget is spent.
+-- Rows that are locked (a door of the dead is still being closed by the server) are left for the next look.
+-- params: limit int
+with lost as materialized (
+  select t.id from outlast_task t
+  where t.state = 'running' and not exists (select 1 from outlast_worker w where w.id = t.owner and w.state = 'open')
+  order by t.id limit $1 for update skip locked
+), moved as (
+  update outlast_task t set
+    state = case when t.crashes + 1 > t.crash_budget then 'dead' else 'waiting' end,
+    crashes = t.crashes + 1, owner = null, settled_run = t.run, settled_as = 'reap', due = clock_timestamp(),
+    ending = case when t.crashes + 1 > t.crash_budget then 'dead' end,
+    ended_at = case when t.crashes + 1 > t.crash_budget then clock_timestamp() end,
+    reason = case when t.crashes + 1 > t.crash_budget then 'ERR_RESURRECTIONS_SPENT' end,
+    error = case when t.crashes + 1 > t.crash_budget
+      then convert_to('{"type":"ERR_RESURRECTIONS_SPENT","message":"its worker died ' || (t.crashes + 1) || ' times","traceback":""}', 'UTF8')
+      else t.error end,
+    version = case when t.crashes + 1 > t.crash_budget then t.version + 1 else t.version end,
+    history = outlast_history(t.history, outlast_line(case when t.crashes + 1 > t.crash_budget then 'dead' else 'reaped' end, t.epoch, t.owner, null))
+  from lost
+  where t.id = lost.id and t.state = 'running'
+  returning t.id, t.name, t.queue, t.crashes, t.state
+), note as (select pg_notify('outlast_task', '') from (select 1 from moved limit 1) m
+), gone as (
+  delete from outlast_worker w
+  where w.state = 'closed' and not exists (select 1 from outlast_task t where t.owner = w.id and t.state = 'running')
+)
+select (extract(epoch from clock_timestamp()) * 1000)::bigint::text as store_ms, m.*, (select count(*) from note)::text as notified
+from (select 1) one left join moved m on true

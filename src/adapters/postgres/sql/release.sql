@@ -1,0 +1,20 @@
+-- Gives runs back: due now, nothing counted.
+-- params: ids text[], epochs bigint[], runs text[]
+with item as (
+  select * from unnest($1::text[], $2::bigint[], $3::text[]) with ordinality as i(id, epoch, run, place)
+), moved as (
+  update outlast_task t set
+    state = 'waiting', owner = null, settled_run = i.run, settled_as = 'release', due = clock_timestamp(),
+    history = outlast_history(t.history, outlast_line('released', t.epoch, t.owner, null))
+  from item i
+  where t.id = i.id and t.state = 'running' and t.epoch = i.epoch and t.run = i.run
+  returning t.id
+), note as (select pg_notify('outlast_task', '') from (select 1 from moved limit 1) m)
+select case
+    when m.id is not null then 'ok'
+    when t.id is null then 'absent'
+    when t.settled_run = i.run and t.settled_as = 'release' then 'ok'
+    else 'stale'
+  end as status, (select count(*) from note)::text as notified
+from item i left join moved m on m.id = i.id left join outlast_task t on t.id = i.id
+order by i.place

@@ -1,0 +1,8 @@
+-- Moves the one deadline of a process, and lists what the ledger says it runs. No row: the incarnation is closed.
+-- params: worker text
+with beat as (
+  update outlast_worker set deadline = clock_timestamp() + lease_ms * interval '1 millisecond'
+  where id = $1 and state = 'open' returning id
+)
+select t.id, t.epoch::text as epoch, t.run
+from beat left join outlast_task t on t.owner = beat.id and t.state = 'running'

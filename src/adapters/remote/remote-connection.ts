@@ -1,0 +1,126 @@
+import { connect, type Socket } from 'node:net';
+import type { SqlRow } from '../postgres/sql-database.ts';
+import type { Endpoint } from './endpoint.ts';
+import { FrameReader, frameTooLarge, MAX_FRAME_BYTES, writeFrame } from './frame.ts';
+import { storeUnavailable } from './store-unavailable.ts';
+import { decodeReply, encode, PROTOCOL, type Reply, type RequestBody } from './wire.ts';
+import { decodeError } from './wire-error.ts';
+
+export interface ConnectionEvents {
+  readonly onHint: (channel: string) => void;
+  /** Called once when a connection that was open is no more. */
+  readonly onLost: () => void;
+}
+
+/** A server that does not even greet is stopped or wedged. Its longest statement should take less. */
+const GREETING_WAIT_MS = 10_000;
+/**
+ * A server that says nothing at all for so long while answers are due counts as lost. Several
+ * transactions of up to ten seconds each may have to end before a statement gets its turn.
+ */
+const SILENCE_LIMIT_MS = 60_000;
+
+interface Pending {
+  readonly resolve: (rows: readonly SqlRow[]) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/**
+ * One connection to a served database: connecting, then open, then lost for good. A request of a lost
+ * connection is rejected and never sent again: it may have been carried out.
+ */
+export class RemoteConnection {
+  readonly #socket: Socket;
+  readonly #pending = new Map<number, Pending>();
+  #lastId = 0;
+
+  private constructor(socket: Socket, events: ConnectionEvents) {
+    this.#socket = socket;
+    socket.setTimeout(SILENCE_LIMIT_MS, () => {
+      if (this.#pending.size > 0) socket.destroy();
+    });
+    socket.on('close', () => {
+      for (const { reject } of this.#pending.values()) reject(connectionLost());
+      this.#pending.clear();
+      events.onLost();
+    });
+  }
+
+  /** Resolves when the server has accepted the token. */
+  static open(endpoint: Endpoint, events: ConnectionEvents): Promise<RemoteConnection> {
+    return new Promise((resolve, reject) => {
+      const socket = connect({ host: '127.0.0.1', port: endpoint.port, noDelay: true });
+      const reader = new FrameReader(MAX_FRAME_BYTES);
+      let connection: RemoteConnection | undefined;
+      const refuse = (cause?: unknown): void => reject(cannotConnect(endpoint.port, cause));
+      const onReply = (reply: Reply): void => {
+        if (connection !== undefined) return connection.#onReply(reply, events);
+        if (!('protocol' in reply) || reply.protocol !== PROTOCOL) throw new Error('not our server');
+        socket.off('close', refuse);
+        connection = new RemoteConnection(socket, events);
+        resolve(connection);
+      };
+      socket.setTimeout(GREETING_WAIT_MS, () => socket.destroy());
+      socket.on('data', (chunk: Buffer) => {
+        try {
+          for (const frame of reader.read(chunk)) onReply(decodeReply(frame));
+        } catch (error) {
+          socket.destroy(error as Error);
+        }
+      });
+      // The server closes without a word on a wrong token.
+      socket.on('close', refuse);
+      socket.on('error', refuse);
+      writeFrame(socket, Buffer.from(endpoint.token, 'hex'));
+    });
+  }
+
+  async request(body: RequestBody): Promise<readonly SqlRow[]> {
+    return await this.send(body).reply;
+  }
+
+  /** As `request`, and tells the id: a `begin` names its transaction by it. */
+  send(body: RequestBody): { readonly id: number; readonly reply: Promise<readonly SqlRow[]> } {
+    const id = ++this.#lastId;
+    const reply = new Promise<readonly SqlRow[]>((resolve, reject) => {
+      if (this.#socket.destroyed) throw connectionLost();
+      const payload = encode({ ...body, id });
+      if (payload.byteLength > MAX_FRAME_BYTES) {
+        throw frameTooLarge(payload.byteLength, MAX_FRAME_BYTES);
+      }
+      this.#pending.set(id, { resolve, reject });
+      // How much may wait in the socket is bounded by how many callers wait for a reply.
+      writeFrame(this.#socket, payload);
+    });
+    return { id, reply };
+  }
+
+  destroy(): void {
+    this.#socket.destroy();
+  }
+
+  #onReply(reply: Reply, events: ConnectionEvents): void {
+    if ('hint' in reply) return events.onHint(reply.hint);
+    if (!('id' in reply)) return;
+    const pending = this.#pending.get(reply.id);
+    this.#pending.delete(reply.id);
+    if ('error' in reply) pending?.reject(decodeError(reply.error));
+    else pending?.resolve(reply.rows);
+  }
+}
+
+function cannotConnect(port: number, cause: unknown): Error {
+  return storeUnavailable(
+    `No connection to the embedded database on port ${port} of this machine.`,
+    'The process that holds the database has ended or is not ready: see whether `outlast dev` runs.',
+    // 'close' passes a boolean, 'error' an error.
+    cause instanceof Error ? cause : undefined,
+  );
+}
+
+function connectionLost(): Error {
+  return storeUnavailable(
+    'The connection to the embedded database was lost before the reply: the statement may or may not have been carried out.',
+    'Repeat it only if that is safe. The next call connects again.',
+  );
+}

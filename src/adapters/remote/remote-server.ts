@@ -1,0 +1,122 @@
+import { randomBytes, timingSafeEqual } from 'node:crypto';
+import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { systemClock, type Clock } from '../../runtime/clock.ts';
+import type { SqlDatabase } from '../postgres/sql-database.ts';
+import type { Endpoint } from './endpoint.ts';
+import { FrameReader, MAX_FRAME_BYTES, writeFrame } from './frame.ts';
+import { RemoteSession } from './remote-session.ts';
+import { decodeRequest, encode, PROTOCOL, TOKEN_BYTES } from './wire.ts';
+
+export interface ServeOptions {
+  readonly clock?: Clock;
+  readonly maxFrameBytes?: number;
+}
+
+export interface ServedDatabase extends Endpoint {
+  /** Ends every connection and rolls back what clients had open. The database itself stays open. */
+  close(): Promise<void>;
+}
+
+/** A client sends its token in its first packet; who does not is not one of ours. */
+const TOKEN_WAIT_MS = 5_000;
+
+/**
+ * Lets other processes of this machine use a database that only this process may open. Listens on
+ * loopback only, and answers nobody who does not know the token.
+ */
+export async function serveDatabase(
+  db: SqlDatabase,
+  options: ServeOptions = {},
+): Promise<ServedDatabase> {
+  const door = new Door(db, options);
+  const server = createServer({ noDelay: true }, socket => door.enter(socket));
+  await listenOnLoopback(server);
+  const { port } = server.address() as AddressInfo;
+  const close = async (): Promise<void> => {
+    const closed = new Promise<void>(resolve => server.close(() => resolve()));
+    await Promise.all([door.close(), closed]);
+  };
+  return { port, token: door.token.toString('hex'), close };
+}
+
+function listenOnLoopback(server: Server): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      server.off('error', reject);
+      // A connection that could not be accepted (no file descriptors left) is the client's to repeat.
+      server.on('error', () => undefined);
+      resolve();
+    });
+  });
+}
+
+/** Checks the token of everyone who comes and keeps count of those inside. */
+class Door {
+  readonly token: Buffer = randomBytes(TOKEN_BYTES);
+  readonly #db: SqlDatabase;
+  readonly #clock: Clock;
+  readonly #maxFrameBytes: number;
+  readonly #sockets = new Set<Socket>();
+  readonly #sessions = new Set<RemoteSession>();
+
+  constructor(db: SqlDatabase, options: ServeOptions) {
+    this.#db = db;
+    this.#clock = options.clock ?? systemClock;
+    this.#maxFrameBytes = options.maxFrameBytes ?? MAX_FRAME_BYTES;
+  }
+
+  enter(socket: Socket): void {
+    this.#sockets.add(socket);
+    const reader = new FrameReader(TOKEN_BYTES);
+    const cancelWait = this.#clock.timer(TOKEN_WAIT_MS, () => socket.destroy());
+    let session: RemoteSession | undefined;
+    const onFrame = (frame: Buffer): void => {
+      if (session !== undefined) {
+        // It fails only on what is no request at all, and then this is no client of ours.
+        session.handle(decodeRequest(frame)).catch(() => socket.destroy());
+        return;
+      }
+      if (!this.#isToken(frame)) throw new Error('wrong token');
+      cancelWait();
+      reader.maxBytes = this.#maxFrameBytes;
+      session = this.#admit(socket);
+    };
+    socket.on('data', (chunk: Buffer) => {
+      try {
+        for (const frame of reader.read(chunk)) onFrame(frame);
+      } catch {
+        // A wrong token, an oversized frame or bytes that are no message: nothing more to say to it.
+        socket.destroy();
+      }
+    });
+    // 'close' follows every error and is where the clean-up is.
+    socket.on('error', () => undefined);
+    socket.on('close', () => {
+      cancelWait();
+      this.#sockets.delete(socket);
+      if (session !== undefined) void this.#leave(session);
+    });
+  }
+
+  async close(): Promise<void> {
+    for (const socket of this.#sockets) socket.destroy();
+    await Promise.all([...this.#sessions].map(session => session.end()));
+  }
+
+  #admit(socket: Socket): RemoteSession {
+    const session = new RemoteSession(this.#db, socket, this.#maxFrameBytes);
+    this.#sessions.add(session);
+    writeFrame(socket, encode({ protocol: PROTOCOL }));
+    return session;
+  }
+
+  async #leave(session: RemoteSession): Promise<void> {
+    await session.end();
+    this.#sessions.delete(session);
+  }
+
+  #isToken(frame: Buffer): boolean {
+    return frame.byteLength === TOKEN_BYTES && timingSafeEqual(frame, this.token);
+  }
+}

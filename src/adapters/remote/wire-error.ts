@@ -1,0 +1,52 @@
+import { ERROR_FAMILY, type ErrorCode } from '../../errors/codes.ts';
+import { isOutlastError, outlastError } from '../../errors/error.ts';
+
+/** An error as it goes through the socket. Structured clone would drop its code. */
+export interface WireError {
+  readonly name: string;
+  readonly message: string;
+  /** Set for Outlast's own errors, which are made anew on the other side. */
+  readonly hint: string | null;
+  readonly fields: Readonly<Record<string, unknown>>;
+}
+
+/** What PostgreSQL tells about an error. Parameters are left behind: they may hold secrets. */
+const SQL_FIELDS = [
+  'code',
+  'severity',
+  'detail',
+  'hint',
+  'position',
+  'where',
+  'schema',
+  'table',
+  'column',
+  'dataType',
+  'constraint',
+  'routine',
+] as const;
+
+export function encodeError(error: unknown): WireError {
+  if (!(error instanceof Error)) {
+    return { name: 'Error', message: String(error), hint: null, fields: {} };
+  }
+  const { name, message } = error;
+  if (isOutlastError(error)) return { name, message, hint: error.hint, fields: { ...error } };
+  const entries = SQL_FIELDS.map(field => [field, (error as SqlErrorLike)[field]] as const);
+  const known = entries.filter(([, value]) => typeof value === 'string' || typeof value === 'number');
+  return { name, message, hint: null, fields: Object.fromEntries(known) };
+}
+
+type SqlErrorLike = Error & { readonly [field in (typeof SQL_FIELDS)[number]]?: unknown };
+
+export function decodeError({ name, message, hint, fields }: WireError): Error {
+  const { code } = fields;
+  if (hint !== null && isErrorCode(code)) {
+    return outlastError(code, { message, hint, fields: fields as never });
+  }
+  return Object.assign(new Error(message), fields, { name });
+}
+
+function isErrorCode(code: unknown): code is ErrorCode {
+  return typeof code === 'string' && Object.hasOwn(ERROR_FAMILY, code);
+}

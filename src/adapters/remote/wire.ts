@@ -1,0 +1,51 @@
+import { deserialize, serialize } from 'node:v8';
+import type { SqlParam, SqlRow } from '../postgres/sql-database.ts';
+import type { WireError } from './wire-error.ts';
+
+/**
+ * What travels between a process that holds the database and one that does not. Both are of one
+ * package on one machine, so the format is Node's own structured clone: bytes stay bytes. It is read
+ * only after the token was checked.
+ *
+ *   client                                server
+ *   token, 32 bytes                  ──►
+ *                                    ◄──  { protocol }
+ *   { id, op, ... }                  ──►
+ *                                    ◄──  { id, rows } or { id, error }, in any order
+ *                                    ◄──  { hint: channel }, at any time
+ */
+export const PROTOCOL = 1;
+
+export const TOKEN_BYTES = 32;
+
+/** A statement without `params` may hold several commands. `tx` names the `begin` it belongs to. */
+export type RequestBody =
+  | {
+      readonly op: 'query';
+      readonly text: string;
+      readonly params: readonly SqlParam[] | undefined;
+      readonly tx: number | null;
+    }
+  | { readonly op: 'begin' }
+  | { readonly op: 'commit' | 'rollback'; readonly tx: number }
+  | { readonly op: 'listen' | 'unlisten'; readonly channel: string };
+
+export type Request = RequestBody & { readonly id: number };
+
+export type Reply =
+  | { readonly protocol: number }
+  | { readonly id: number; readonly rows: readonly SqlRow[] }
+  | { readonly id: number; readonly error: WireError }
+  | { readonly hint: string };
+
+export function encode(message: Request | Reply): Buffer {
+  return serialize(message);
+}
+
+export function decodeRequest(payload: Buffer): Request {
+  return deserialize(payload) as Request;
+}
+
+export function decodeReply(payload: Buffer): Reply {
+  return deserialize(payload) as Reply;
+}

@@ -1,0 +1,243 @@
+import { inspect } from 'node:util';
+import { describe, expect, it } from 'vitest';
+import { isOutlastError, type OutlastError } from '../errors/error.ts';
+import { silentLogger } from '../telemetry/logger.ts';
+import { configurationPage } from './configuration-page.ts';
+import { defineConfig, maskUrl, resolveConfig, type OutlastConfig } from './config.ts';
+import { parseDatabaseUrl } from './database-url.ts';
+import { OPTION_TABLE } from './option-table.ts';
+
+function thrownBy(run: () => unknown): OutlastError {
+  try {
+    run();
+  } catch (error) {
+    if (isOutlastError(error)) return error;
+    throw error;
+  }
+  throw new Error('nothing was thrown');
+}
+
+const loose = (config: unknown): OutlastConfig => config as OutlastConfig;
+
+describe('precedence', () => {
+  it('is flag, variable, file, default', () => {
+    const file = { relay: { batchSize: 1, maxRetries: 1, idleTime: '1ms' } } as const;
+    const env = { OUTLAST_RELAY_BATCH_SIZE: '2', OUTLAST_RELAY_MAX_RETRIES: '2' };
+    const { relay, settings } = resolveConfig(file, env, { relay: { batchSize: 3 } });
+    expect(relay).toMatchObject({ batchSize: 3, maxRetries: 2, idleTimeMs: 1, sendTimeoutMs: 10_000 });
+    expect(settings['relay.batchSize']).toEqual({ value: 3, source: 'flag' });
+    expect(settings['relay.maxRetries']).toEqual({ value: 2, source: 'env' });
+    expect(settings['relay.idleTime']).toEqual({ value: '1ms', source: 'file' });
+    expect(settings['relay.sendTimeout']).toEqual({ value: '10s', source: 'default' });
+  });
+
+  it('is not claimed by a flag that is undefined', () => {
+    const { relay } = resolveConfig({ relay: { batchSize: 1 } }, {}, { relay: { batchSize: undefined } });
+    expect(relay.batchSize).toBe(1);
+  });
+
+  it('leaves a source for every option', () => {
+    const { settings } = resolveConfig();
+    const keys = Object.values(OPTION_TABLE).flat().map(row => `${row.section}.${row.key}`);
+    expect(Object.keys(settings).toSorted()).toEqual(
+      [...keys, 'database', 'tasks', 'strict', 'excludeTasks', 'maxPayloadBytes'].toSorted(),
+    );
+    expect(new Set(Object.values(settings).map(setting => setting.source))).toEqual(new Set(['default']));
+  });
+
+  it('decides under which name a bad value is told', () => {
+    const badEnv = thrownBy(() => resolveConfig({}, { OUTLAST_RELAY_BATCH_SIZE: '0' }));
+    expect(badEnv).toMatchObject({ option: 'OUTLAST_RELAY_BATCH_SIZE' });
+    const badFlag = thrownBy(() => resolveConfig({}, {}, { relay: { batchSize: 0 } }));
+    expect(badFlag).toMatchObject({ option: '--batch-size' });
+    const badFile = thrownBy(() => resolveConfig({ relay: { batchSize: 0 } }));
+    expect(badFile).toMatchObject({ option: 'relay.batchSize' });
+  });
+});
+
+describe('a config', () => {
+  it('has defaults for all it leaves out', () => {
+    expect(resolveConfig({}, {}, { folder: '/app' })).toMatchObject({
+      database: { kind: 'pglite', folder: '/app/.outlast' },
+      tasks: [],
+      strict: true,
+      excludeTasks: [],
+      maxPayloadBytes: 1_048_576,
+      on: {},
+      log: null,
+      warnings: [],
+    });
+  });
+
+  it('comes through with what it says', () => {
+    const listener = (): void => undefined;
+    const config = defineConfig({
+      database: 'postgres://localhost/shop',
+      tasks: ['./src/handlers/*'],
+      strict: false,
+      excludeTasks: ['metrics.*'],
+      maxPayloadBytes: 10,
+      on: { 'task:done': listener },
+      log: silentLogger,
+    });
+    expect(resolveConfig(config)).toMatchObject({
+      ...config,
+      database: { kind: 'postgres', url: 'postgres://localhost/shop' },
+    });
+  });
+
+  it('is checked across stages', () => {
+    const error = thrownBy(() => resolveConfig({ relay: { staleTimeoutSeconds: 600 } }));
+    expect(error.code).toBe('ERR_OPTIONS_CONFLICT');
+  });
+
+  it('collects the warnings of all stages', () => {
+    const { warnings } = resolveConfig({ relay: { maxBackoff: '1s' }, worker: { lease: '2s', beat: '500ms' } });
+    expect(warnings).toHaveLength(2);
+  });
+
+  it.each([
+    ['tasks', { tasks: './src/*' }],
+    ['tasks', { tasks: [''] }],
+    ['tasks', { tasks: null }],
+    ['strict', { strict: 'yes' }],
+    ['excludeTasks', { excludeTasks: [1] }],
+    ['maxPayloadBytes', { maxPayloadBytes: 0 }],
+    ['maxPayloadBytes', { maxPayloadBytes: '1mb' }],
+    ["on['task:done']", { on: { 'task:done': 'x' } }],
+    ['on', { on: [] }],
+    ['log', { log: console.log }],
+    ['log', { log: { info: () => undefined } }],
+    ['relay', { relay: null }],
+    ['database', { database: 5 }],
+    ['config', []],
+  ])('is refused for its %s', (option, config) => {
+    expect(thrownBy(() => resolveConfig(loose(config)))).toMatchObject({ code: 'ERR_OPTION_RANGE', option });
+  });
+
+  it('is refused for a key nobody knows', () => {
+    expect(thrownBy(() => resolveConfig(loose({ databse: 'x' })))).toMatchObject({
+      code: 'ERR_UNKNOWN_OPTION',
+      nearest: 'database',
+    });
+    expect(thrownBy(() => resolveConfig(loose({ redact: () => ({}) }))).code).toBe('ERR_UNKNOWN_OPTION');
+  });
+});
+
+describe('a store this version does not have', () => {
+  it.each(['broker', 'ledger', 'result'])('is refused in the file: %s', key => {
+    const error = thrownBy(() => resolveConfig(loose({ [key]: 'redis://:hunter2@localhost' })));
+    expect(error).toMatchObject({ code: 'ERR_CONFIG_TIER', option: key });
+    expect(inspect(error)).not.toContain('hunter2');
+  });
+
+  it.each(['OUTLAST_BROKER_URL', 'OUTLAST_LEDGER_URL', 'OUTLAST_RESULT_URL'])('is refused in %s', name => {
+    const error = thrownBy(() => resolveConfig({}, { [name]: 'amqp://u:hunter2@localhost' }));
+    expect(error).toMatchObject({ code: 'ERR_CONFIG_TIER', option: name });
+    expect(error.hint).toContain('Remove');
+    expect(inspect(error)).not.toContain('hunter2');
+  });
+
+  it('is not asked for by an empty variable', () => {
+    expect(() => resolveConfig({}, { OUTLAST_BROKER_URL: '' })).not.toThrow();
+  });
+
+  it('is refused when it is MySQL', () => {
+    for (const database of ['mysql://u:hunter2@db/crm', 'mariadb://u:hunter2@db/crm']) {
+      const error = thrownBy(() => resolveConfig({ database }));
+      expect(error).toMatchObject({ code: 'ERR_CONFIG_TIER', option: 'database' });
+      expect(inspect(error)).not.toContain('hunter2');
+    }
+  });
+});
+
+describe('a database URL', () => {
+  const origin = { option: 'database', folder: '/app' };
+
+  it.each([
+    ['pglite:./data', '/app/data'],
+    ['pglite:data', '/app/data'],
+    ['pglite:../data/', '/data'],
+    ['pglite:/var/data', '/var/data'],
+    ['pglite:///var/data', '/var/data'],
+  ])('%s is the folder %s', (url, folder) => {
+    expect(parseDatabaseUrl(url, origin)).toEqual({ kind: 'pglite', folder, url: `pglite:${folder}` });
+  });
+
+  it.each([
+    'postgres://localhost/shop',
+    'postgresql://app:secret@db.example:5432/shop?sslmode=require',
+    'postgres:///shop?host=/var/run/postgresql',
+    'POSTGRES://localhost/shop',
+  ])('%s is Postgres, unchanged', url => {
+    expect(parseDatabaseUrl(url, origin)).toEqual({ kind: 'postgres', url });
+  });
+
+  it('is relative to the config file there, and to the working directory in a variable', () => {
+    const env = { OUTLAST_DATABASE_URL: 'pglite:./data' };
+    expect(resolveConfig({ database: 'pglite:./data' }, {}, { folder: '/app' }).database).toMatchObject({
+      folder: '/app/data',
+    });
+    const { database, settings } = resolveConfig({}, env, { folder: '/app' });
+    expect(database).toMatchObject({ folder: `${process.cwd()}/data` });
+    expect(settings['database']?.source).toBe('env');
+  });
+
+  it.each(['', '   ', 'shop', 'sqlite:./x', 'pglite:', 'postgres:shop', 'postgres://u:hunter2@host:notaport/db'])(
+    '%o is refused with what is allowed',
+    url => {
+      const error = thrownBy(() => parseDatabaseUrl(url, origin));
+      expect(error).toMatchObject({ code: 'ERR_OPTION_RANGE', option: 'database' });
+      expect(error.hint).toContain('pglite:./folder');
+    },
+  );
+
+  it('that is empty in the environment is not taken for the embedded default', () => {
+    const error = thrownBy(() => resolveConfig({}, { OUTLAST_DATABASE_URL: '' }));
+    expect(error).toMatchObject({ code: 'ERR_OPTION_RANGE', option: 'OUTLAST_DATABASE_URL' });
+  });
+});
+
+describe('a secret', () => {
+  const leaky = [
+    'postgres://u:hunter2@host:notaport/db',
+    'postgres://u:hun#ter2@host/db',
+    'postgres://u:x/hunter2@host:notaport/db',
+    'postgres://u:a@hunter2@host:notaport/db',
+    'foo://u:hunter2@host/db',
+    'u:hunter2@host/db',
+    'postgres:u:hunter2@host',
+    'host=db user=app password=hunter2',
+    'foo://host/db?password=hunter2',
+  ];
+
+  it.each(leaky)('is in no message about %s', url => {
+    const error = thrownBy(() => resolveConfig({}, { OUTLAST_DATABASE_URL: url }));
+    const text = inspect(error, { showHidden: true, depth: 9 });
+    expect(text).not.toContain('hunter2');
+    expect(text).not.toContain('ter2@');
+  });
+
+  it('is masked for `config show`', () => {
+    const { settings } = resolveConfig({ database: 'postgres://app:hunter2@db/shop?sslpassword=hunter2' });
+    expect(settings['database']).toEqual({
+      value: 'postgres://app:***@db/shop?sslpassword=***',
+      source: 'file',
+    });
+  });
+
+  it('is all that is masked', () => {
+    expect(maskUrl('postgres://app:p%40ss@db:5432/shop?sslmode=require')).toBe(
+      'postgres://app:***@db:5432/shop?sslmode=require',
+    );
+    expect(maskUrl('postgres://db:5432/shop')).toBe('postgres://db:5432/shop');
+    expect(maskUrl('postgres://app@db/shop')).toBe('postgres://app@db/shop');
+    expect(maskUrl('pglite:/var/data')).toBe('pglite:/var/data');
+  });
+});
+
+describe('the reference page', () => {
+  it('is what the options say', async () => {
+    await expect(configurationPage()).toMatchFileSnapshot('../../docs/reference/configuration.md');
+  });
+});

@@ -1,0 +1,214 @@
+import { outlastError } from '../errors/error.ts';
+import type { EventListeners } from '../telemetry/events.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { checkRelations } from './check-relations.ts';
+import { maskUrl, parseDatabaseUrl, type DatabaseTarget } from './database-url.ts';
+import { DATABASE_ENV, optionsFromEnv, type Env, type SectionOptions } from './from-env.ts';
+import { envOf, flagOf, OPTION_TABLE } from './option-table.ts';
+import { asRecord, dropUndefined, refuseUnknown, type NameOf, type SectionName } from './options.ts';
+import {
+  RELAY_DEFAULTS,
+  resolveRelayOptions,
+  type RelayOptions,
+  type ResolvedRelayOptions,
+} from './relay-options.ts';
+import {
+  RESURRECTOR_DEFAULTS,
+  resolveResurrectorOptions,
+  type ResolvedResurrectorOptions,
+  type ResurrectorOptions,
+} from './resurrector-options.ts';
+import { CONFIG_DEFAULTS, readTopLevel, TOP_LEVEL_OPTIONS } from './top-level.ts';
+import {
+  resolveWorkerOptions,
+  WORKER_DEFAULTS,
+  type ResolvedWorkerOptions,
+  type WorkerOptions,
+} from './worker-options.ts';
+
+export { maskUrl } from './database-url.ts';
+
+/** What a user writes in `outlast.config.ts` or gives to `createOutlast`. */
+export interface OutlastConfig {
+  /** Where tasks live: `pglite:./folder`, `postgres://…` or `postgresql://…`. @default 'pglite:./.outlast' */
+  readonly database?: string | undefined;
+  /** Modules whose exported handlers a worker runs: paths relative to the config file, with `*` and `**`. @default [] */
+  readonly tasks?: readonly string[] | undefined;
+  /** Refuse a `send` outside a transaction; false: warn. @default true */
+  readonly strict?: boolean | undefined;
+  /** Task names, with `*`, whose `send` goes straight to the broker and so escapes a rollback. @default [] */
+  readonly excludeTasks?: readonly string[] | undefined;
+  /** Largest body of a task, in bytes. @default 1048576 */
+  readonly maxPayloadBytes?: number | undefined;
+  readonly relay?: RelayOptions | undefined;
+  readonly worker?: WorkerOptions | undefined;
+  readonly resurrector?: ResurrectorOptions | undefined;
+  /** Listeners for events, called in the process where the event happens. */
+  readonly on?: EventListeners | undefined;
+  /** Takes the place of Outlast's own log; a pino fits. */
+  readonly log?: Logger | undefined;
+}
+
+/**
+ * Gives a config file its types; the object comes back as it is.
+ *
+ * @example
+ * export default defineConfig({ tasks: ['./src/handlers/*'], worker: { concurrency: 20 } });
+ */
+export function defineConfig(config: OutlastConfig): OutlastConfig {
+  return config;
+}
+
+/** Where a value came from, weakest last. */
+export type Source = 'flag' | 'env' | 'file' | 'default';
+
+/** One value as it was given, for `config show`. Secrets in it are masked. */
+export interface Setting {
+  readonly value: unknown;
+  readonly source: Source;
+}
+
+/** What the command line, or an option of `start…()`, says. URLs are never flags. */
+export interface ConfigFlags extends Partial<SectionOptions> {
+  /** Where the config file is; a relative database folder in it starts there. @default the working directory */
+  readonly folder?: string;
+}
+
+/** The configuration a process runs on. */
+export interface ResolvedConfig {
+  readonly database: DatabaseTarget;
+  readonly tasks: readonly string[];
+  readonly strict: boolean;
+  readonly excludeTasks: readonly string[];
+  readonly maxPayloadBytes: number;
+  readonly relay: ResolvedRelayOptions;
+  readonly worker: ResolvedWorkerOptions;
+  readonly resurrector: ResolvedResurrectorOptions;
+  readonly on: EventListeners;
+  readonly log: Logger | null;
+  /** By dotted key: `relay.batchSize`. */
+  readonly settings: Readonly<Record<string, Setting>>;
+  /** Legal, but seldom meant. */
+  readonly warnings: readonly string[];
+}
+
+/** Puts flags over variables over the file over the defaults, and checks what comes out. */
+export function resolveConfig(
+  file: OutlastConfig = {},
+  env: Env = {},
+  flags: ConfigFlags = {},
+): ResolvedConfig {
+  const config = dropUndefined(asRecord(file, 'config'));
+  refuseOtherStores(config, env);
+  refuseUnknown(Object.keys(config), TOP_LEVEL_OPTIONS, key => key);
+  const fromEnv = optionsFromEnv(env);
+  const settings: Record<string, Setting> = {};
+  const database = readDatabase(config, fromEnv.database, flags.folder ?? process.cwd());
+  settings['database'] = { value: maskUrl(database.target.url), source: database.source };
+  const top = readTopLevel(config);
+  for (const key of ['tasks', 'strict', 'excludeTasks', 'maxPayloadBytes'] as const) {
+    settings[key] = { value: top[key], source: key in config ? 'file' : 'default' };
+  }
+
+  const layered = <S extends SectionName>(name: S): Layered<SectionOptions[S]> =>
+    layer(name, { file: config[name], env: fromEnv[name], flag: flags[name] }, settings);
+  const [relayGiven, workerGiven, resurrectorGiven] = [
+    layered('relay'),
+    layered('worker'),
+    layered('resurrector'),
+  ];
+  const relay = resolveRelayOptions(relayGiven.given, relayGiven.nameOf);
+  const worker = resolveWorkerOptions(workerGiven.given, workerGiven.nameOf);
+  const resurrector = resolveResurrectorOptions(resurrectorGiven.given, resurrectorGiven.nameOf);
+  checkRelations(relay.options, worker.options);
+  return Object.freeze({
+    ...top,
+    database: database.target,
+    relay: relay.options,
+    worker: worker.options,
+    resurrector: resurrector.options,
+    settings: Object.freeze(settings),
+    warnings: [...relay.warnings, ...worker.warnings, ...resurrector.warnings],
+  });
+}
+
+const DEFAULTS: Readonly<Record<SectionName, Readonly<Record<string, unknown>>>> = {
+  relay: { ...RELAY_DEFAULTS },
+  worker: { ...WORKER_DEFAULTS },
+  resurrector: { ...RESURRECTOR_DEFAULTS },
+};
+
+interface Layers {
+  readonly file: unknown;
+  readonly env: object;
+  readonly flag: object | undefined;
+}
+
+interface Layered<O> {
+  readonly given: O;
+  readonly nameOf: NameOf;
+}
+
+/** Lays one stage's sources over each other, key by key, and notes where each value came from. */
+function layer<S extends SectionName>(
+  name: S,
+  layers: Layers,
+  settings: Record<string, Setting>,
+): Layered<SectionOptions[S]> {
+  const given: Record<string, unknown> = {};
+  const sources = new Map<string, Source>();
+  for (const source of ['file', 'env', 'flag'] as const) {
+    const values = layers[source] === undefined ? {} : asRecord(layers[source], name);
+    for (const [key, value] of Object.entries(dropUndefined(values))) {
+      given[key] = value;
+      sources.set(key, source);
+    }
+  }
+  for (const row of OPTION_TABLE[name]) {
+    settings[`${name}.${row.key}`] = {
+      value: row.key in given ? given[row.key] : DEFAULTS[name][row.key],
+      source: sources.get(row.key) ?? 'default',
+    };
+  }
+  const nameOf: NameOf = key => {
+    if (sources.get(key) === 'flag') return flagOf(key);
+    return sources.get(key) === 'env' ? envOf(name, key) : `${name}.${key}`;
+  };
+  return { given: given as SectionOptions[S], nameOf };
+}
+
+interface SourcedTarget {
+  readonly target: DatabaseTarget;
+  readonly source: Source;
+}
+
+function readDatabase(
+  config: Readonly<Record<string, unknown>>,
+  fromEnv: string | undefined,
+  folder: string,
+): SourcedTarget {
+  if (fromEnv !== undefined) {
+    // A path in a variable is meant from where the command is typed, not from where the file lies.
+    const origin = { option: DATABASE_ENV, folder: process.cwd() };
+    return { target: parseDatabaseUrl(fromEnv, origin), source: 'env' };
+  }
+  const isGiven = 'database' in config;
+  const url = isGiven ? config['database'] : CONFIG_DEFAULTS.database;
+  const target = parseDatabaseUrl(url, { option: 'database', folder });
+  return { target, source: isGiven ? 'file' : 'default' };
+}
+
+const OTHER_STORES = { broker: 'OUTLAST_BROKER_URL', ledger: 'OUTLAST_LEDGER_URL', result: 'OUTLAST_RESULT_URL' };
+
+/** A broker that is configured and not used would hold tasks nobody runs. */
+function refuseOtherStores(config: Readonly<Record<string, unknown>>, env: Env): void {
+  for (const [key, variable] of Object.entries(OTHER_STORES)) {
+    const option = (env[variable] ?? '') !== '' ? variable : key in config ? key : null;
+    if (option === null) continue;
+    throw outlastError('ERR_CONFIG_TIER', {
+      message: `\`${option}\` is set, but RabbitMQ and Redis are not supported by this version`,
+      hint: `Remove \`${option}\`: the database serves as ${key === 'result' ? 'the result store' : `the ${key}`}.`,
+      fields: { option },
+    });
+  }
+}

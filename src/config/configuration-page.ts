@@ -1,0 +1,83 @@
+import { OPTION_TABLE, type OptionRow } from './option-table.ts';
+import { SECTION_NAMES, type SectionName } from './options.ts';
+import { TOP_LEVEL_TABLE } from './top-level.ts';
+
+const INTRO = `# Configuration
+
+<!-- Generated from src/config. Run \`npx vitest run src/config -u\` after changing an option. -->
+
+Every option has one name in three spellings: the key in \`outlast.config.ts\` and in code, the flag, and the
+variable. The first of these that gives a value decides: flag, variable, file, default. Options handed to
+\`startRelay\`, \`startWorker\` and \`startResurrector\` count as flags; the object given to \`createOutlast\` counts
+as the file.
+
+- **Durations** are text with a unit in code: \`'250ms'\`, \`'30s'\`, \`'5m'\`, \`'2h'\`, \`'7d'\`. As a flag or variable a
+  bare number is seconds, and \`500ms\` is taken too.
+- **A number of seconds** is written without a unit everywhere, because its name ends in \`Seconds\`.
+- An option nobody knows is an error (\`ERR_UNKNOWN_OPTION\`) and names the nearest known one. So is a variable that
+  begins with \`OUTLAST_RELAY_\`, \`OUTLAST_WORKER_\` or \`OUTLAST_RESURRECTOR_\`; other \`OUTLAST_\` names are left alone.
+
+The config file is the one given by \`--config\`, else the first of \`outlast.config.ts\`, \`.mts\`, \`.js\`, \`.mjs\`,
+\`.json\` or a \`package.json\` with an \`outlast\` key, from the working directory upward. A relative database folder
+starts at the config file; in a variable it starts at the working directory.
+`;
+
+const DATABASE = `\`mysql://\`, and \`OUTLAST_BROKER_URL\`, \`OUTLAST_LEDGER_URL\` or \`OUTLAST_RESULT_URL\`, are refused with
+\`ERR_CONFIG_TIER\`: in this version the database is broker, ledger and result store as well. URLs are never flags.
+`;
+
+const RELATIONS = `## Relations
+
+Options that are fine alone and wrong together are refused with \`ERR_OPTIONS_CONFLICT\`:
+
+- \`relay.staleTimeoutSeconds\` is longer than \`relay.sendTimeout\`: a claim must not end during a publish.
+- \`worker.lease\` is at least three times \`worker.beat\`: two lost beats are not a death.
+- \`worker.dedupWindow\` is at least three times \`relay.staleTimeoutSeconds\`: a late copy must find its task remembered.
+
+Legal but seldom meant, and so a warning: \`worker.lease\` under 3 s, \`relay.maxBackoff\` under \`relay.backoffTime\`,
+\`resurrector.interval\` over 10 s.
+`;
+
+const TITLES: Readonly<Record<SectionName, string>> = {
+  relay: '`relay`: from the outbox to the broker',
+  worker: '`worker`: running tasks',
+  resurrector: '`resurrector`: bringing back what died',
+};
+
+const code = (text: string): string => `\`${text}\``;
+const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
+}
+
+function sectionTable(rows: readonly OptionRow[]): string {
+  return table(
+    ['key', 'flag', 'variable', 'default', 'values', 'meaning'],
+    rows.map(row => [
+      code(row.key),
+      code(row.flag),
+      code(row.env),
+      code(row.default),
+      row.range,
+      row.sentence,
+    ]),
+  );
+}
+
+/** The text of `docs/reference/configuration.md`. */
+export function configurationPage(): string {
+  const top = table(
+    ['key', 'variable', 'default', 'meaning'],
+    TOP_LEVEL_TABLE.map(row => [
+      code(row.key),
+      row.env === null ? 'none' : code(row.env),
+      row.default === 'none' ? 'none' : code(row.default),
+      row.sentence,
+    ]),
+  );
+  const sections = SECTION_NAMES.map(
+    name => `## ${TITLES[name]}\n\n${sectionTable(OPTION_TABLE[name])}\n`,
+  );
+  return [INTRO, `## Top level\n\n${top}\n\n${DATABASE}`, ...sections, RELATIONS].join('\n');
+}

@@ -1,0 +1,131 @@
+import { outlastError } from '../errors/error.ts';
+import { ALL_OPTIONS, flagOf, OPTION_TABLE, type OptionRow } from './option-table.ts';
+import {
+  nearest,
+  rangeError,
+  refuseUnknown,
+  SECTION_NAMES,
+  shown,
+  type NameOf,
+  type SectionName,
+} from './options.ts';
+import { queuesFromText } from './queues.ts';
+import type { RelayOptions } from './relay-options.ts';
+import type { ResurrectorOptions } from './resurrector-options.ts';
+import type { WorkerOptions } from './worker-options.ts';
+
+export type Env = Readonly<Record<string, string | undefined>>;
+
+/** What a user writes for each stage. */
+export interface SectionOptions {
+  readonly relay: RelayOptions;
+  readonly worker: WorkerOptions;
+  readonly resurrector: ResurrectorOptions;
+}
+
+export interface EnvOptions extends SectionOptions {
+  readonly database: string | undefined;
+}
+
+export const DATABASE_ENV = 'OUTLAST_DATABASE_URL';
+
+/** Reads every variable that is an option; refuses those that look like one and are not. */
+export function optionsFromEnv(env: Env): EnvOptions {
+  refuseUnknownVariables(env);
+  const section = <S extends SectionName>(name: S): SectionOptions[S] => {
+    const rows = OPTION_TABLE[name];
+    const given = Object.fromEntries(rows.map(row => [row.key, env[row.env]]));
+    return optionsFromText(name, given, key => rows.find(row => row.key === key)?.env ?? key);
+  };
+  return {
+    database: env[DATABASE_ENV],
+    relay: section('relay'),
+    worker: section('worker'),
+    resurrector: section('resurrector'),
+  };
+}
+
+/**
+ * Turns the texts of flags or variables into what a user would write in code. A bare number is seconds where
+ * a duration is due. Texts that are `undefined` were not given.
+ *
+ * @example
+ * optionsFromText('relay', { idleTime: '0.5', batchSize: '500' }); // { idleTime: '0.5s', batchSize: 500 }
+ */
+export function optionsFromText<S extends SectionName>(
+  section: S,
+  given: Readonly<Record<string, string | undefined>>,
+  nameOf: NameOf = flagOf,
+): SectionOptions[S] {
+  const rows = OPTION_TABLE[section];
+  const texts = Object.entries(given).filter(([, text]) => text !== undefined);
+  refuseUnknown(
+    texts.map(([key]) => key),
+    rows.map(row => row.key),
+    nameOf,
+  );
+  const options: Record<string, unknown> = {};
+  for (const row of rows) {
+    const text = given[row.key];
+    if (text !== undefined) options[row.key] = readText(row, text.trim(), nameOf(row.key));
+  }
+  return options as SectionOptions[S];
+}
+
+const INTEGER = /^-?\d+$/;
+const DECIMAL = /^-?(\d+\.?\d*|\.\d+)$/;
+
+function readText(row: OptionRow, text: string, name: string): unknown {
+  if (text === '') throw rangeError(name, 'is empty', 'Give it a value, or remove it.');
+  switch (row.kind) {
+    case 'integer':
+      if (INTEGER.test(text)) return Number(text);
+      throw rangeError(name, `is ${shown(text)}`, `Use a whole number, ${row.range}.`);
+    case 'seconds':
+      if (DECIMAL.test(text)) return Number(text);
+      throw outlastError('ERR_OPTION_UNIT', {
+        message: `\`${name}\` is ${shown(text)}, and its unit is in its name`,
+        hint: `Use a number of seconds without a unit, ${row.range}.`,
+        fields: { option: name },
+      });
+    case 'duration':
+      return DECIMAL.test(text) ? `${Number(text)}s` : text;
+    case 'choice':
+      return text;
+    case 'queues':
+      return queuesFromText(text, name);
+  }
+}
+
+const SECTION_VARIABLE = new RegExp(`^OUTLAST_(${SECTION_NAMES.join('|').toUpperCase()})_`);
+// Kubernetes and Docker put these into every container beside a service called, say, `outlast-relay`.
+const SERVICE_VARIABLE = /_(SERVICE_HOST|SERVICE_PORT|PORT_\d+_(TCP|UDP|SCTP))(_[A-Z0-9_]+)?$/;
+const SERVICE_ADDRESS = /^(tcp|udp|sctp):\/\//;
+
+function refuseUnknownVariables(env: Env): void {
+  const known = new Set(ALL_OPTIONS.map(row => row.env));
+  for (const [name, value] of Object.entries(env)) {
+    const prefix = SECTION_VARIABLE.exec(name)?.[0];
+    if (prefix === undefined || value === undefined || known.has(name)) continue;
+    if (SERVICE_VARIABLE.test(name) || SERVICE_ADDRESS.test(value)) continue;
+    throw unknownVariable(name, prefix);
+  }
+}
+
+function unknownVariable(name: string, prefix: string): Error {
+  // Compared without the common prefix: it would make every name look near.
+  const known = ALL_OPTIONS.map(row => row.env).filter(env => env.startsWith(prefix));
+  const near = nearest(
+    name.slice(prefix.length),
+    known.map(env => env.slice(prefix.length)),
+  );
+  const nearestName = near === null ? null : `${prefix}${near}`;
+  return outlastError('ERR_UNKNOWN_OPTION', {
+    message: `the variable \`${name}\` is not an option`,
+    hint:
+      nearestName === null
+        ? `Known variables are ${known.join(', ')}. Remove it, or rename what is not for Outlast.`
+        : `Did you mean \`${nearestName}\`?`,
+    fields: { option: name, nearest: nearestName },
+  });
+}

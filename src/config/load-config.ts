@@ -1,0 +1,122 @@
+import { dirname, join, resolve } from 'node:path';
+import { outlastError } from '../errors/error.ts';
+import type { OutlastConfig } from './config.ts';
+import { configLoadError, findConfig, readJsonConfig } from './find-config.ts';
+import { matchModules } from './match-modules.ts';
+import {
+  choiceForJson,
+  loadFirst,
+  loadHint,
+  type Exports,
+  type LoaderChoice,
+  type LoaderKind,
+  type ModuleLoader,
+} from './module-loader.ts';
+
+export { createLoader } from './module-loader.ts';
+export type { LoaderChoice, LoaderKind, ModuleLoader } from './module-loader.ts';
+
+const HANDLER: unique symbol = Symbol.for('outlast.handler') as never;
+
+/** A config file as it was found. Its values are not checked yet: that is `resolveConfig`'s. */
+export interface LoadedConfig {
+  readonly config: OutlastConfig;
+  /** Null: there is none, and defaults hold. */
+  readonly file: string | null;
+  /** Where relative paths of the config start: the file's folder, else the working directory. */
+  readonly folder: string;
+  readonly loader: LoaderChoice;
+}
+
+export interface LoadConfigOptions {
+  /** Where the search begins. @default the working directory */
+  readonly cwd?: string;
+  /** The config file, when it is named. */
+  readonly file?: string | undefined;
+  /** Overrides the choice of the loader. */
+  readonly loader?: LoaderKind | undefined;
+}
+
+/** Finds and loads the config file and with it chooses the loader of this process. */
+export async function loadConfig(options: LoadConfigOptions = {}): Promise<LoadedConfig> {
+  const cwd = resolve(options.cwd ?? process.cwd());
+  const file = findConfig(cwd, options.file);
+  if (file === null) {
+    const loader = choiceForJson(join(cwd, 'package.json'), options.loader);
+    return { config: {}, file, folder: cwd, loader };
+  }
+  if (file.endsWith('.json')) {
+    const config = asConfig(readJsonConfig(file), file);
+    return { config, file, folder: dirname(file), loader: choiceForJson(file, options.loader) };
+  }
+  const { exports, loader } = await loadFirst(file, options.loader);
+  const config = asConfig(defaultOf(exports, file), file);
+  const choice = { kind: loader.kind, base: loader.base };
+  return { config, file, folder: dirname(file), loader: choice };
+}
+
+function defaultOf(exports: Exports, file: string): unknown {
+  const found = unwrapCommonJs(exports);
+  if ('default' in found) return found['default'];
+  throw configLoadError(file, 'has no default export', 'Write `export default defineConfig({ … })`.');
+}
+
+function asConfig(value: unknown, file: string): OutlastConfig {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value;
+  throw configLoadError(
+    file,
+    'does not hold a config object',
+    file.endsWith('.json') ? 'Write an object.' : 'Write `export default defineConfig({ … })`.',
+  );
+}
+
+/** ES modules that were compiled to CommonJS arrive as the default export of the module Node makes of them. */
+function unwrapCommonJs(exports: Exports): Exports {
+  const inner = exports['default'];
+  const isCompiled = typeof inner === 'object' && inner !== null && '__esModule' in inner;
+  return isCompiled ? (inner as Exports) : exports;
+}
+
+/** A handler with the place it came from: other processes and threads find it there. */
+export interface LoadedHandler {
+  readonly handler: object;
+  readonly file: string;
+  readonly exportName: string;
+}
+
+/**
+ * Loads the modules that `patterns` name, relative to the config file `base`, and gives every handler they
+ * export, in the order of the files. A handler exported under two names or by two modules counts once.
+ */
+export async function loadTaskModules(
+  patterns: readonly string[],
+  base: string,
+  loader: ModuleLoader,
+): Promise<readonly LoadedHandler[]> {
+  const found = new Map<object, LoadedHandler>();
+  // One after the other: jiti hands out a half-loaded module to whoever asks for it meanwhile.
+  for (const file of matchModules(patterns, base)) {
+    const exports = unwrapCommonJs(await loadModule(file, loader));
+    for (const [exportName, value] of Object.entries(exports)) {
+      if (isHandler(value) && !found.has(value)) found.set(value, { handler: value, file, exportName });
+    }
+  }
+  return [...found.values()];
+}
+
+async function loadModule(file: string, loader: ModuleLoader): Promise<Exports> {
+  try {
+    return await loader.load(file);
+  } catch (error) {
+    throw outlastError('ERR_HANDLER_NOT_LOADABLE', {
+      message: `${file} cannot be loaded: ${error instanceof Error ? error.message : String(error)}`,
+      hint: loadHint(loader, file, error),
+      fields: { file },
+      cause: error,
+    });
+  }
+}
+
+function isHandler(value: unknown): value is object {
+  return ((typeof value === 'object' && value !== null) || typeof value === 'function') && HANDLER in value;
+}

@@ -1,0 +1,140 @@
+import { existsSync, realpathSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { basename, extname } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { configLoadError } from './find-config.ts';
+
+export type LoaderKind = 'native' | 'jiti';
+
+/**
+ * The loader of a process as plain data: children and threads are handed it and make the same choice.
+ * `base` is the config file, from whose folder jiti is found.
+ */
+export interface LoaderChoice {
+  readonly kind: LoaderKind;
+  readonly base: string;
+}
+
+export type Exports = Readonly<Record<string, unknown>>;
+
+/** Loads the user's modules. One per process: two loaders would each make their own copy of a module. */
+export interface ModuleLoader extends LoaderChoice {
+  load(file: string): Promise<Exports>;
+}
+
+const codeOf = (error: unknown): unknown => (error as { code?: unknown } | null)?.code;
+
+/** As much of jiti as is used here. */
+interface JitiLike {
+  createJiti(base: string, options: { readonly interopDefault: boolean }): { import(file: string): Promise<Exports> };
+}
+
+/** Makes the loader a choice stands for; `ERR_CONFIG_LOAD` when it needs jiti and there is none. */
+export function createLoader(choice: LoaderChoice): ModuleLoader {
+  // Frozen data only: what a child is handed must not depend on what this process did since.
+  const data = Object.freeze({ kind: choice.kind, base: choice.base });
+  if (choice.kind === 'native') {
+    return { ...data, load: file => import(pathToFileURL(realpathSync(file)).href) };
+  }
+  const path = findJiti(choice.base);
+  const jiti = path === null ? null : (createRequire(path)(path) as Partial<JitiLike>);
+  // jiti 1 has no `createJiti` and cannot load ES modules.
+  if (!jiti?.createJiti) throw jitiMissing(choice.base);
+  // Without this a default import of a CommonJS package means something else than under native `import()`.
+  const instance = jiti.createJiti(choice.base, { interopDefault: false });
+  return { ...data, load: file => instance.import(realpathSync(file)) };
+}
+
+/** The project's own jiti, else the one beside Outlast. Its path only: most processes never need to load it. */
+function findJiti(base: string): string | null {
+  for (const from of [base, import.meta.url]) {
+    try {
+      return createRequire(from).resolve('jiti');
+    } catch (error) {
+      // Only "there is none" sends us on: a broken installation is the user's to see.
+      if (codeOf(error) !== 'MODULE_NOT_FOUND') throw error;
+    }
+  }
+  return null;
+}
+
+function jitiMissing(file: string, cause?: unknown): Error {
+  return configLoadError(
+    file,
+    `needs jiti: Node ${process.versions.node} cannot load it by itself`,
+    'Run `npm i -D jiti`, or use Node 22.18 or later.',
+    cause,
+  );
+}
+
+/** What Node says when it meets TypeScript and does not strip types. */
+const UNKNOWN_EXTENSION = 'ERR_UNKNOWN_FILE_EXTENSION';
+
+export interface LoadedModule {
+  readonly exports: Exports;
+  readonly loader: ModuleLoader;
+}
+
+/** Loads the config file and so decides which loader this process uses for everything. */
+export async function loadFirst(file: string, kind?: LoaderKind): Promise<LoadedModule> {
+  const loader = createLoader({ kind: kind ?? 'native', base: file });
+  try {
+    return { exports: await loader.load(file), loader };
+  } catch (error) {
+    if (kind !== undefined || codeOf(error) !== UNKNOWN_EXTENSION) throw loadError(loader, file, error);
+    return loadByJiti(file, error);
+  }
+}
+
+async function loadByJiti(file: string, nativeError: unknown): Promise<LoadedModule> {
+  if (findJiti(file) === null) throw jitiMissing(file, nativeError);
+  const loader = createLoader({ kind: 'jiti', base: file });
+  try {
+    return { exports: await loader.load(file), loader };
+  } catch (error) {
+    throw loadError(loader, file, error);
+  }
+}
+
+function loadError(loader: ModuleLoader, file: string, error: unknown): Error {
+  const problem = `cannot be loaded: ${error instanceof Error ? error.message : String(error)}`;
+  return configLoadError(file, problem, loadHint(loader, file, error), error);
+}
+
+/** A JSON config decides nothing: modules are loaded natively unless this Node needs help with TypeScript. */
+export function choiceForJson(file: string, kind?: LoaderKind): LoaderChoice {
+  if (kind !== undefined) return { kind, base: file };
+  const strips = Boolean((process.features as { typescript?: unknown }).typescript);
+  return { kind: strips || findJiti(file) === null ? 'native' : 'jiti', base: file };
+}
+
+const TYPESCRIPT = /\.[mc]?tsx?$/;
+
+/** What to do about a module that does not load: above all, whether another loader would help. */
+export function loadHint(loader: LoaderChoice, file: string, error: unknown): string {
+  const isTypeScript = TYPESCRIPT.test(file);
+  if (loader.kind === 'jiti') return `Correct ${basename(file)}, or what it imports.`;
+  if (codeOf(error) === UNKNOWN_EXTENSION) {
+    return 'Run `npm i -D jiti` and add `--loader jiti`, or use Node 22.18 or later.';
+  }
+  if (isTypeScript && needsMoreThanStripping(error)) {
+    return 'Node only strips types: enum, await using, types imported as values and ./x.js for x.ts need more. Run `npm i -D jiti` and add `--loader jiti`.';
+  }
+  return `Correct ${basename(file)}, or what it imports.`;
+}
+
+/** `enum`, `await using`, a type imported as a value: for Node a syntax error; `./db.js` for `db.ts`: no file. */
+function needsMoreThanStripping(error: unknown): boolean {
+  const code = codeOf(error);
+  // Text that is no TypeScript either has a code of its own, and no loader helps.
+  if (error instanceof SyntaxError) return code !== 'ERR_INVALID_TYPESCRIPT_SYNTAX';
+  if (code === 'ERR_UNSUPPORTED_NODE_MODULES_TYPE_STRIPPING') return true;
+  if (code !== 'ERR_MODULE_NOT_FOUND' && code !== 'ERR_UNSUPPORTED_DIR_IMPORT') return false;
+  const url = (error as { url?: unknown }).url;
+  return typeof url === 'string' && url.startsWith('file:') && hasTypeScriptTwin(fileURLToPath(url));
+}
+
+function hasTypeScriptTwin(missing: string): boolean {
+  const stem = /\.[mc]?js$/.test(missing) ? missing.slice(0, -extname(missing).length) : missing;
+  return ['.ts', '.mts', '.cts', '.tsx', '/index.ts'].some(end => existsSync(`${stem}${end}`));
+}

@@ -1,0 +1,145 @@
+import type { Duration } from '../task/duration.ts';
+import { OptionReader, type Defaults, type NameOf, type Resolution, type Section } from './options.ts';
+
+/** What a user may say about the relay. Durations are text with a unit. */
+export interface RelayOptions {
+  /** Rows claimed at once. @default 100 */
+  readonly batchSize?: number | undefined;
+  /** Longest sleep when nothing is due; a notification wakes the relay sooner. @default '1s' */
+  readonly idleTime?: Duration | undefined;
+  /** Wait after the first failed publish; it doubles with every further one. @default '120s' */
+  readonly backoffTime?: Duration | undefined;
+  /** Longest wait between two publish attempts. @default '3600s' */
+  readonly maxBackoff?: Duration | undefined;
+  /** Publish attempts before a row becomes a dead letter. @default 5 */
+  readonly maxRetries?: number | undefined;
+  /** Seconds a claim lasts under a living relay; a dead relay's rows are free within seconds. @default 300 */
+  readonly staleTimeoutSeconds?: number | undefined;
+  /** Time one publish attempt may take. @default '10s' */
+  readonly sendTimeout?: Duration | undefined;
+  /** Time after a stop in which new publishes may still start; what is left is released at once. @default '30s' */
+  readonly shutdownTimeout?: Duration | undefined;
+  /** Spread of the waits: `tenth` adds up to a tenth of the base, `full` draws from the whole wait. @default 'tenth' */
+  readonly jitter?: 'tenth' | 'full' | undefined;
+}
+
+export const RELAY_DEFAULTS: Defaults<RelayOptions> = Object.freeze({
+  batchSize: 100,
+  idleTime: '1s',
+  backoffTime: '120s',
+  maxBackoff: '3600s',
+  maxRetries: 5,
+  staleTimeoutSeconds: 300,
+  sendTimeout: '10s',
+  shutdownTimeout: '30s',
+  jitter: 'tenth',
+});
+
+/** What the relay runs on: checked, complete, in milliseconds. */
+export interface ResolvedRelayOptions {
+  readonly batchSize: number;
+  readonly idleTimeMs: number;
+  readonly backoffTimeMs: number;
+  readonly maxBackoffMs: number;
+  readonly maxRetries: number;
+  readonly staleTimeoutMs: number;
+  readonly sendTimeoutMs: number;
+  readonly shutdownTimeoutMs: number;
+  readonly jitter: 'tenth' | 'full';
+}
+
+export const RELAY_SECTION: Section<RelayOptions> = {
+  name: 'relay',
+  defaults: RELAY_DEFAULTS,
+  rules: {
+    batchSize: { kind: 'integer', min: 1, max: 10_000, sentence: 'Rows claimed at once.' },
+    idleTime: {
+      kind: 'duration',
+      min: '1ms',
+      max: '1h',
+      sentence: 'Longest sleep when nothing is due; a notification wakes the relay sooner.',
+    },
+    backoffTime: {
+      kind: 'duration',
+      min: '1ms',
+      max: '1d',
+      sentence: 'Wait after the first failed publish; it doubles with every further one.',
+    },
+    maxBackoff: {
+      kind: 'duration',
+      min: '1ms',
+      max: '30d',
+      sentence: 'Longest wait between two publish attempts.',
+    },
+    maxRetries: {
+      kind: 'integer',
+      min: 1,
+      max: 1_000,
+      sentence: 'Publish attempts before a row becomes a dead letter.',
+    },
+    staleTimeoutSeconds: {
+      kind: 'seconds',
+      min: 1,
+      max: 86_400,
+      sentence:
+        "Seconds a claim lasts under a living relay; a dead relay's rows are free within seconds.",
+    },
+    sendTimeout: {
+      kind: 'duration',
+      min: '1ms',
+      max: '1h',
+      sentence: 'Time one publish attempt may take.',
+    },
+    shutdownTimeout: {
+      kind: 'duration',
+      min: '0s',
+      max: '1h',
+      sentence:
+        'Time after a stop in which new publishes may still start; what is left is released at once.',
+    },
+    jitter: {
+      kind: 'choice',
+      choices: ['tenth', 'full'],
+      sentence:
+        'Spread of the waits: `tenth` adds up to a tenth of the base, `full` draws from the whole wait.',
+    },
+  },
+};
+
+/** Checks what was given, fills in the rest and holds the options against each other. */
+export function resolveRelayOptions(
+  given: RelayOptions = {},
+  nameOf?: NameOf,
+): Resolution<ResolvedRelayOptions> {
+  const reader = new OptionReader(RELAY_SECTION, given, nameOf);
+  const options: ResolvedRelayOptions = Object.freeze({
+    batchSize: reader.number('batchSize'),
+    idleTimeMs: reader.durationMs('idleTime'),
+    backoffTimeMs: reader.durationMs('backoffTime'),
+    maxBackoffMs: reader.durationMs('maxBackoff'),
+    maxRetries: reader.number('maxRetries'),
+    staleTimeoutMs: reader.secondsMs('staleTimeoutSeconds'),
+    sendTimeoutMs: reader.durationMs('sendTimeout'),
+    shutdownTimeoutMs: reader.durationMs('shutdownTimeout'),
+    jitter: reader.choice('jitter'),
+  });
+  checkRelations(options, reader);
+  return { options, warnings: reader.warnings };
+}
+
+function checkRelations(options: ResolvedRelayOptions, reader: OptionReader<RelayOptions>): void {
+  const { nameOf } = reader;
+  // A claim that ends during a publish lets a second relay publish the same row beside the first.
+  if (options.staleTimeoutMs <= options.sendTimeoutMs) {
+    reader.conflict(
+      ['staleTimeoutSeconds', 'sendTimeout'],
+      `a claim of ${options.staleTimeoutMs} ms would end during a publish of up to ${options.sendTimeoutMs} ms`,
+      `Raise \`${nameOf('staleTimeoutSeconds')}\` above \`${nameOf('sendTimeout')}\`.`,
+    );
+  }
+  if (options.maxBackoffMs < options.backoffTimeMs) {
+    reader.warn(
+      `\`${nameOf('maxBackoff')}\` (${options.maxBackoffMs} ms) is under \`${nameOf('backoffTime')}\` (${options.backoffTimeMs} ms): every wait is the shorter one`,
+    );
+  }
+}

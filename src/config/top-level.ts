@@ -1,0 +1,149 @@
+import type { EventListeners } from '../telemetry/events.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { DEFAULT_DATABASE } from './database-url.ts';
+import { asRecord, rangeError, SECTION_NAMES, shown } from './options.ts';
+
+/** The defaults of what belongs to no stage. */
+export const CONFIG_DEFAULTS: {
+  readonly database: string;
+  readonly tasks: readonly string[];
+  readonly strict: boolean;
+  readonly excludeTasks: readonly string[];
+  readonly maxPayloadBytes: number;
+} = Object.freeze({
+  database: DEFAULT_DATABASE,
+  tasks: Object.freeze([]),
+  strict: true,
+  excludeTasks: Object.freeze([]),
+  maxPayloadBytes: 1_048_576,
+});
+
+/** One row of the reference page for what belongs to no stage. */
+export interface TopLevelRow {
+  readonly key: string;
+  readonly env: string | null;
+  readonly default: string;
+  readonly sentence: string;
+}
+
+export const TOP_LEVEL_TABLE: readonly TopLevelRow[] = Object.freeze([
+  {
+    key: 'database',
+    env: 'OUTLAST_DATABASE_URL',
+    default: CONFIG_DEFAULTS.database,
+    sentence: 'Where tasks live: `pglite:./folder`, `postgres://…` or `postgresql://…`.',
+  },
+  {
+    key: 'tasks',
+    env: null,
+    default: '[]',
+    sentence:
+      'Modules whose exported handlers a worker runs: paths relative to the config file, with `*` and `**`.',
+  },
+  {
+    key: 'strict',
+    env: null,
+    default: String(CONFIG_DEFAULTS.strict),
+    sentence: 'Refuse a `send` outside a transaction; false: warn.',
+  },
+  {
+    key: 'excludeTasks',
+    env: null,
+    default: '[]',
+    sentence:
+      'Task names, with `*`, whose `send` goes straight to the broker and so escapes a rollback.',
+  },
+  {
+    key: 'maxPayloadBytes',
+    env: null,
+    default: String(CONFIG_DEFAULTS.maxPayloadBytes),
+    sentence: 'Largest body of a task, in bytes.',
+  },
+  {
+    key: 'on',
+    env: null,
+    default: 'none',
+    sentence: 'Listeners for events, called in the process where the event happens.',
+  },
+  {
+    key: 'log',
+    env: null,
+    default: "Outlast's own",
+    sentence: "Takes the place of Outlast's own log; a pino fits.",
+  },
+]);
+
+export const TOP_LEVEL_OPTIONS: readonly string[] = [
+  ...TOP_LEVEL_TABLE.map(row => row.key),
+  ...SECTION_NAMES,
+];
+
+/** What belongs to no stage, checked and complete. */
+export interface TopLevel {
+  readonly tasks: readonly string[];
+  readonly strict: boolean;
+  readonly excludeTasks: readonly string[];
+  readonly maxPayloadBytes: number;
+  readonly on: EventListeners;
+  readonly log: Logger | null;
+}
+
+type Given = Readonly<Record<string, unknown>>;
+
+/** Takes a config whose `undefined` members were dropped. */
+export function readTopLevel(config: Given): TopLevel {
+  const all: Given = { ...CONFIG_DEFAULTS, on: {}, ...config };
+  return {
+    tasks: readTexts(all['tasks'], 'tasks'),
+    strict: readStrict(all['strict']),
+    excludeTasks: readTexts(all['excludeTasks'], 'excludeTasks'),
+    maxPayloadBytes: readBytes(all['maxPayloadBytes']),
+    on: readListeners(all['on']),
+    log: 'log' in all ? readLogger(all['log']) : null,
+  };
+}
+
+function readTexts(value: unknown, key: 'tasks' | 'excludeTasks'): readonly string[] {
+  const isText = (item: unknown): item is string => typeof item === 'string' && item !== '';
+  if (Array.isArray(value) && value.every(isText)) return Object.freeze([...value]);
+  throw rangeError(key, `is ${shown(value)}`, "Write an array of texts: ['…', '…'].");
+}
+
+function readStrict(value: unknown): boolean {
+  if (typeof value === 'boolean') return value;
+  throw rangeError('strict', `is ${shown(value)}`, 'Use true or false.');
+}
+
+/** Far beyond what belongs in a task, and well under what Postgres takes as one value. */
+const MAX_BYTES = 268_435_456;
+
+function readBytes(value: unknown): number {
+  const isWell = typeof value === 'number' && Number.isInteger(value);
+  if (isWell && value >= 1 && value <= MAX_BYTES) return value;
+  throw rangeError(
+    'maxPayloadBytes',
+    `is ${shown(value)}`,
+    `Use a whole number from 1 to ${MAX_BYTES}.`,
+  );
+}
+
+function readListeners(value: unknown): EventListeners {
+  const listeners = Object.entries(asRecord(value, 'on'));
+  const given = listeners.filter(([, listener]) => listener !== undefined);
+  for (const [name, listener] of given) {
+    if (typeof listener === 'function') continue;
+    throw rangeError(`on['${name}']`, `is ${shown(listener)}`, 'Use a function: event => { … }.');
+  }
+  return Object.freeze(Object.fromEntries(given)) as EventListeners;
+}
+
+const LOG_METHODS = ['debug', 'info', 'warn', 'error', 'child'] as const;
+
+function readLogger(value: unknown): Logger {
+  const methods = asRecord(value, 'log');
+  for (const method of LOG_METHODS) {
+    if (typeof methods[method] === 'function') continue;
+    throw rangeError('log', `has no ${method}()`, `Give a logger with ${LOG_METHODS.join(', ')}.`);
+  }
+  return value as Logger;
+}

@@ -1,0 +1,156 @@
+import { outlastError } from '../errors/error.ts';
+import type { Call, Task } from '../task/define-task.ts';
+import { inRange, isTask } from '../task/define-task.ts';
+import { digestOf, fingerprintOf } from '../task/digest.ts';
+import { durationMs, type Duration } from '../task/duration.ts';
+import type { Envelope, EnvelopeOptions, LinkOption } from '../task/envelope.ts';
+import { encodeInput, type WireCall } from '../task/input.ts';
+import { encodeJson, toBytes } from '../task/json.ts';
+import { safeKey, safeName } from '../task/names.ts';
+import { SEND_OPTIONS, type SendOptions } from '../task/send-options.ts';
+
+/** Celery's fourth part: callbacks travel in our own options, so that it is always the same bytes. */
+export const EMBED = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}';
+
+/** Format of an outbox row; a relay that does not know it leaves the row alone. */
+export const ROW_SCHEMA_VERSION = 1;
+
+/** A task about to be written: the envelope, and what only the outbox needs. */
+export interface NewTask {
+  readonly envelope: Envelope;
+  readonly call: WireCall;
+  readonly idempotencyKey: string | null;
+  readonly fingerprint: string;
+}
+
+export interface ComposeDeps {
+  readonly nowMs: number;
+  readonly newId: () => string;
+  readonly maxPayloadBytes: number;
+}
+
+/** Turns a contract, an input and options into what travels. Throws before anything is written. */
+export async function composeTask(task: Task, input: unknown, options: SendOptions, deps: ComposeDeps): Promise<NewTask> {
+  checkOptions(options);
+  const { name, contract } = task;
+  const call = await encodeInput(name, contract, input);
+  const body = toBytes(`[${call.args},${call.kwargs},${EMBED}]`);
+  const settings = toBytes(encodeJson(await envelopeOptions(task, options, deps)));
+  checkSize(name, body.length + settings.length, deps.maxPayloadBytes);
+  const id = options.id === undefined ? deps.newId() : safeName(options.id, 'task id');
+  const version = contract.version;
+  const envelope: Envelope = {
+    id,
+    name,
+    queue: safeName(options.queue ?? contract.queue, 'queue'),
+    priority: inRange(options.priority ?? contract.priority, 'priority', 0, 9),
+    version,
+    body,
+    options: settings,
+    digest: digestOf({ name, id, version, body }),
+    etaMs: etaOf(options, deps.nowMs),
+    expiresMs: expiresOf(task, options, deps.nowMs),
+  };
+  const key = options.idempotencyKey;
+  return {
+    envelope,
+    call,
+    idempotencyKey: key === undefined ? null : safeKey(key, 'idempotencyKey'),
+    fingerprint: fingerprintOf(name, version, call.args, call.kwargs),
+  };
+}
+
+function checkOptions(options: SendOptions): void {
+  for (const key of Object.keys(options)) {
+    if ((SEND_OPTIONS as readonly string[]).includes(key)) continue;
+    throw outlastError('ERR_UNKNOWN_OPTION', {
+      message: `unknown option \`${key}\` of a send`,
+      hint: `Known options are ${SEND_OPTIONS.join(', ')}.`,
+      fields: { option: key, nearest: null },
+    });
+  }
+  if (options.countdown !== undefined && options.eta !== undefined) {
+    throw outlastError('ERR_OPTIONS_CONFLICT', {
+      message: '`countdown` and `eta` both say when to begin',
+      hint: 'Give one of them.',
+      fields: { options: ['countdown', 'eta'] },
+    });
+  }
+}
+
+function checkSize(name: string, bytes: number, maxBytes: number): void {
+  if (bytes <= maxBytes) return;
+  throw outlastError('ERR_PAYLOAD_TOO_LARGE', {
+    message: `a ${name} of ${bytes} bytes is larger than the ${maxBytes} allowed`,
+    hint: 'Store the data elsewhere and send a reference to it, or raise maxPayloadBytes.',
+    fields: { bytes, maxBytes },
+  });
+}
+
+function etaOf(options: SendOptions, nowMs: number): number | null {
+  if (options.countdown !== undefined) return nowMs + durationMs(options.countdown, 'countdown');
+  return options.eta === undefined ? null : instantMs(options.eta, 'eta');
+}
+
+function expiresOf(task: Task, options: SendOptions, nowMs: number): number | null {
+  if (options.expires !== undefined) return momentMs(options.expires, nowMs, 'expires');
+  return task.contract.expiresMs === null ? null : nowMs + task.contract.expiresMs;
+}
+
+/** An instant as it is, a length counted from now. */
+function momentMs(moment: Duration | Date, nowMs: number, option: string): number {
+  return moment instanceof Date ? instantMs(moment, option) : nowMs + durationMs(moment, option);
+}
+
+function instantMs(instant: Date, option: string): number {
+  const ms = instant instanceof Date ? instant.getTime() : Number.NaN;
+  if (!Number.isNaN(ms)) return ms;
+  throw outlastError('ERR_OPTION_RANGE', { message: `\`${option}\` is not a valid Date`, hint: 'Give a Date.', fields: { option } });
+}
+
+async function envelopeOptions(task: Task, options: SendOptions, deps: ComposeDeps): Promise<EnvelopeOptions> {
+  const { contract } = task;
+  const { deadline, tenant, headers, keepResult, link, celery } = options;
+  return {
+    ...(contract.timeoutMs === null ? {} : { timeoutMs: contract.timeoutMs }),
+    ...(contract.softTimeoutMs === null ? {} : { softTimeoutMs: contract.softTimeoutMs }),
+    ...(deadline === undefined ? {} : { deadlineMs: momentMs(deadline, deps.nowMs, 'deadline') }),
+    ...(tenant === undefined ? {} : { tenant: safeName(tenant, 'tenant') }),
+    ...(headers === undefined ? {} : { headers: checkHeaders(headers) }),
+    ...(keepResult === undefined ? {} : { keepResult }),
+    ...(link === undefined ? {} : { link: await linkOptions(link, deps) }),
+    ...(celery === undefined ? {} : { celery }),
+  };
+}
+
+function checkHeaders(headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  for (const [key, value] of Object.entries(headers)) {
+    safeKey(key, 'a header name');
+    if (typeof value === 'string') continue;
+    throw outlastError('ERR_INPUT_NOT_JSON', {
+      message: `header \`${key}\` is a ${typeof value}`,
+      hint: 'Headers are texts.',
+      fields: { path: `headers.${key}` },
+    });
+  }
+  return headers;
+}
+
+async function linkOptions(link: Task | Call | readonly (Task | Call)[], deps: ComposeDeps): Promise<readonly LinkOption[]> {
+  const targets = Array.isArray(link) ? (link as readonly (Task | Call)[]) : [link as Task | Call];
+  return await Promise.all(targets.map(target => linkOption(target, deps)));
+}
+
+async function linkOption(target: Task | Call, deps: ComposeDeps): Promise<LinkOption> {
+  const { task, input, options } = isTask(target) ? { task: target, input: undefined, options: {} } : target;
+  const { contract } = task;
+  const call = isTask(target) ? null : await encodeInput(task.name, contract, input);
+  return {
+    name: task.name,
+    queue: safeName(options.queue ?? contract.queue, 'queue'),
+    priority: inRange(options.priority ?? contract.priority, 'priority', 0, 9),
+    version: contract.version,
+    call,
+    options: await envelopeOptions(task, options, deps),
+  };
+}

@@ -1,0 +1,72 @@
+import type { Broker } from '../broker/broker.ts';
+import { isUnavailable } from '../errors/error.ts';
+import { carryOut } from '../ledger/carry-out.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { OutboxStore } from '../outbox/outbox-store.ts';
+import { sleep } from '../runtime/clock.ts';
+import type { Runtime } from '../runtime/runtime.ts';
+import { Reaper, type ReaperSettings } from './reaper.ts';
+
+export interface ResurrectorSettings extends ReaperSettings {
+  readonly intervalMs: number;
+  /** How old an unfinished follow-up must be before it is repeated. */
+  readonly afterDelayMs: number;
+}
+
+export interface ResurrectorDeps {
+  readonly ledger: Ledger;
+  readonly broker: Broker;
+  readonly outbox: Pick<OutboxStore, 'prune'>;
+  readonly runtime: Runtime;
+  readonly settings: ResurrectorSettings;
+}
+
+/** Tombstones are forgotten in bites, now and then: nobody waits for it. */
+const PRUNE_EVERY = 20;
+const PRUNE_LIMIT = 1_000;
+
+/** Everything that happens because something died: dead workers' tasks, follow-ups nobody sent, tombstones to forget. */
+export class Resurrector {
+  readonly #deps: ResurrectorDeps;
+  readonly #reaper: Reaper;
+  #looks = 0;
+
+  constructor(deps: ResurrectorDeps) {
+    this.#deps = deps;
+    this.#reaper = new Reaper(deps.ledger, deps.runtime, deps.settings);
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, log } = this.#deps.runtime;
+    while (!signal.aborted) {
+      try {
+        await this.look();
+      } catch (error) {
+        if (!isUnavailable(error)) throw error;
+        log.warn({ error }, 'the store cannot be used');
+      }
+      await sleep(clock, this.#deps.settings.intervalMs, signal);
+    }
+  }
+
+  /** One look at everything. */
+  async look(): Promise<void> {
+    await this.#reaper.look();
+    await this.#followUp();
+    if (this.#looks++ % PRUNE_EVERY === 0) await this.#prune();
+  }
+
+  async #followUp(): Promise<void> {
+    const { ledger, broker, settings, runtime } = this.#deps;
+    const entries = await ledger.after.list(settings.afterDelayMs, settings.chunk);
+    if (entries.length === 0) return;
+    runtime.log.info({ entries: entries.length }, 'repeating follow-ups');
+    await carryOut(entries, broker, ledger);
+  }
+
+  async #prune(): Promise<void> {
+    const { ledger, outbox } = this.#deps;
+    await ledger.prune(PRUNE_LIMIT);
+    await outbox.prune(PRUNE_LIMIT);
+  }
+}

@@ -1,0 +1,111 @@
+import { outlastError } from '../errors/error.ts';
+import type { InputIssue } from '../errors/codes.ts';
+import type { Contract } from './define-task.ts';
+import { decodeJson, encodeJson, toText } from './json.ts';
+import { formatPath, type StandardSchema } from './standard-schema.ts';
+
+/** The JSON texts of a call's arguments, as Celery carries them. */
+export interface WireCall {
+  readonly args: string;
+  readonly kwargs: string;
+}
+
+interface ArgsInput {
+  readonly args?: unknown;
+  readonly kwargs?: unknown;
+}
+
+/**
+ * Checks an input and gives its wire form. What is stored is the input as given: the worker validates again and
+ * hands the schema's output to the handler.
+ */
+export async function encodeInput(name: string, contract: Contract, input: unknown): Promise<WireCall> {
+  if (contract.args || contract.kwargs) return await encodeArgs(name, contract, (input ?? {}) as ArgsInput);
+  if (!contract.input) {
+    if (input !== undefined) throw invalid(name, [{ path: '', message: 'this task takes no input' }]);
+    return { args: '[]', kwargs: '{}' };
+  }
+  await check(name, contract.input, input);
+  return isPlainObject(input)
+    ? { args: '[]', kwargs: encodeJson(input) }
+    : { args: `[${encodeJson(input)}]`, kwargs: '{}' };
+}
+
+async function encodeArgs(name: string, contract: Contract, input: ArgsInput): Promise<WireCall> {
+  const args = input.args ?? [];
+  const kwargs = input.kwargs ?? {};
+  if (contract.args) await check(name, contract.args, args);
+  if (contract.kwargs) await check(name, contract.kwargs, kwargs);
+  return { args: encodeJson(args), kwargs: encodeJson(kwargs) };
+}
+
+/** Arguments read from a body, before any schema saw them. */
+export interface IncomingCall {
+  readonly args: readonly unknown[];
+  readonly kwargs: Readonly<Record<string, unknown>>;
+}
+
+/** Reads Celery's `[args, kwargs, embed]`; throws a plain error when the bytes are not that. */
+export function decodeBody(body: Uint8Array): IncomingCall {
+  const parsed = decodeJson(toText(body));
+  if (!Array.isArray(parsed)) throw new TypeError('the body is not a JSON array');
+  const [args, kwargs] = parsed as unknown[];
+  if (!Array.isArray(args)) throw new TypeError('args is not an array');
+  if (!isPlainObject(kwargs)) throw new TypeError('kwargs is not an object');
+  return { args, kwargs };
+}
+
+/** The input a contract sees in a call: names for positional arguments, or the lone argument itself. */
+export function inputFromCall(contract: Contract, call: IncomingCall): unknown {
+  if (contract.args || contract.kwargs) return { args: call.args, kwargs: call.kwargs };
+  const { args, kwargs } = call;
+  if (args.length === 0) return contract.input || Object.keys(kwargs).length > 0 ? kwargs : undefined;
+  if (contract.params && args.length <= contract.params.length) {
+    const named = contract.params.slice(0, args.length).map((param, index) => [param, args[index]]);
+    return { ...kwargs, ...(Object.fromEntries(named) as object) };
+  }
+  if (args.length === 1 && Object.keys(kwargs).length === 0) return args[0];
+  throw new TypeError(`${args.length} positional arguments and no names for them`);
+}
+
+/** What the handler gets: the schema's output. */
+export async function parseInput(name: string, contract: Contract, input: unknown): Promise<unknown> {
+  if (contract.args || contract.kwargs) {
+    const { args, kwargs } = input as ArgsInput;
+    const parsed: { args?: unknown; kwargs?: unknown } = {};
+    if (contract.args) parsed.args = await check(name, contract.args, args);
+    if (contract.kwargs) parsed.kwargs = await check(name, contract.kwargs, kwargs);
+    return parsed;
+  }
+  return contract.input ? await check(name, contract.input, input) : undefined;
+}
+
+/** The schema's output, or `ERR_INPUT_INVALID` with every complaint and its path. */
+export async function check(name: string, schema: StandardSchema, value: unknown): Promise<unknown> {
+  const issues = await validate(schema, value);
+  if ('value' in issues) return issues.value;
+  throw invalid(name, issues.issues);
+}
+
+export async function validate(
+  schema: StandardSchema,
+  value: unknown,
+): Promise<{ readonly value: unknown } | { readonly issues: readonly InputIssue[] }> {
+  const verdict = await schema['~standard'].validate(value);
+  if (!verdict.issues) return { value: verdict.value };
+  return { issues: verdict.issues.map(issue => ({ path: formatPath(issue.path), message: issue.message })) };
+}
+
+function invalid(name: string, issues: readonly InputIssue[]): Error {
+  const first = issues[0];
+  const place = first?.path ? ` at \`${first.path}\`` : '';
+  return outlastError('ERR_INPUT_INVALID', {
+    message: `the input of ${name} is not what its schema asks for${place}: ${first?.message ?? ''}`,
+    hint: 'Correct the input; `issues` lists every complaint with its path.',
+    fields: { task: name, issues },
+  });
+}
+
+function isPlainObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

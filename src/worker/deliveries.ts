@@ -1,0 +1,95 @@
+import { createHash } from 'node:crypto';
+import type { Broker, Delivery, UndecodableMessage } from '../broker/broker.ts';
+import type { BuryItem, Ledger, MessageAnswer } from '../ledger/ledger.ts';
+import type { Runtime } from '../runtime/runtime.ts';
+import type { Envelope } from '../task/envelope.ts';
+import { toBytes } from '../task/json.ts';
+
+interface DeliveryDeps {
+  readonly ledger: Ledger;
+  readonly broker: Broker;
+  readonly runtime: Runtime;
+}
+
+/** A message that can be begun. */
+export interface Beginnable {
+  readonly delivery: Delivery;
+  readonly envelope: Envelope;
+}
+
+/**
+ * Sorts what the broker gave: what cannot be read is buried, what is not due is parked, and both are acknowledged
+ * because the ledger has them then. The rest can be begun.
+ */
+export async function acceptDeliveries(deliveries: readonly Delivery[], deps: DeliveryDeps): Promise<readonly Beginnable[]> {
+  const beginnable: Beginnable[] = [];
+  const settled: Delivery[] = [];
+  for (const delivery of deliveries) {
+    const { message } = delivery;
+    if ('raw' in message) {
+      await deps.ledger.bury([undecodable(message)]);
+      settled.push(delivery);
+    } else if (message.etaMs !== null && message.etaMs > deps.runtime.clock.now()) {
+      await deps.ledger.park([{ envelope: message, delayMs: message.etaMs - deps.runtime.clock.now() }]);
+      settled.push(delivery);
+    } else {
+      beginnable.push({ delivery, envelope: message });
+    }
+  }
+  if (settled.length > 0) await deps.broker.ack(settled);
+  return beginnable;
+}
+
+/** Acknowledges what the ledger has already; the deliveries of begun tasks wait for their run to be settled. */
+export async function answerDeliveries(
+  given: readonly Beginnable[],
+  answers: readonly MessageAnswer[],
+  deps: DeliveryDeps,
+): Promise<ReadonlyMap<string, Delivery>> {
+  const begun = new Map<string, Delivery>();
+  const settled: Delivery[] = [];
+  for (const [index, { delivery, envelope }] of given.entries()) {
+    switch (answers[index]) {
+      case 'begun':
+        begun.set(envelope.id, delivery);
+        break;
+      case 'conflict':
+        await deps.ledger.bury([impostor(envelope)]);
+        settled.push(delivery);
+        break;
+      // Waiting, running, done or ended: from `begin` on the ledger alone brings a task back.
+      case 'held':
+      case 'done':
+      case 'expired':
+        settled.push(delivery);
+        break;
+      case undefined:
+        await deps.broker.giveBack([delivery]);
+    }
+  }
+  if (settled.length > 0) await deps.broker.ack(settled);
+  return begun;
+}
+
+/** Same id, other bytes: kept under id and digest, so that it neither runs nor vanishes. */
+function impostor(envelope: Envelope): BuryItem {
+  const error = { type: 'ERR_DIGEST', message: `another task has the id ${envelope.id} with other bytes`, traceback: '' };
+  return { kind: 'message', envelope: { ...envelope, id: `${envelope.id}#${envelope.digest.slice(0, 16)}` }, reason: 'ERR_DIGEST', error };
+}
+
+function undecodable(message: UndecodableMessage): BuryItem {
+  const digest = createHash('sha256').update(message.raw).digest('hex');
+  const envelope: Envelope = {
+    id: digest,
+    name: 'unknown',
+    queue: message.queue,
+    priority: 0,
+    version: 1,
+    body: message.raw,
+    options: toBytes('{}'),
+    digest,
+    etaMs: null,
+    expiresMs: null,
+  };
+  return { kind: 'message', envelope, reason: 'ERR_UNDECODABLE', error: { type: 'ERR_UNDECODABLE', message: message.why, traceback: '' } };
+}

@@ -1,0 +1,23 @@
+import type { ErrorRecord } from '../ledger/ledger.ts';
+
+// Errors are kept in rows and shown to people: long enough to understand, too short to fill a database.
+const MAX_MESSAGE = 2_000;
+const MAX_TRACEBACK = 8_000;
+
+/** What anybody may throw, as texts of bounded length. */
+export function errorRecord(error: unknown): ErrorRecord {
+  if (!(error instanceof Error)) return { type: typeof error, message: describe(error).slice(0, MAX_MESSAGE), traceback: '' };
+  return {
+    type: error.name || 'Error',
+    message: String(error.message).slice(0, MAX_MESSAGE),
+    traceback: String(error.stack ?? '').slice(0, MAX_TRACEBACK),
+  };
+}
+
+function describe(value: unknown): string {
+  try {
+    return typeof value === 'string' ? value : (JSON.stringify(value) ?? String(value));
+  } catch {
+    return 'a value that cannot be shown';
+  }
+}

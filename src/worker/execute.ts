@@ -1,0 +1,142 @@
+import { isOutlastError, isUnavailable, outlastError } from '../errors/error.ts';
+import type { BegunTask, ErrorRecord, Outcome } from '../ledger/ledger.ts';
+import { backoffMs } from '../runtime/backoff.ts';
+import { digestOf } from '../task/digest.ts';
+import { decodeBody, inputFromCall, parseInput, validate } from '../task/input.ts';
+import { encodeJson, toBytes } from '../task/json.ts';
+import { asVerdict } from '../task/verdict.ts';
+import { withTask } from './context.ts';
+import { errorRecord } from './error-record.ts';
+import type { Handler } from './handler.ts';
+import { RunScope, type RunScopeDeps, type RunStop } from './run-scope.ts';
+
+/** What is to be done about a run that ended. */
+export type Settlement =
+  | { readonly kind: 'commit'; readonly outcome: Outcome }
+  | { readonly kind: 'fail'; readonly error: ErrorRecord; readonly delayMs: number | null; readonly reason: string; readonly cause: unknown }
+  | { readonly kind: 'bury'; readonly reason: string; readonly error: ErrorRecord }
+  /** Not finished and not failed: given back. */
+  | { readonly kind: 'release' }
+  /** Somebody else owns the task now: write nothing. */
+  | { readonly kind: 'drop' };
+
+export interface ExecuteDeps extends RunScopeDeps {
+  readonly handlers: ReadonlyMap<string, Handler>;
+}
+
+/** Runs one task from bytes to settlement. Never throws. */
+export async function execute(task: BegunTask, stop: RunStop, deps: ExecuteDeps): Promise<Settlement> {
+  const handler = deps.handlers.get(task.envelope.name);
+  if (!handler) return bury('ERR_TASK_UNKNOWN', `no handler for ${task.envelope.name} in this worker`);
+  if (digestOf(task.envelope) !== task.envelope.digest) return bury('ERR_DIGEST', 'the bytes are not those that were sent');
+  const prepared = await prepare(task, handler);
+  if ('kind' in prepared) return prepared;
+  const scope = new RunScope(task, handler, prepared.input, stop, deps);
+  try {
+    const value = await scope.race(withTask(scope.context, () => invoke(handler, prepared.input, scope)));
+    return await settleValue(handler, task, scope, value);
+  } catch (error) {
+    return settleError(handler, task, scope, error);
+  } finally {
+    scope.close();
+  }
+}
+
+/** A handler that throws before its first await must look like one that rejects. */
+async function invoke(handler: Handler, input: unknown, scope: RunScope): Promise<unknown> {
+  return await handler.run(input, scope.context);
+}
+
+type Prepared = { readonly input: unknown } | Settlement;
+
+async function prepare(task: BegunTask, handler: Handler): Promise<Prepared> {
+  const { contract } = handler.task;
+  let input: unknown;
+  try {
+    input = inputFromCall(contract, decodeBody(task.envelope.body));
+  } catch (error) {
+    return { kind: 'bury', reason: 'ERR_UNDECODABLE', error: errorRecord(error) };
+  }
+  try {
+    input = await migrate(task, handler, input);
+    return { input: await parseInput(task.envelope.name, contract, input) };
+  } catch (error) {
+    const reason = isOutlastError(error) ? error.code : 'ERR_INPUT_INVALID';
+    return { kind: 'bury', reason, error: errorRecord(error) };
+  }
+}
+
+/** Old payloads climb version by version. A newer payload than ours is refused: a newer worker may run it. */
+async function migrate(task: BegunTask, handler: Handler, input: unknown): Promise<unknown> {
+  const wanted = handler.task.contract.version;
+  let value = input;
+  for (let version = task.envelope.version; version !== wanted; version++) {
+    const step = handler.migrations.get(version);
+    if (!step || version > wanted) {
+      throw outlastError('ERR_VERSION_UNREACHABLE', {
+        message: `a payload of version ${version} cannot become version ${wanted}`,
+        hint: 'Deploy a handler with a migration from that version, then retry the dead letter.',
+        fields: { task: task.envelope.name, version },
+      });
+    }
+    value = await step(value);
+  }
+  return value;
+}
+
+async function settleValue(handler: Handler, task: BegunTask, scope: RunScope, value: unknown): Promise<Settlement> {
+  const verdict = asVerdict(value);
+  switch (verdict?.kind) {
+    case 'discard':
+      return { kind: 'commit', outcome: { kind: 'discarded', why: verdict.why } };
+    case 'bury':
+      return bury('buried by its handler', verdict.why);
+    case 'retry':
+      return failed(handler, task, scope, new Error(verdict.why || 'the handler asked for another run'), verdict.delayMs);
+    case undefined:
+      return { kind: 'commit', outcome: { kind: 'done', result: await encodeResult(handler, scope, value) } };
+  }
+}
+
+/** Null where no value is kept. The value is checked as the handler gave it, and stored so; readers parse it. */
+async function encodeResult(handler: Handler, scope: RunScope, value: unknown): Promise<Uint8Array | null> {
+  const schema = handler.task.contract.result;
+  if (!schema || scope.options.keepResult === false) return null;
+  const checked = await validate(schema, value);
+  if ('issues' in checked) {
+    const [first] = checked.issues;
+    throw new TypeError(`the result is not what its schema asks for: ${first?.path ?? ''} ${first?.message ?? ''}`);
+  }
+  return toBytes(encodeJson(value));
+}
+
+function settleError(handler: Handler, task: BegunTask, scope: RunScope, error: unknown): Settlement {
+  const reason = scope.stopReason();
+  if (reason === 'lost' || isOutlastError(error, 'ERR_FENCE_STALE')) return { kind: 'drop' };
+  if (reason === 'release') return { kind: 'release' };
+  // The store was away, or a lock did not come: no fault of the task, so no attempt is spent.
+  if (isUnavailable(error)) return { kind: 'release' };
+  return failed(handler, task, scope, error, null);
+}
+
+function failed(handler: Handler, task: BegunTask, scope: RunScope, cause: unknown, askedMs: number | null): Settlement {
+  const error = errorRecord(cause);
+  const isTimeout = isOutlastError(cause, 'ERR_TIMEOUT');
+  const isSpent = task.failures + 1 >= handler.maxAttempts || scope.isPastDeadline() || !isWorthRetrying(handler, cause);
+  if (isSpent) return { kind: 'fail', error, delayMs: null, reason: isTimeout ? 'ERR_TIMEOUT' : 'ERR_ATTEMPTS_SPENT', cause };
+  const delayMs = askedMs ?? backoffMs(handler.backoff, task.failures, scope.random());
+  return { kind: 'fail', error, delayMs, reason: '', cause };
+}
+
+/** A `retryIf` that throws says nothing about the error: try again. */
+function isWorthRetrying(handler: Handler, error: unknown): boolean {
+  try {
+    return handler.retryIf(error);
+  } catch {
+    return true;
+  }
+}
+
+function bury(reason: string, message: string): Settlement {
+  return { kind: 'bury', reason, error: { type: reason, message, traceback: '' } };
+}

@@ -1,0 +1,201 @@
+import { outlastError } from '../errors/error.ts';
+import type { BegunTask, Ledger } from '../ledger/ledger.ts';
+import type { Runtime } from '../runtime/runtime.ts';
+import type { SendRest, Task, TaskShape } from '../task/define-task.ts';
+import type { EnvelopeOptions } from '../task/envelope.ts';
+import { check } from '../task/input.ts';
+import { decodeJson, encodeJson, toBytes, toText } from '../task/json.ts';
+import { safeName } from '../task/names.ts';
+import type { SendOptions } from '../task/send-options.ts';
+import type { TaskContext } from './context.ts';
+import type { EffectDoor, SendInside } from './door.ts';
+import type { Handler } from './handler.ts';
+
+/** Larger progress belongs into the user's own tables. */
+const MAX_CHECKPOINT_BYTES = 262_144;
+
+/** How the worker ends a run from outside; the reason decides what is settled. */
+export interface RunStop {
+  /** Aborts: `lost` writes nothing, `release` gives back. */
+  readonly signal: AbortSignal;
+  /** Fires when the worker drains. */
+  readonly draining: AbortSignal;
+}
+
+export type StopReason = 'lost' | 'release';
+
+export interface RunScopeDeps {
+  readonly ledger: Pick<Ledger, 'checkpoint'>;
+  readonly door: EffectDoor;
+  readonly sendInside: SendInside;
+  readonly runtime: Runtime;
+}
+
+/** One run of one handler: its context, its clocks and its signals, all ended by `close`. */
+export class RunScope {
+  readonly context: TaskContext;
+  readonly options: EnvelopeOptions;
+  readonly #task: BegunTask;
+  readonly #handler: Handler;
+  readonly #stop: RunStop;
+  readonly #deps: RunScopeDeps;
+  readonly #hard = new AbortController();
+  readonly #soft = new AbortController();
+  readonly #undo: (() => void)[] = [];
+  readonly #steps = new Set<string>();
+  #seq: number;
+  #sends = 0;
+
+  constructor(task: BegunTask, handler: Handler, input: unknown, stop: RunStop, deps: RunScopeDeps) {
+    this.#task = task;
+    this.#handler = handler;
+    this.#stop = stop;
+    this.#deps = deps;
+    this.#seq = task.checkpointSeq;
+    this.options = JSON.parse(toText(task.envelope.options)) as EnvelopeOptions;
+    this.#follow(stop.signal, () => this.#hard.abort(stop.signal.reason));
+    this.#follow(stop.draining, () => this.#soft.abort());
+    this.context = this.#makeContext(input);
+    this.#startTimers();
+  }
+
+  /** The value of the handler, or the error that ended the run before the handler did. */
+  race(running: Promise<unknown>): Promise<unknown> {
+    // A handler that ignores its signal goes on in the background; whatever it throws later concerns nobody.
+    running.catch(() => undefined);
+    return new Promise((resolve, reject) => {
+      this.#follow(this.#hard.signal, () => reject(this.#hard.signal.reason as Error));
+      running.then(resolve, reject);
+    });
+  }
+
+  stopReason(): StopReason | null {
+    return this.#stop.signal.aborted ? (this.#stop.signal.reason as StopReason) : null;
+  }
+
+  isPastDeadline(): boolean {
+    const { deadlineMs } = this.options;
+    return deadlineMs !== undefined && deadlineMs <= this.#deps.runtime.clock.now();
+  }
+
+  random(): number {
+    return this.#deps.runtime.random.next();
+  }
+
+  close(): void {
+    for (const undo of this.#undo) undo();
+  }
+
+  #follow(signal: AbortSignal, fn: () => void): void {
+    if (signal.aborted) return fn();
+    signal.addEventListener('abort', fn, { once: true });
+    this.#undo.push(() => signal.removeEventListener('abort', fn));
+  }
+
+  #startTimers(): void {
+    const { clock } = this.#deps.runtime;
+    const { timeoutMs, softTimeoutMs, deadlineMs } = this.options;
+    const timer = (ms: number, fn: () => void): void => void this.#undo.push(clock.timer(ms, fn));
+    if (timeoutMs !== undefined) timer(timeoutMs, () => this.#expire(timeoutMs, 'its timeout'));
+    if (deadlineMs !== undefined) timer(deadlineMs - clock.now(), () => this.#expire(deadlineMs - clock.now(), 'its deadline'));
+    if (softTimeoutMs !== undefined) timer(softTimeoutMs, () => this.#softExpire());
+  }
+
+  #expire(timeoutMs: number, what: string): void {
+    this.#hard.abort(
+      outlastError('ERR_TIMEOUT', {
+        message: `${this.#task.envelope.name} ran longer than ${what}`,
+        hint: 'Make the task smaller, heed ctx.signal, or raise the timeout.',
+        fields: { id: this.#task.id, timeoutMs },
+      }),
+    );
+  }
+
+  #softExpire(): void {
+    this.#soft.abort();
+    const { onSoftTimeout } = this.#handler;
+    if (!onSoftTimeout) return;
+    const report = (error: unknown): void => this.context.log.warn({ error }, 'onSoftTimeout failed');
+    try {
+      Promise.resolve(onSoftTimeout(this.context)).catch(report);
+    } catch (error) {
+      report(error);
+    }
+  }
+
+  #makeContext(input: unknown): TaskContext {
+    const { id, epoch, failures, crashes, envelope, checkpoint } = this.#task;
+    const { deadlineMs, headers } = this.options;
+    return {
+      id,
+      name: envelope.name,
+      queue: envelope.queue,
+      headers: headers ?? {},
+      input,
+      attempt: failures + 1,
+      resurrections: crashes,
+      epoch,
+      fence: epoch,
+      signal: this.#hard.signal,
+      softSignal: this.#soft.signal,
+      deadline: deadlineMs === undefined ? null : new Date(deadlineMs),
+      log: this.#deps.runtime.log.child({ task: id, name: envelope.name, epoch }),
+      lastCheckpoint: checkpoint === null ? undefined : decodeJson(toText(checkpoint)),
+      checkpoint: data => this.#checkpoint(data),
+      transaction: (fn, options) => this.#transaction(fn, options?.step ?? 'main'),
+      send: (task, ...rest) => this.#send(task, rest),
+    };
+  }
+
+  async #checkpoint(data: unknown): Promise<void> {
+    const { name } = this.#task.envelope;
+    if (this.#handler.checkpoint) await check(`checkpoint of ${name}`, this.#handler.checkpoint, data);
+    const bytes = toBytes(encodeJson(data));
+    if (bytes.length > MAX_CHECKPOINT_BYTES) {
+      throw outlastError('ERR_CHECKPOINT_TOO_LARGE', {
+        message: `a checkpoint of ${bytes.length} bytes is larger than ${MAX_CHECKPOINT_BYTES}`,
+        hint: 'Keep the data in your own tables and checkpoint a reference to it.',
+        fields: { bytes: bytes.length, maxBytes: MAX_CHECKPOINT_BYTES },
+      });
+    }
+    const status = await this.#deps.ledger.checkpoint(this.#task, ++this.#seq, bytes);
+    if (status !== 'ok') throw this.#stale();
+  }
+
+  async #transaction<T>(fn: (tx: unknown) => Promise<T>, step: string): Promise<T> {
+    this.#claimStep(safeName(step, 'step'));
+    const bytes = await this.#deps.door.pass(this.#task, step, async tx => {
+      const value = await fn(tx);
+      return value === undefined ? null : toBytes(encodeJson(value));
+    });
+    await this.#deps.runtime.faultPoint('door.committed-not-told');
+    return (bytes === null ? undefined : decodeJson(toText(bytes))) as T;
+  }
+
+  async #send<F extends TaskShape>(task: Task<F>, rest: SendRest<F>): Promise<string> {
+    const [input, options] = rest as [unknown, SendOptions | undefined];
+    const step = `send:${++this.#sends}`;
+    const bytes = await this.#deps.door.pass(this.#task, step, async tx =>
+      toBytes(encodeJson(await this.#deps.sendInside(tx, task as Task, input, options ?? {}))),
+    );
+    return decodeJson(toText(bytes ?? toBytes('""'))) as string;
+  }
+
+  #claimStep(step: string): void {
+    if (!this.#steps.has(step)) return void this.#steps.add(step);
+    throw outlastError('ERR_STEP_REUSED', {
+      message: `the step ${step} was used before in this run`,
+      hint: "Give each ctx.transaction of a handler its own name: { step: 'charge' }.",
+      fields: { step },
+    });
+  }
+
+  #stale(): Error {
+    const { id, epoch } = this.#task;
+    return outlastError('ERR_FENCE_STALE', {
+      message: `another run owns ${id}`,
+      hint: 'Nothing to do: this run must end without writing.',
+      fields: { id, epoch },
+    });
+  }
+}

@@ -1,0 +1,129 @@
+import type { Broker, Delivery } from '../broker/broker.ts';
+import { carryOut } from '../ledger/carry-out.ts';
+import type { BegunTask, Ledger, Outcome, StepStatus } from '../ledger/ledger.ts';
+import { execute, type ExecuteDeps, type Settlement } from './execute.ts';
+import { followUps } from './follow-up.ts';
+import type { StopReason } from './run-scope.ts';
+import type { Settler } from './settler.ts';
+
+export interface RunDeps extends ExecuteDeps {
+  readonly ledger: Ledger;
+  readonly broker: Broker;
+  readonly settler: Settler;
+  readonly dedupMs: number;
+  readonly resultMs: number;
+}
+
+/** One run of one task: executes, settles, and only then lets go of the broker's copy. */
+export class Run {
+  readonly task: BegunTask;
+  readonly startedAt: number;
+  readonly finished: Promise<void>;
+  readonly #delivery: Delivery | null;
+  readonly #deps: RunDeps;
+  readonly #stop = new AbortController();
+  readonly #draining: AbortSignal;
+
+  constructor(task: BegunTask, delivery: Delivery | null, draining: AbortSignal, deps: RunDeps) {
+    this.task = task;
+    this.#delivery = delivery;
+    this.#deps = deps;
+    this.#draining = draining;
+    this.startedAt = deps.runtime.clock.monotonic();
+    this.finished = this.#run();
+  }
+
+  /** Ends the run from outside; the first reason counts. */
+  stop(reason: StopReason): void {
+    this.#stop.abort(reason);
+  }
+
+  async #run(): Promise<void> {
+    const { runtime } = this.#deps;
+    const { id, envelope, epoch, failures } = this.task;
+    await runtime.faultPoint('worker.begun-not-started');
+    runtime.emit('task:started', { id, name: envelope.name, queue: envelope.queue, epoch, attempt: failures + 1 });
+    const settlement = await execute(this.task, { signal: this.#stop.signal, draining: this.#draining }, this.#deps);
+    const status = await this.#settle(settlement);
+    await this.#acknowledge(status);
+    if (status === 'ok') await this.#afterwards(settlement);
+    else if (settlement.kind !== 'drop') runtime.log.warn({ task: id, epoch, status, settlement: settlement.kind }, 'not the rightful run any more');
+  }
+
+  async #settle(settlement: Settlement): Promise<StepStatus> {
+    const { settler, runtime, dedupMs, resultMs } = this.#deps;
+    const { id, epoch, run } = this.task;
+    const ref = { id, epoch, run };
+    switch (settlement.kind) {
+      case 'commit': {
+        await runtime.faultPoint('worker.ran-not-committed');
+        const { outcome } = settlement;
+        return await settler.commit.settle({ ref, outcome, after: followUps(this.task, outcome), dedupMs, resultMs });
+      }
+      case 'fail': {
+        await runtime.faultPoint('worker.failed-not-told');
+        const { error, delayMs, reason } = settlement;
+        return await settler.fail.settle({ ref, error, delayMs, reason });
+      }
+      case 'bury': {
+        const { reason, error } = settlement;
+        return await settler.bury.settle({ kind: 'run', ref, reason, error });
+      }
+      case 'release':
+        return await settler.release.settle(ref);
+      case 'drop':
+        return 'stale';
+    }
+  }
+
+  /** The one place that decides about the broker's copy of a task that was begun. */
+  async #acknowledge(status: StepStatus): Promise<void> {
+    if (!this.#delivery) return;
+    const { broker, runtime } = this.#deps;
+    await runtime.faultPoint('worker.committed-not-acked');
+    try {
+      // Settled by us: the ledger has it. Otherwise all we know is that it is not ours; whoever gets the copy next
+      // finds out from the ledger whether it is a copy or the only one left.
+      if (status === 'ok') await broker.ack([this.#delivery]);
+      else await broker.giveBack([this.#delivery]);
+    } catch (error) {
+      runtime.log.warn({ error, task: this.task.id }, 'the broker took no answer; it will deliver the copy again');
+    }
+  }
+
+  async #afterwards(settlement: Settlement): Promise<void> {
+    const { runtime } = this.#deps;
+    const { id, envelope, epoch, failures } = this.task;
+    const ref = { id, name: envelope.name, queue: envelope.queue };
+    switch (settlement.kind) {
+      case 'commit': {
+        const { outcome } = settlement;
+        if (outcome.kind === 'done') runtime.emit('task:done', { ...ref, epoch });
+        else runtime.emit('task:discarded', { ...ref, why: outcome.why });
+        return await this.#follow(outcome);
+      }
+      case 'fail':
+        runtime.emit('task:failed', { ...ref, where: 'worker', error: settlement.cause });
+        if (settlement.delayMs === null) runtime.emit('task:dead-lettered', { ...ref, where: 'worker', reason: settlement.reason });
+        else runtime.emit('task:retried', { ...ref, attempt: failures + 1, delayMs: settlement.delayMs, error: settlement.cause });
+        return;
+      case 'bury':
+        runtime.emit('task:dead-lettered', { ...ref, where: 'worker', reason: settlement.reason });
+        return;
+      case 'release':
+      case 'drop':
+    }
+  }
+  /** Carries out what the commit wrote into `after`, and strikes off what the broker confirmed. */
+  async #follow(outcome: Outcome): Promise<void> {
+    const entries = followUps(this.task, outcome);
+    if (entries.length === 0) return;
+    const { broker, ledger, runtime } = this.#deps;
+    await runtime.faultPoint('worker.committed-not-followed');
+    try {
+      await carryOut(entries, broker, ledger);
+    } catch (error) {
+      runtime.log.warn({ error, task: this.task.id }, 'follow-ups were not sent; a resurrector repeats them');
+    }
+  }
+}

@@ -1,0 +1,267 @@
+import { isUnavailable } from '../errors/error.ts';
+import type { Broker, Delivery } from '../broker/broker.ts';
+import type { BeginOpen, BeginRequest, BegunTask, Ledger, RunRef } from '../ledger/ledger.ts';
+import { sleep } from '../runtime/clock.ts';
+import { Wakeable } from '../runtime/wakeable.ts';
+import { acceptDeliveries, answerDeliveries } from './deliveries.ts';
+import type { ExecuteDeps } from './execute.ts';
+import type { Beat, Heart } from './heart.ts';
+import { orderQueues } from './order-queues.ts';
+import { Run, type RunDeps } from './run.ts';
+import { createSettler } from './settler.ts';
+
+export interface WorkerSettings {
+  /** Queue names with their weights. */
+  readonly queues: Readonly<Record<string, number>>;
+  readonly concurrency: number;
+  readonly leaseMs: number;
+  readonly idleTimeMs: number;
+  readonly shutdownTimeoutMs: number;
+  readonly dedupWindowMs: number;
+  readonly resultTtlMs: number;
+  /** The operating-system process, as its supervisor calls it. */
+  readonly process: string;
+  readonly host: string;
+  readonly pid: number;
+}
+
+export interface WorkerDeps extends ExecuteDeps {
+  readonly ledger: Ledger;
+  readonly broker: Broker;
+  readonly heart: Heart;
+  readonly settings: WorkerSettings;
+}
+
+/** Pause after the store failed a call of the main loop. */
+const STORE_RETRY_MS = 250;
+/** A message not begun for this long is given back: another worker may reach the ledger. */
+const KEEP_UNBEGUN_MS = 10_000;
+/** How long a drain waits for the store to take back what was not finished. */
+const RELEASE_PATIENCE_MS = 5_000;
+
+/**
+ * Takes tasks and runs them, under one incarnation at a time.
+ *
+ *   open ──beat answered──► open          closed: the store has given our tasks to others;
+ *    │ ▲                                   everything is dropped, a new incarnation is opened
+ *    │ └──beat answered: aborted runs are released
+ *    ▼
+ *   fenced: no beat was answered for almost a lease; handlers are aborted, nothing is begun
+ */
+export class Worker {
+  readonly #deps: WorkerDeps;
+  readonly #runs = new Map<string, Run>();
+  readonly #asked = new Set<string>();
+  readonly #wake: Wakeable;
+  readonly #draining = new AbortController();
+  #runDeps: RunDeps;
+  #worker = '';
+  #isFenced = false;
+  #isClosed = true;
+  #isGivingUp = false;
+
+  constructor(deps: WorkerDeps) {
+    this.#deps = deps;
+    this.#wake = new Wakeable(deps.runtime.clock);
+    this.#runDeps = this.#makeRunDeps();
+  }
+
+  /** How many tasks are running or being settled. */
+  get inflight(): number {
+    return this.#runs.size;
+  }
+
+  /** Works until the signal aborts, then drains. */
+  async run(signal: AbortSignal): Promise<void> {
+    const undo = this.#deps.ledger.onReady(this.#wake.hint);
+    const unwatch = this.#watchLease();
+    try {
+      while (!signal.aborted) await this.#turn(signal);
+    } finally {
+      undo();
+      await this.#drain();
+      unwatch();
+    }
+  }
+
+  /** One round: have an incarnation, have a free place, begin, start. */
+  async #turn(signal: AbortSignal): Promise<void> {
+    const { settings, runtime } = this.#deps;
+    try {
+      if (this.#isClosed) await this.#open();
+      const free = settings.concurrency - this.#runs.size;
+      if (free <= 0 || this.#isFenced) return await this.#wake.sleep(settings.idleTimeMs, signal);
+      const reply = await this.#take(free, signal);
+      if (reply && reply.begun.length === 0 && reply.answers.length === 0) {
+        await this.#wake.sleep(Math.min(settings.idleTimeMs, reply.nextDueMs ?? Infinity), signal);
+      }
+    } catch (error) {
+      if (!isUnavailable(error)) throw error;
+      runtime.log.warn({ error }, 'the store cannot be used; nothing is begun');
+      await sleep(runtime.clock, STORE_RETRY_MS, signal);
+    }
+  }
+
+  async #open(): Promise<void> {
+    const { ledger, heart, runtime, settings } = this.#deps;
+    const { process, host, pid, leaseMs } = settings;
+    const worker = `${host}:${pid}:${runtime.random.token()}`;
+    const sentAt = runtime.clock.monotonic();
+    await ledger.open({ worker, process, host, pid, leaseMs });
+    this.#worker = worker;
+    this.#isClosed = false;
+    this.#isFenced = false;
+    this.#runDeps = this.#makeRunDeps();
+    heart.beatFor(worker, sentAt, beat => this.#onBeat(beat));
+    runtime.log.info({ worker, openedMs: runtime.clock.monotonic() - sentAt }, 'worker open');
+  }
+
+  /** Settling steps belong to an incarnation: those of a closed one are hopeless, not late. */
+  #makeRunDeps(): RunDeps {
+    const { ledger, broker, runtime, settings } = this.#deps;
+    const worker = this.#worker;
+    const settler = createSettler(ledger, runtime, () => this.#isClosed || this.#isGivingUp || this.#worker !== worker);
+    const { dedupWindowMs, resultTtlMs } = settings;
+    return { ...this.#deps, ledger, broker, runtime, settler, dedupMs: dedupWindowMs, resultMs: resultTtlMs };
+  }
+
+  async #take(free: number, signal: AbortSignal): Promise<BeginOpen | null> {
+    const { broker, runtime, settings, handlers } = this.#deps;
+    const queues = orderQueues(settings.queues, () => runtime.random.next());
+    const deliveries = await acceptDeliveries(await broker.take(queues, free), this.#runDeps);
+    if (deliveries.length > 0) await runtime.faultPoint('worker.taken-not-begun');
+    const messages = deliveries.map(delivery => delivery.envelope);
+    const request: BeginRequest = {
+      worker: this.#worker,
+      run: runtime.random.token(),
+      queues,
+      limit: free - messages.length,
+      suspects: [...this.#runs.values()].some(run => run.task.crashes > 0) ? 0 : 1,
+      messages,
+      crashBudgets: { '*': 5, ...Object.fromEntries([...handlers].map(([name, { maxResurrections }]) => [name, maxResurrections])) },
+    };
+    // Until its tasks are started the answer is ours to know: a beat must not take them for forgotten ones.
+    this.#asked.add(request.run);
+    try {
+      const reply = await this.#begin(request, signal);
+      if (reply === null) {
+        await broker.giveBack(deliveries.map(delivery => delivery.delivery));
+        return null;
+      }
+      const byId = await answerDeliveries(deliveries, reply.answers, this.#runDeps);
+      for (const ref of reply.expired) runtime.emit('task:expired', ref);
+      for (const task of reply.begun) this.#start(task, byId.get(task.id) ?? null);
+      return reply;
+    } finally {
+      this.#asked.delete(request.run);
+    }
+  }
+
+  /** Repeats the call after a lost reply: it names its run, so it gets what it was given before. Null: nothing can be begun. */
+  async #begin(request: BeginRequest, signal: AbortSignal): Promise<BeginOpen | null> {
+    const { ledger, runtime } = this.#deps;
+    const startedAt = runtime.clock.monotonic();
+    const isOurs = (): boolean => this.#worker === request.worker && !this.#isClosed;
+    for (;;) {
+      try {
+        const reply = await ledger.begin(request);
+        if (reply.status === 'closed') this.#close(request.worker);
+        return reply.status === 'open' && isOurs() ? reply : null;
+      } catch (error) {
+        if (!isUnavailable(error)) throw error;
+        runtime.log.warn({ error }, 'begin failed');
+        // What landed without our knowing is found by the next beat and released.
+        if (signal.aborted || !isOurs() || runtime.clock.monotonic() - startedAt > KEEP_UNBEGUN_MS) return null;
+        await sleep(runtime.clock, STORE_RETRY_MS, signal);
+      }
+    }
+  }
+
+  #start(task: BegunTask, delivery: Delivery | null): void {
+    const run = new Run(task, delivery, this.#draining.signal, this.#runDeps);
+    const key = keyOf(task);
+    this.#runs.set(key, run);
+    const done = (): void => {
+      this.#runs.delete(key);
+      this.#wake.hint();
+    };
+    run.finished.then(done, (error: unknown) => {
+      this.#deps.runtime.log.error({ error, task: task.id }, 'a run ended in a way it should not');
+      done();
+    });
+  }
+
+  /** Compares what the store says we run with what we hold. */
+  #onBeat(beat: Beat): void {
+    if (beat.worker !== this.#worker || this.#isClosed) return;
+    if (beat.reply.status === 'closed') return this.#close(beat.worker);
+    this.#isFenced = false;
+    const stored = new Set(beat.reply.runs.map(keyOf));
+    for (const [key, run] of this.#runs) {
+      // Begun after the beat was sent: the answer cannot know of it.
+      if (run.startedAt < beat.sentAt && !stored.has(key)) run.stop('lost');
+    }
+    const orphans = beat.reply.runs.filter(ref => !this.#runs.has(keyOf(ref)) && !this.#asked.has(ref.run));
+    for (const ref of orphans) void this.#runDeps.settler.release.settle(ref);
+    this.#wake.hint();
+  }
+
+  /** The store has closed this incarnation: its tasks are others' now. */
+  #close(worker: string): void {
+    if (worker !== this.#worker || this.#isClosed) return;
+    this.#isClosed = true;
+    this.#deps.runtime.emit('worker:lease-lost', { worker });
+    this.#deps.runtime.log.warn({ worker }, 'lease lost; opening a new incarnation');
+    for (const run of this.#runs.values()) run.stop('lost');
+    this.#wake.hint();
+  }
+
+  /** Fences this process itself a moment before its lease ends, by its own monotonic clock. */
+  #watchLease(): () => void {
+    const { clock } = this.#deps.runtime;
+    const { leaseMs } = this.#deps.settings;
+    const marginMs = Math.min(1_000, leaseMs / 5);
+    let cancel = (): void => undefined;
+    const look = (): void => {
+      const leftMs = this.#deps.heart.lastBeatAt() + leaseMs - marginMs - clock.monotonic();
+      if (leftMs <= 0 && !this.#isClosed) this.#fence();
+      cancel = clock.timer(Math.max(leftMs, marginMs / 2), look);
+    };
+    cancel = clock.timer(leaseMs - marginMs, look);
+    return () => cancel();
+  }
+
+  #fence(): void {
+    if (this.#isFenced) return;
+    this.#isFenced = true;
+    this.#deps.runtime.log.warn({ worker: this.#worker }, 'no beat was answered; handlers are aborted');
+    for (const run of this.#runs.values()) run.stop('release');
+  }
+
+  /** Lets what runs come to an end, releases what does not, and leaves. */
+  async #drain(): Promise<void> {
+    const { clock, faultPoint, log, emit } = this.#deps.runtime;
+    const { ledger, heart, settings } = this.#deps;
+    this.#draining.abort();
+    const all = (): Promise<unknown> => Promise.all([...this.#runs.values()].map(run => run.finished.catch(() => undefined)));
+    const patience = new AbortController();
+    await Promise.race([all().then(() => patience.abort()), sleep(clock, settings.shutdownTimeoutMs, patience.signal)]);
+    const released = this.#runs.size;
+    await faultPoint('worker.drain-before-release');
+    for (const run of this.#runs.values()) run.stop('release');
+    await Promise.race([all(), sleep(clock, RELEASE_PATIENCE_MS)]);
+    // The store does not answer: what we run comes back when our lease is over.
+    this.#isGivingUp = true;
+    await all();
+    await heart.stop();
+    if (!this.#isClosed) {
+      const left = { kind: 'worker', worker: this.#worker } as const;
+      // Failing to say goodbye costs a lease, not a task: nothing runs under this incarnation any more.
+      await ledger.condemn(left).catch((error: unknown) => log.warn({ error }, 'leaving failed'));
+      this.#isClosed = true;
+    }
+    emit('worker:drained', { worker: this.#worker, released });
+  }
+}
+
+const keyOf = (ref: RunRef): string => `${ref.id} ${ref.epoch} ${ref.run}`;
