@@ -3,16 +3,18 @@ import type { ResolvedRelayOptions } from './relay-options.ts';
 import type { ResolvedWorkerOptions } from './worker-options.ts';
 
 /**
- * Relations between two stages, for whoever knows both.
- * A row that two relays publish may reach a worker one stale timeout late, and a slow relay may do so
- * twice: a task forgotten before then would run a second time.
+ * Relations between two stages, for whoever knows both. A row that two relays publish may reach a
+ * worker one stale timeout late, and twice if the second is slow too: a task forgotten before then
+ * would run again.
  */
 export function checkRelations(relay: ResolvedRelayOptions, worker: ResolvedWorkerOptions): void {
-  const neededMs = 3 * relay.staleTimeoutMs;
-  if (worker.dedupWindowMs >= neededMs) return;
+  const { staleTimeoutMs } = relay;
+  const { dedupWindowMs } = worker;
+  const neededSeconds = (3 * staleTimeoutMs) / 1_000;
+  if (dedupWindowMs >= 3 * staleTimeoutMs) return;
   throw outlastError('ERR_OPTIONS_CONFLICT', {
-    message: `\`worker.dedupWindow\` (${worker.dedupWindowMs} ms) is under three times \`relay.staleTimeoutSeconds\` (${relay.staleTimeoutMs} ms)`,
-    hint: `Raise \`worker.dedupWindow\` to at least '${neededMs / 1_000}s', or lower \`relay.staleTimeoutSeconds\`.`,
+    message: `a \`worker.dedupWindow\` of ${dedupWindowMs} ms forgets tasks before three times \`relay.staleTimeoutSeconds\` (${staleTimeoutMs} ms) are over`,
+    hint: `Raise \`worker.dedupWindow\` to '${neededSeconds}s', or lower the stale timeout.`,
     fields: { options: ['worker.dedupWindow', 'relay.staleTimeoutSeconds'] },
   });
 }

@@ -5,7 +5,13 @@ import { checkRelations } from './check-relations.ts';
 import { maskUrl, parseDatabaseUrl, type DatabaseTarget } from './database-url.ts';
 import { DATABASE_ENV, optionsFromEnv, type Env, type SectionOptions } from './from-env.ts';
 import { envOf, flagOf, OPTION_TABLE } from './option-table.ts';
-import { asRecord, dropUndefined, refuseUnknown, type NameOf, type SectionName } from './options.ts';
+import {
+  asRecord,
+  dropUndefined,
+  refuseUnknown,
+  type NameOf,
+  type SectionName,
+} from './options.ts';
 import {
   RELAY_DEFAULTS,
   resolveRelayOptions,
@@ -30,13 +36,23 @@ export { maskUrl } from './database-url.ts';
 
 /** What a user writes in `outlast.config.ts` or gives to `createOutlast`. */
 export interface OutlastConfig {
-  /** Where tasks live: `pglite:./folder`, `postgres://…` or `postgresql://…`. @default 'pglite:./.outlast' */
+  /**
+   * Where tasks live: `pglite:./folder`, `postgres://…` or `postgresql://…`.
+   * @default 'pglite:./.outlast'
+   */
   readonly database?: string | undefined;
-  /** Modules whose exported handlers a worker runs: paths relative to the config file, with `*` and `**`. @default [] */
+  /**
+   * Modules whose exported handlers a worker runs: paths relative to the config file, with `*` and
+   * `**`.
+   * @default []
+   */
   readonly tasks?: readonly string[] | undefined;
   /** Refuse a `send` outside a transaction; false: warn. @default true */
   readonly strict?: boolean | undefined;
-  /** Task names, with `*`, whose `send` goes straight to the broker and so escapes a rollback. @default [] */
+  /**
+   * Task names, with `*`, whose `send` goes straight to the broker and so escapes a rollback.
+   * @default []
+   */
   readonly excludeTasks?: readonly string[] | undefined;
   /** Largest body of a task, in bytes. @default 1048576 */
   readonly maxPayloadBytes?: number | undefined;
@@ -70,7 +86,10 @@ export interface Setting {
 
 /** What the command line, or an option of `start…()`, says. URLs are never flags. */
 export interface ConfigFlags extends Partial<SectionOptions> {
-  /** Where the config file is; a relative database folder in it starts there. @default the working directory */
+  /**
+   * Where the config file is; a relative database folder in it starts there.
+   * @default the working directory
+   */
   readonly folder?: string;
 }
 
@@ -174,7 +193,7 @@ function layer<S extends SectionName>(
     if (sources.get(key) === 'flag') return flagOf(key);
     return sources.get(key) === 'env' ? envOf(name, key) : `${name}.${key}`;
   };
-  return { given: given as SectionOptions[S], nameOf };
+  return { given, nameOf };
 }
 
 interface SourcedTarget {
@@ -198,7 +217,11 @@ function readDatabase(
   return { target, source: isGiven ? 'file' : 'default' };
 }
 
-const OTHER_STORES = { broker: 'OUTLAST_BROKER_URL', ledger: 'OUTLAST_LEDGER_URL', result: 'OUTLAST_RESULT_URL' };
+const OTHER_STORES = {
+  broker: 'OUTLAST_BROKER_URL',
+  ledger: 'OUTLAST_LEDGER_URL',
+  result: 'OUTLAST_RESULT_URL',
+};
 
 /** A broker that is configured and not used would hold tasks nobody runs. */
 function refuseOtherStores(config: Readonly<Record<string, unknown>>, env: Env): void {
@@ -207,7 +230,7 @@ function refuseOtherStores(config: Readonly<Record<string, unknown>>, env: Env):
     if (option === null) continue;
     throw outlastError('ERR_CONFIG_TIER', {
       message: `\`${option}\` is set, but RabbitMQ and Redis are not supported by this version`,
-      hint: `Remove \`${option}\`: the database serves as ${key === 'result' ? 'the result store' : `the ${key}`}.`,
+      hint: `Remove \`${option}\`: the database serves as the ${key === 'result' ? 'result store' : key}.`,
       fields: { option },
     });
   }

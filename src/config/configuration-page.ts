@@ -20,6 +20,11 @@ as the file.
 The config file is the one given by \`--config\`, else the first of \`outlast.config.ts\`, \`.mts\`, \`.js\`, \`.mjs\`,
 \`.json\` or a \`package.json\` with an \`outlast\` key, from the working directory upward. A relative database folder
 starts at the config file; in a variable it starts at the working directory.
+
+The config file and the modules of \`tasks\` are loaded by one loader: Node itself, or, where Node does not take
+TypeScript (before 22.18), the project's own \`jiti\`. \`--loader jiti\` is for code that needs more than stripped types
+(\`enum\`, \`./db.js\` for \`db.ts\`, \`await using\` on Node 22), \`--loader native\` refuses jiti. A pattern in \`tasks\` without an
+extension takes the config's own kind, so one line serves \`src/*.ts\` and \`dist/*.js\`; tests and \`.d.ts\` are skipped.
 `;
 
 const DATABASE = `\`mysql://\`, and \`OUTLAST_BROKER_URL\`, \`OUTLAST_LEDGER_URL\` or \`OUTLAST_RESULT_URL\`, are refused with

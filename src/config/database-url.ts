@@ -35,7 +35,7 @@ export function parseDatabaseUrl(url: unknown, origin: UrlOrigin): DatabaseTarge
     case 'mariadb':
       throw outlastError('ERR_CONFIG_TIER', {
         message: `\`${origin.option}\` is ${maskUrl(url)}: MySQL and MariaDB are an outbox only`,
-        hint: 'They need a broker and a ledger beside them, which this version does not have yet. Use postgres:// or pglite:.',
+        hint: 'They need a broker and a ledger, which this version does not have. Use postgres://.',
         fields: { option: origin.option },
       });
     default:
@@ -63,7 +63,8 @@ function parsePostgres(url: string, origin: UrlOrigin): DatabaseTarget {
 }
 
 // In a query, and in libpq's `host=db password=…`, which people paste here too.
-const SECRET_PARAMETER = /((?:^|[?&;\s])[^=&;\s]*(?:pass|pwd|secret|token|key)[^=&;\s]*=)[^&;#\s]*/gi;
+const SECRET_PARAMETER =
+  /((?:^|[?&;\s])[^=&;\s]*(?:pass|pwd|secret|token|key)[^=&;\s]*=)[^&;#\s]*/gi;
 // Greedy up to the last `@`: a password with an unescaped `/`, `#` or `@` in it is masked whole.
 const USER_AND_PASSWORD = /^([a-z][a-z0-9+.-]*:\/\/)([^:@/]*):.*@/is;
 const NO_SCHEME = /^(?![a-z][a-z0-9+.-]*:\/\/).*@/is;

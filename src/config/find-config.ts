@@ -3,7 +3,7 @@ import { dirname, join, resolve } from 'node:path';
 import { outlastError, type OutlastError } from '../errors/error.ts';
 
 /** In the order they are looked for; the first in the nearest folder counts. */
-export const CONFIG_FILES = [
+const CONFIG_FILES = [
   'outlast.config.ts',
   'outlast.config.mts',
   'outlast.config.js',
@@ -11,7 +11,12 @@ export const CONFIG_FILES = [
   'outlast.config.json',
 ] as const;
 
-export function configLoadError(file: string, problem: string, hint: string, cause?: unknown): OutlastError {
+export function configLoadError(
+  file: string,
+  problem: string,
+  hint: string,
+  cause?: unknown,
+): OutlastError {
   return outlastError('ERR_CONFIG_LOAD', {
     message: `${file} ${problem}`,
     hint,
@@ -58,7 +63,12 @@ function parseJson(file: string, text: string): unknown {
   try {
     return JSON.parse(text.replace(/^\uFEFF/, ''));
   } catch (error) {
-    throw configLoadError(file, 'is not JSON', 'Correct the file; comments are not allowed in it.', error);
+    throw configLoadError(
+      file,
+      'is not JSON',
+      'Correct the file; comments are not allowed in it.',
+      error,
+    );
   }
 }
 

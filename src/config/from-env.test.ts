@@ -66,7 +66,12 @@ describe('variables', () => {
       OUTLAST_SOMETHING: '1',
       PATH: '/bin',
     };
-    expect(optionsFromEnv(env)).toEqual({ database: undefined, relay: {}, worker: {}, resurrector: {} });
+    expect(optionsFromEnv(env)).toEqual({
+      database: undefined,
+      relay: {},
+      worker: {},
+      resurrector: {},
+    });
   });
 
   it('that Kubernetes makes for a service called outlast-relay are left alone', () => {
@@ -113,10 +118,12 @@ describe('texts', () => {
       code: 'ERR_OPTION_RANGE',
       option: '--batch-size',
     });
-    expect(thrownBy(() => optionsFromText('relay', { staleTimeoutSeconds: '300s' }))).toMatchObject({
-      code: 'ERR_OPTION_UNIT',
-      option: '--stale-timeout-seconds',
-    });
+    expect(thrownBy(() => optionsFromText('relay', { staleTimeoutSeconds: '300s' }))).toMatchObject(
+      {
+        code: 'ERR_OPTION_UNIT',
+        option: '--stale-timeout-seconds',
+      },
+    );
     expect(thrownBy(() => optionsFromText('worker', { concurency: '5' }))).toMatchObject({
       code: 'ERR_UNKNOWN_OPTION',
       option: '--concurency',
@@ -128,8 +135,11 @@ describe('texts', () => {
     expect(optionsFromText('worker', { concurrency: undefined })).toEqual({});
   });
 
-  it.each(['', ',', 'a,', 'a=', 'a=0', 'a=x', 'a=1=2', 'a=1.5', 'a,a'])('refuse %o as queues', text => {
-    const { code } = thrownBy(() => optionsFromText('worker', { queues: text }));
-    expect(['ERR_OPTION_RANGE', 'ERR_NAME_UNSAFE']).toContain(code);
-  });
+  it.each(['', ',', 'a,', 'a=', 'a=0', 'a=x', 'a=1=2', 'a=1.5', 'a,a'])(
+    'refuse %o as queues',
+    text => {
+      const { code } = thrownBy(() => optionsFromText('worker', { queues: text }));
+      expect(['ERR_OPTION_RANGE', 'ERR_NAME_UNSAFE']).toContain(code);
+    },
+  );
 });

@@ -46,11 +46,11 @@ export function optionsFromEnv(env: Env): EnvOptions {
 }
 
 /**
- * Turns the texts of flags or variables into what a user would write in code. A bare number is seconds where
- * a duration is due. Texts that are `undefined` were not given.
+ * Turns the texts of flags or variables into what a user would write in code. A bare number is
+ * seconds where a duration is due. Texts that are `undefined` were not given.
  *
  * @example
- * optionsFromText('relay', { idleTime: '0.5', batchSize: '500' }); // { idleTime: '0.5s', batchSize: 500 }
+ * optionsFromText('relay', { idleTime: '0.5', batchSize: '5' }); // { idleTime: '0.5s', batchSize: 5 }
  */
 export function optionsFromText<S extends SectionName>(
   section: S,
@@ -69,7 +69,7 @@ export function optionsFromText<S extends SectionName>(
     const text = given[row.key];
     if (text !== undefined) options[row.key] = readText(row, text.trim(), nameOf(row.key));
   }
-  return options as SectionOptions[S];
+  return options;
 }
 
 const INTEGER = /^-?\d+$/;
@@ -98,7 +98,8 @@ function readText(row: OptionRow, text: string, name: string): unknown {
 }
 
 const SECTION_VARIABLE = new RegExp(`^OUTLAST_(${SECTION_NAMES.join('|').toUpperCase()})_`);
-// Kubernetes and Docker put these into every container beside a service called, say, `outlast-relay`.
+// Kubernetes and Docker put these into every container beside a service called, say, `outlast-
+// relay`.
 const SERVICE_VARIABLE = /_(SERVICE_HOST|SERVICE_PORT|PORT_\d+_(TCP|UDP|SCTP))(_[A-Z0-9_]+)?$/;
 const SERVICE_ADDRESS = /^(tcp|udp|sctp):\/\//;
 

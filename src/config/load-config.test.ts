@@ -33,11 +33,14 @@ async function thrownBy(run: () => unknown): Promise<OutlastError> {
   throw new Error('nothing was thrown');
 }
 
-const empty = (...names: string[]): Record<string, string> => Object.fromEntries(names.map(name => [name, '']));
+const empty = (...names: string[]): Record<string, string> =>
+  Object.fromEntries(names.map(name => [name, '']));
 
 describe('findConfig', () => {
   it('takes the first kind of file in the nearest folder', () => {
-    const folder = setup(empty('outlast.config.json', 'outlast.config.mts', 'a/outlast.config.js', 'a/b/x'));
+    const folder = setup(
+      empty('outlast.config.json', 'outlast.config.mts', 'a/outlast.config.js', 'a/b/x'),
+    );
     expect(findConfig(folder)).toBe(join(folder, 'outlast.config.mts'));
     expect(findConfig(join(folder, 'a/b'))).toBe(join(folder, 'a/outlast.config.js'));
   });
@@ -94,14 +97,15 @@ describe('loadConfig', () => {
     expect((await loadConfig({ cwd: join(folder, 'b') })).config).toEqual(config);
   });
 
-  it.each([['outlast.config.json', '{'], ['outlast.config.json', '[]'], ['package.json', '{"outlast": "x"}']])(
-    'refuses %s holding %s',
-    async (name, text) => {
-      const folder = setup({ [name]: text });
-      const error = await thrownBy(() => loadConfig({ cwd: folder }));
-      expect(error).toMatchObject({ code: 'ERR_CONFIG_LOAD', file: join(folder, name) });
-    },
-  );
+  it.each([
+    ['outlast.config.json', '{'],
+    ['outlast.config.json', '[]'],
+    ['package.json', '{"outlast": "x"}'],
+  ])('refuses %s holding %s', async (name, text) => {
+    const folder = setup({ [name]: text });
+    const error = await thrownBy(() => loadConfig({ cwd: folder }));
+    expect(error).toMatchObject({ code: 'ERR_CONFIG_LOAD', file: join(folder, name) });
+  });
 });
 
 describe('matchModules', () => {
@@ -109,7 +113,9 @@ describe('matchModules', () => {
     matchModules(patterns, join(folder, config)).map(file => file.slice(folder.length + 1));
 
   it('takes a star within one segment, sorted', () => {
-    const folder = setup(empty('src/b.ts', 'src/a.ts', 'src/deep/c.ts', 'src/readme.md', 'src/.hidden.ts'));
+    const folder = setup(
+      empty('src/b.ts', 'src/a.ts', 'src/deep/c.ts', 'src/readme.md', 'src/.hidden.ts'),
+    );
     expect(match(folder, ['./src/*'])).toEqual(['src/a.ts', 'src/b.ts']);
     expect(match(folder, ['src/*.ts'])).toEqual(['src/a.ts', 'src/b.ts']);
     expect(match(folder, ['./src/a*'])).toEqual(['src/a.ts']);
@@ -117,7 +123,14 @@ describe('matchModules', () => {
 
   it('takes two stars across folders, none included', () => {
     const folder = setup(
-      empty('src/a.ts', 'src/x/a.ts', 'src/x/y/a.ts', 'src/node_modules/p/a.ts', 'src/.git/a.ts', 'b.ts'),
+      empty(
+        'src/a.ts',
+        'src/x/a.ts',
+        'src/x/y/a.ts',
+        'src/node_modules/p/a.ts',
+        'src/.git/a.ts',
+        'b.ts',
+      ),
     );
     const all = ['src/a.ts', 'src/x/a.ts', 'src/x/y/a.ts'];
     expect(match(folder, ['./src/**/*'])).toEqual(all);
@@ -131,7 +144,12 @@ describe('matchModules', () => {
     const folder = setup(empty('h/a.ts', 'h/b.mts', 'h/c.js', 'h/d.mjs', 'h/e.cjs'));
     expect(match(folder, ['h/*'])).toEqual(['h/a.ts', 'h/b.mts']);
     expect(match(folder, ['h/*'], 'outlast.config.mjs')).toEqual(['h/c.js', 'h/d.mjs']);
-    expect(match(folder, ['h/*'], 'package.json')).toEqual(['h/a.ts', 'h/b.mts', 'h/c.js', 'h/d.mjs']);
+    expect(match(folder, ['h/*'], 'package.json')).toEqual([
+      'h/a.ts',
+      'h/b.mts',
+      'h/c.js',
+      'h/d.mjs',
+    ]);
     expect(match(folder, ['h/*.cjs'])).toEqual(['h/e.cjs']);
     expect(match(folder, ['h/a', 'h/c.js'])).toEqual(['h/a.ts', 'h/c.js']);
   });
@@ -142,7 +160,9 @@ describe('matchModules', () => {
   });
 
   it('skips tests and declarations, unless one is named in full', () => {
-    const folder = setup(empty('h/a.ts', 'h/a.test.ts', 'h/a.spec.mts', 'h/b.d.ts', 'h/c.d.mts', 'h/test.ts'));
+    const folder = setup(
+      empty('h/a.ts', 'h/a.test.ts', 'h/a.spec.mts', 'h/b.d.ts', 'h/c.d.mts', 'h/test.ts'),
+    );
     expect(match(folder, ['h/*'])).toEqual(['h/a.ts', 'h/test.ts']);
     expect(match(folder, ['h/a.test.ts'])).toEqual(['h/a.test.ts']);
   });
@@ -174,7 +194,10 @@ describe('matchModules', () => {
     const folder = setup(empty('h/a.js', 'h/b.test.ts', 'g/a.ts'));
     for (const pattern of ['h/*', 'none/*', 'h/a.ts']) {
       const error = await thrownBy(() => match(folder, ['g/*', pattern]));
-      expect(error).toMatchObject({ code: 'ERR_CONFIG_LOAD', file: join(folder, 'outlast.config.ts') });
+      expect(error).toMatchObject({
+        code: 'ERR_CONFIG_LOAD',
+        file: join(folder, 'outlast.config.ts'),
+      });
       expect(error.message).toContain(`\`${pattern}\``);
     }
     expect((await thrownBy(() => match(folder, ['./g']))).hint).toContain('`./g/*`');

@@ -7,6 +7,7 @@ import {
   choiceForJson,
   loadFirst,
   loadHint,
+  messageOf,
   type Exports,
   type LoaderChoice,
   type LoaderKind,
@@ -58,7 +59,11 @@ export async function loadConfig(options: LoadConfigOptions = {}): Promise<Loade
 function defaultOf(exports: Exports, file: string): unknown {
   const found = unwrapCommonJs(exports);
   if ('default' in found) return found['default'];
-  throw configLoadError(file, 'has no default export', 'Write `export default defineConfig({ … })`.');
+  throw configLoadError(
+    file,
+    'has no default export',
+    'Write `export default defineConfig({ … })`.',
+  );
 }
 
 function asConfig(value: unknown, file: string): OutlastConfig {
@@ -70,11 +75,14 @@ function asConfig(value: unknown, file: string): OutlastConfig {
   );
 }
 
-/** ES modules that were compiled to CommonJS arrive as the default export of the module Node makes of them. */
+/**
+ * ES modules that were compiled to CommonJS arrive as the default export of the module Node makes
+ * of them.
+ */
 function unwrapCommonJs(exports: Exports): Exports {
   const inner = exports['default'];
   const isCompiled = typeof inner === 'object' && inner !== null && '__esModule' in inner;
-  return isCompiled ? (inner as Exports) : exports;
+  return isCompiled ? { ...inner } : exports;
 }
 
 /** A handler with the place it came from: other processes and threads find it there. */
@@ -85,8 +93,9 @@ export interface LoadedHandler {
 }
 
 /**
- * Loads the modules that `patterns` name, relative to the config file `base`, and gives every handler they
- * export, in the order of the files. A handler exported under two names or by two modules counts once.
+ * Loads the modules that `patterns` name, relative to the config file `base`, and gives every
+ * handler they export, in the order of files and of names. A handler exported under two names or by
+ * two modules counts once.
  */
 export async function loadTaskModules(
   patterns: readonly string[],
@@ -97,8 +106,11 @@ export async function loadTaskModules(
   // One after the other: jiti hands out a half-loaded module to whoever asks for it meanwhile.
   for (const file of matchModules(patterns, base)) {
     const exports = unwrapCommonJs(await loadModule(file, loader));
-    for (const [exportName, value] of Object.entries(exports)) {
-      if (isHandler(value) && !found.has(value)) found.set(value, { handler: value, file, exportName });
+    // By name: native modules list their exports so, jiti's as they were written.
+    for (const exportName of Object.keys(exports).toSorted()) {
+      const value = exports[exportName];
+      if (isHandler(value) && !found.has(value))
+        found.set(value, { handler: value, file, exportName });
     }
   }
   return [...found.values()];
@@ -109,7 +121,7 @@ async function loadModule(file: string, loader: ModuleLoader): Promise<Exports> 
     return await loader.load(file);
   } catch (error) {
     throw outlastError('ERR_HANDLER_NOT_LOADABLE', {
-      message: `${file} cannot be loaded: ${error instanceof Error ? error.message : String(error)}`,
+      message: `${file} cannot be loaded: ${messageOf(error)}`,
       hint: loadHint(loader, file, error),
       fields: { file },
       cause: error,
@@ -118,5 +130,8 @@ async function loadModule(file: string, loader: ModuleLoader): Promise<Exports> 
 }
 
 function isHandler(value: unknown): value is object {
-  return ((typeof value === 'object' && value !== null) || typeof value === 'function') && HANDLER in value;
+  return (
+    ((typeof value === 'object' && value !== null) || typeof value === 'function') &&
+    HANDLER in value
+  );
 }

@@ -1,11 +1,14 @@
 import { existsSync, readdirSync, statSync, type Dirent } from 'node:fs';
-import { dirname, extname, join, resolve, sep } from 'node:path';
+import { dirname, extname, join, resolve } from 'node:path';
 import { configLoadError } from './find-config.ts';
 
 const MODULE = /\.[mc]?[jt]sx?$/;
 const NEVER = /\.(test|spec)\.[^.]+$|\.d\.[mc]?ts$/;
 
-/** The extensions a pattern without one stands for: the config's own kind. JSON has none, so all count. */
+/**
+ * The extensions a pattern without one stands for: the config's own kind. JSON has none, so all
+ * count.
+ */
 function extensionsOf(base: string): readonly string[] {
   switch (extname(base)) {
     case '.ts':
@@ -20,8 +23,9 @@ function extensionsOf(base: string): readonly string[] {
 }
 
 /**
- * The module files the patterns name, in the order of the patterns and sorted by path within one. `*` stands for
- * any text within a path segment, `**` for any number of folders. Paths are relative to the folder of `base`.
+ * The module files the patterns name, in the order of the patterns and sorted by path within one.
+ * `*` stands for any text within a path segment, `**` for any number of folders. Paths are relative
+ * to the folder of `base`.
  */
 export function matchModules(patterns: readonly string[], base: string): readonly string[] {
   const files = patterns.flatMap(pattern => {
@@ -68,7 +72,7 @@ function walk(folder: string, segments: readonly string[], match: Match): void {
   if (segment === '..' || segment === '.') return walk(join(folder, segment), rest, match);
   if (rest.length > 0) {
     const names = toPattern(segment, ['']);
-    for (const entry of entriesIn(folder).filter(entry => names.test(entry.name))) {
+    for (const entry of entriesIn(folder).filter(found => names.test(found.name))) {
       const path = join(folder, entry.name);
       if (isVisible(entry, segment) && isFolder(path)) walk(path, rest, match);
     }
@@ -111,8 +115,9 @@ function toPattern(segment: string, extensions: readonly string[]): RegExp {
 
 function nothingFound(pattern: string, base: string): Error {
   const path = resolve(dirname(base), pattern);
+  const kinds = MODULE.test(pattern) ? 'that name' : extensionsOf(base).join(', ');
   const hint = isFolder(path)
     ? `It is a folder: write \`${pattern.replace(/\/$/, '')}/*\`.`
-    : `Looked from ${dirname(base)}${sep} for ${MODULE.test(pattern) ? 'that file' : extensionsOf(base).join(', ')}; tests and .d.ts files do not count.`;
+    : `Looked in ${dirname(base)} for ${kinds}; tests and .d.ts files do not count.`;
   return configLoadError(base, `names \`${pattern}\` in \`tasks\`, which matches no module`, hint);
 }

@@ -7,7 +7,7 @@ import { configLoadError } from './find-config.ts';
 export type LoaderKind = 'native' | 'jiti';
 
 /**
- * The loader of a process as plain data: children and threads are handed it and make the same choice.
+ * The loader of a process as plain data: children and threads are handed it and choose the same.
  * `base` is the config file, from whose folder jiti is found.
  */
 export interface LoaderChoice {
@@ -17,16 +17,25 @@ export interface LoaderChoice {
 
 export type Exports = Readonly<Record<string, unknown>>;
 
-/** Loads the user's modules. One per process: two loaders would each make their own copy of a module. */
+/**
+ * Loads the user's modules. One per process: two loaders would each make their own copy of a
+ * module.
+ */
 export interface ModuleLoader extends LoaderChoice {
   load(file: string): Promise<Exports>;
 }
 
 const codeOf = (error: unknown): unknown => (error as { code?: unknown } | null)?.code;
 
+export const messageOf = (error: unknown): string =>
+  error instanceof Error ? error.message : String(error);
+
 /** As much of jiti as is used here. */
 interface JitiLike {
-  createJiti(base: string, options: { readonly interopDefault: boolean }): { import(file: string): Promise<Exports> };
+  createJiti(
+    base: string,
+    options: { readonly interopDefault: boolean },
+  ): { import(file: string): Promise<Exports> };
 }
 
 /** Makes the loader a choice stands for; `ERR_CONFIG_LOAD` when it needs jiti and there is none. */
@@ -40,12 +49,16 @@ export function createLoader(choice: LoaderChoice): ModuleLoader {
   const jiti = path === null ? null : (createRequire(path)(path) as Partial<JitiLike>);
   // jiti 1 has no `createJiti` and cannot load ES modules.
   if (!jiti?.createJiti) throw jitiMissing(choice.base);
-  // Without this a default import of a CommonJS package means something else than under native `import()`.
+  // Without this a default import of a CommonJS package means something else than under native
+  // `import()`.
   const instance = jiti.createJiti(choice.base, { interopDefault: false });
   return { ...data, load: file => instance.import(realpathSync(file)) };
 }
 
-/** The project's own jiti, else the one beside Outlast. Its path only: most processes never need to load it. */
+/**
+ * The project's own jiti, else the one beside Outlast. Its path only: most processes never need to
+ * load it.
+ */
 function findJiti(base: string): string | null {
   for (const from of [base, import.meta.url]) {
     try {
@@ -81,7 +94,8 @@ export async function loadFirst(file: string, kind?: LoaderKind): Promise<Loaded
   try {
     return { exports: await loader.load(file), loader };
   } catch (error) {
-    if (kind !== undefined || codeOf(error) !== UNKNOWN_EXTENSION) throw loadError(loader, file, error);
+    if (kind !== undefined || codeOf(error) !== UNKNOWN_EXTENSION)
+      throw loadError(loader, file, error);
     return loadByJiti(file, error);
   }
 }
@@ -97,17 +111,26 @@ async function loadByJiti(file: string, nativeError: unknown): Promise<LoadedMod
 }
 
 function loadError(loader: ModuleLoader, file: string, error: unknown): Error {
-  const problem = `cannot be loaded: ${error instanceof Error ? error.message : String(error)}`;
-  return configLoadError(file, problem, loadHint(loader, file, error), error);
+  return configLoadError(
+    file,
+    `cannot be loaded: ${messageOf(error)}`,
+    loadHint(loader, file, error),
+    error,
+  );
 }
 
-/** A JSON config decides nothing: modules are loaded natively unless this Node needs help with TypeScript. */
+/**
+ * A JSON config decides nothing: modules are loaded natively unless this Node needs help with
+ * TypeScript.
+ */
 export function choiceForJson(file: string, kind?: LoaderKind): LoaderChoice {
   if (kind !== undefined) return { kind, base: file };
   const strips = Boolean((process.features as { typescript?: unknown }).typescript);
   return { kind: strips || findJiti(file) === null ? 'native' : 'jiti', base: file };
 }
 
+const MORE_THAN_STRIPPING =
+  'Node only strips types: enum, await using, types imported as values and ./x.js for x.ts need more.';
 const TYPESCRIPT = /\.[mc]?tsx?$/;
 
 /** What to do about a module that does not load: above all, whether another loader would help. */
@@ -118,12 +141,15 @@ export function loadHint(loader: LoaderChoice, file: string, error: unknown): st
     return 'Run `npm i -D jiti` and add `--loader jiti`, or use Node 22.18 or later.';
   }
   if (isTypeScript && needsMoreThanStripping(error)) {
-    return 'Node only strips types: enum, await using, types imported as values and ./x.js for x.ts need more. Run `npm i -D jiti` and add `--loader jiti`.';
+    return `${MORE_THAN_STRIPPING} Run \`npm i -D jiti\` and add \`--loader jiti\`.`;
   }
   return `Correct ${basename(file)}, or what it imports.`;
 }
 
-/** `enum`, `await using`, a type imported as a value: for Node a syntax error; `./db.js` for `db.ts`: no file. */
+/**
+ * `enum`, `await using`, a type imported as a value: for Node a syntax error; `./db.js` for
+ * `db.ts`: no file.
+ */
 function needsMoreThanStripping(error: unknown): boolean {
   const code = codeOf(error);
   // Text that is no TypeScript either has a code of its own, and no loader helps.
@@ -131,7 +157,9 @@ function needsMoreThanStripping(error: unknown): boolean {
   if (code === 'ERR_UNSUPPORTED_NODE_MODULES_TYPE_STRIPPING') return true;
   if (code !== 'ERR_MODULE_NOT_FOUND' && code !== 'ERR_UNSUPPORTED_DIR_IMPORT') return false;
   const url = (error as { url?: unknown }).url;
-  return typeof url === 'string' && url.startsWith('file:') && hasTypeScriptTwin(fileURLToPath(url));
+  return (
+    typeof url === 'string' && url.startsWith('file:') && hasTypeScriptTwin(fileURLToPath(url))
+  );
 }
 
 function hasTypeScriptTwin(missing: string): boolean {

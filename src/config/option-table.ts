@@ -9,7 +9,9 @@ import { RELAY_SECTION } from './relay-options.ts';
 import { RESURRECTOR_SECTION } from './resurrector-options.ts';
 import { WORKER_SECTION } from './worker-options.ts';
 
-/** One option under all its names. Flags, variables and the reference page are made from these rows. */
+/**
+ * One option under all its names. Flags, variables and the reference page are made from these rows.
+ */
 export interface OptionRow {
   readonly section: SectionName;
   /** As in code and config files: `batchSize`. */
@@ -26,7 +28,8 @@ export interface OptionRow {
   readonly range: string;
 }
 
-const kebab = (key: string): string => key.replaceAll(/[A-Z]/g, letter => `-${letter.toLowerCase()}`);
+const kebab = (key: string): string =>
+  key.replaceAll(/[A-Z]/g, letter => `-${letter.toLowerCase()}`);
 const snake = (key: string): string => kebab(key).replaceAll('-', '_').toUpperCase();
 
 export const flagOf = (key: string): string => `--${kebab(key)}`;

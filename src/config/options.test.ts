@@ -140,7 +140,10 @@ describe('a value out of range', () => {
 
   it('is refused for the whole section when that is no object', () => {
     for (const given of [null, [], 'x', 5]) {
-      expect(thrownBy(() => relay(given))).toMatchObject({ code: 'ERR_OPTION_RANGE', option: 'relay' });
+      expect(thrownBy(() => relay(given))).toMatchObject({
+        code: 'ERR_OPTION_RANGE',
+        option: 'relay',
+      });
     }
   });
 });
@@ -161,7 +164,10 @@ describe('queues', () => {
 
   it('may have any safe name', () => {
     const { queues } = resolveWorkerOptions({ queues: ['__proto__', 'a.b:c@d/e-f'] }).options;
-    expect(Object.entries(queues)).toEqual([['__proto__', 1], ['a.b:c@d/e-f', 1]]);
+    expect(Object.entries(queues)).toEqual([
+      ['__proto__', 1],
+      ['a.b:c@d/e-f', 1],
+    ]);
   });
 
   it.each([[[]], [{}], ['default'], [null], [['a', 'a']], [{ a: 0 }], [{ a: 1.5 }], [{ a: '3' }]])(
@@ -267,9 +273,12 @@ describe('the option table', () => {
     for (const section of SECTION_NAMES) {
       const source = readFileSync(new URL(`${section}-options.ts`, import.meta.url), 'utf8');
       for (const row of OPTION_TABLE[section]) {
-        const comment = new RegExp(`/\\*\\* (.*) @default (.*) \\*/\\n  readonly ${row.key}\\?:`).exec(source);
-        expect(comment?.[1], row.key).toBe(row.sentence);
-        expect(comment?.[2]?.replaceAll(/['[\]]/g, ''), row.key).toBe(row.default);
+        const declared = new RegExp(`/\\*\\*([^/]*)\\*/\\s+readonly ${row.key}\\?:`).exec(source);
+        const comment = (declared?.[1] ?? '').replaceAll(/\s+(\* )?/g, ' ').trim();
+        const fallback = row.kind === 'queues' ? `['${row.default}']` : row.default;
+        const quoted =
+          row.kind === 'duration' || row.kind === 'choice' ? `'${fallback}'` : fallback;
+        expect(comment).toBe(`${row.sentence} @default ${quoted}`);
       }
     }
   });

@@ -60,10 +60,12 @@ export interface Resolution<R> {
   readonly warnings: readonly string[];
 }
 
-/** What an option is called where it was given: `relay.batchSize`, `--batch-size` or its variable. */
+/**
+ * What an option is called where it was given: `relay.batchSize`, `--batch-size` or its variable.
+ */
 export type NameOf = (key: string) => string;
 
-export const nameInSection =
+const nameInSection =
   (section: SectionName): NameOf =>
   key =>
     `${section}.${key}`;
@@ -106,12 +108,11 @@ export function refuseUnknown(
   }
 }
 
-export function unknownOption(name: string, key: string, known: readonly string[]): OutlastError {
+function unknownOption(name: string, key: string, known: readonly string[]): OutlastError {
   const near = nearest(key, known);
   return outlastError('ERR_UNKNOWN_OPTION', {
     message: `\`${name}\` is not an option`,
-    hint:
-      near === null ? `Known options are ${known.join(', ')}.` : `Did you mean \`${near}\`?`,
+    hint: near === null ? `Known options are ${known.join(', ')}.` : `Did you mean \`${near}\`?`,
     fields: { option: name, nearest: near },
   });
 }
@@ -218,7 +219,10 @@ export class OptionReader<O extends object> {
     this.warnings.push(text);
   }
 
-  #rule<K extends OptionKind>(key: keyof O & string, ...kinds: K[]): Extract<OptionRule, { kind: K }> {
+  #rule<K extends OptionKind>(
+    key: keyof O & string,
+    ...kinds: K[]
+  ): Extract<OptionRule, { kind: K }> {
     const rule: OptionRule = this.#section.rules[key];
     if ((kinds as OptionKind[]).includes(rule.kind)) {
       return rule as Extract<OptionRule, { kind: K }>;

@@ -6,7 +6,8 @@ export type Queues = readonly string[] | Readonly<Record<string, number>>;
 
 /** More would not be looked at evenly within one second of polls. */
 const MAX_WEIGHT = 1_000;
-const HINT = `Name at least one queue: ['billing', 'default'], or with weights from 1 to ${MAX_WEIGHT}: { billing: 3, default: 1 }.`;
+const HINT =
+  "Name queues once: ['billing', 'default'], or with weights from 1 to 1000: { billing: 3 }.";
 
 /** Every queue with its weight, in the order they were named. */
 export function resolveQueues(value: unknown, option: string): Readonly<Record<string, number>> {

@@ -1,5 +1,11 @@
 import type { Duration } from '../task/duration.ts';
-import { OptionReader, type Defaults, type NameOf, type Resolution, type Section } from './options.ts';
+import {
+  OptionReader,
+  type Defaults,
+  type NameOf,
+  type Resolution,
+  type Section,
+} from './options.ts';
 
 /** What a user may say about the relay. Durations are text with a unit. */
 export interface RelayOptions {
@@ -13,13 +19,22 @@ export interface RelayOptions {
   readonly maxBackoff?: Duration | undefined;
   /** Publish attempts before a row becomes a dead letter. @default 5 */
   readonly maxRetries?: number | undefined;
-  /** Seconds a claim lasts under a living relay; a dead relay's rows are free within seconds. @default 300 */
+  /**
+   * Seconds a claim lasts under a living relay; a dead relay's rows are free within seconds.
+   * @default 300
+   */
   readonly staleTimeoutSeconds?: number | undefined;
   /** Time one publish attempt may take. @default '10s' */
   readonly sendTimeout?: Duration | undefined;
-  /** Time after a stop in which new publishes may still start; what is left is released at once. @default '30s' */
+  /**
+   * Time after a stop in which new publishes may still start; what is left is released at once.
+   * @default '30s'
+   */
   readonly shutdownTimeout?: Duration | undefined;
-  /** Spread of the waits: `tenth` adds up to a tenth of the base, `full` draws from the whole wait. @default 'tenth' */
+  /**
+   * Spread of the waits: `tenth` adds up to a tenth of the base, `full` draws from the whole wait.
+   * @default 'tenth'
+   */
   readonly jitter?: 'tenth' | 'full' | undefined;
 }
 
@@ -129,17 +144,18 @@ export function resolveRelayOptions(
 
 function checkRelations(options: ResolvedRelayOptions, reader: OptionReader<RelayOptions>): void {
   const { nameOf } = reader;
+  const { staleTimeoutMs, sendTimeoutMs } = options;
   // A claim that ends during a publish lets a second relay publish the same row beside the first.
-  if (options.staleTimeoutMs <= options.sendTimeoutMs) {
+  if (staleTimeoutMs <= sendTimeoutMs) {
     reader.conflict(
       ['staleTimeoutSeconds', 'sendTimeout'],
-      `a claim of ${options.staleTimeoutMs} ms would end during a publish of up to ${options.sendTimeoutMs} ms`,
+      `a claim of ${staleTimeoutMs} ms would end during a publish of up to ${sendTimeoutMs} ms`,
       `Raise \`${nameOf('staleTimeoutSeconds')}\` above \`${nameOf('sendTimeout')}\`.`,
     );
   }
   if (options.maxBackoffMs < options.backoffTimeMs) {
     reader.warn(
-      `\`${nameOf('maxBackoff')}\` (${options.maxBackoffMs} ms) is under \`${nameOf('backoffTime')}\` (${options.backoffTimeMs} ms): every wait is the shorter one`,
+      `\`${nameOf('maxBackoff')}\` is under \`${nameOf('backoffTime')}\`: every wait is the shorter one`,
     );
   }
 }

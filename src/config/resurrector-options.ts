@@ -1,5 +1,11 @@
 import type { Duration } from '../task/duration.ts';
-import { OptionReader, type Defaults, type NameOf, type Resolution, type Section } from './options.ts';
+import {
+  OptionReader,
+  type Defaults,
+  type NameOf,
+  type Resolution,
+  type Section,
+} from './options.ts';
 
 /** What a user may say about the resurrector. Durations are text with a unit. */
 export interface ResurrectorOptions {
@@ -65,7 +71,7 @@ export function resolveResurrectorOptions(
   });
   if (options.intervalMs > LONG_INTERVAL_MS) {
     reader.warn(
-      `\`${reader.nameOf('interval')}\` (${options.intervalMs} ms) is over 10 s: tasks of a lost host wait that much longer`,
+      `\`${reader.nameOf('interval')}\` is over 10 s: tasks of a lost host wait that much longer`,
     );
   }
   return { options, warnings: reader.warnings };

@@ -134,7 +134,7 @@ function readListeners(value: unknown): EventListeners {
     if (typeof listener === 'function') continue;
     throw rangeError(`on['${name}']`, `is ${shown(listener)}`, 'Use a function: event => { … }.');
   }
-  return Object.freeze(Object.fromEntries(given)) as EventListeners;
+  return Object.freeze(Object.fromEntries(given));
 }
 
 const LOG_METHODS = ['debug', 'info', 'warn', 'error', 'child'] as const;

@@ -1,5 +1,11 @@
 import type { Duration } from '../task/duration.ts';
-import { OptionReader, type Defaults, type NameOf, type Resolution, type Section } from './options.ts';
+import {
+  OptionReader,
+  type Defaults,
+  type NameOf,
+  type Resolution,
+  type Section,
+} from './options.ts';
 import { resolveQueues, type Queues } from './queues.ts';
 
 /** What a user may say about workers. Durations are text with a unit. */
@@ -10,7 +16,10 @@ export interface WorkerOptions {
   readonly concurrency?: number | undefined;
   /** Processes under one supervisor. @default 1 */
   readonly processes?: number | undefined;
-  /** Time without a heartbeat after which a process counts as dead and its tasks go to others. @default '5s' */
+  /**
+   * Time without a heartbeat after which a process counts as dead and its tasks go to others.
+   * @default '5s'
+   */
   readonly lease?: Duration | undefined;
   /** Time between two heartbeats of a process. @default '1s' */
   readonly beat?: Duration | undefined;
@@ -18,9 +27,15 @@ export interface WorkerOptions {
   readonly maxBlock?: Duration | undefined;
   /** Longest sleep when no task is ready; a notification wakes the worker sooner. @default '1s' */
   readonly idleTime?: Duration | undefined;
-  /** Time running tasks have to end after a stop; the rest is released for others. @default '30s' */
+  /**
+   * Time running tasks have to end after a stop; the rest is released for others.
+   * @default '30s'
+   */
   readonly shutdownTimeout?: Duration | undefined;
-  /** Time a finished task is remembered, so that a late copy of it does not run again. @default '15m' */
+  /**
+   * Time a finished task is remembered, so that a late copy of it does not run again.
+   * @default '15m'
+   */
   readonly dedupWindow?: Duration | undefined;
   /** Time a result is kept for whoever waits for it. @default '1d' */
   readonly resultTtl?: Duration | undefined;
@@ -147,12 +162,12 @@ function checkRelations(options: ResolvedWorkerOptions, reader: OptionReader<Wor
     reader.conflict(
       ['lease', 'beat'],
       `a lease of ${options.leaseMs} ms has no room for three beats of ${options.beatMs} ms`,
-      `Raise \`${nameOf('lease')}\` to at least ${3 * options.beatMs}ms, or lower \`${nameOf('beat')}\`.`,
+      `Raise \`${nameOf('lease')}\` to '${3 * options.beatMs}ms', or lower \`${nameOf('beat')}\`.`,
     );
   }
   if (options.leaseMs < SHORT_LEASE_MS) {
     reader.warn(
-      `\`${nameOf('lease')}\` (${options.leaseMs} ms) is under 3 s: a short pause of a living process loses its tasks to others`,
+      `\`${nameOf('lease')}\` is under 3 s: a short pause of a living process gives its tasks to others`,
     );
   }
 }

@@ -2,7 +2,7 @@ import type { PublishOutcome } from '../broker/broker.ts';
 import { outlastError } from '../errors/error.ts';
 import type { OutboxRow, PublishFailure } from '../outbox/outbox-store.ts';
 import { backoffMs } from '../runtime/backoff.ts';
-import type { RelayDeps } from './relay.ts';
+import type { RelayDeps } from './relay-deps.ts';
 
 /** Rows published and settled together. Small, so that a crash sends few again. */
 const CHUNK = 20;
@@ -13,6 +13,7 @@ export class Batch {
   readonly #rows: readonly OutboxRow[];
   readonly #deps: RelayDeps;
   #claimEndsAt: number;
+  #stopAt: number | undefined;
 
   constructor(token: string, rows: readonly OutboxRow[], deps: RelayDeps) {
     this.#token = token;
@@ -30,13 +31,21 @@ export class Batch {
     await runtime.faultPoint('relay.claimed');
     try {
       for (let at = 0; at < this.#rows.length; at += CHUNK) {
-        if (signal.aborted || !(await this.#isStillOurs(this.#rows.length - at))) break;
+        if (this.#isTimeToStop(signal) || !(await this.#isStillOurs(this.#rows.length - at))) break;
         await this.#publish(this.#rows.slice(at, at + CHUNK));
       }
     } finally {
       // What was not sent is free at once; what was settled no longer carries the token.
       await outbox.release(this.#token, 0);
     }
+  }
+
+  /** After a stop the batch may go on for a while; then no new send starts. */
+  #isTimeToStop(signal: AbortSignal): boolean {
+    if (!signal.aborted) return false;
+    const now = this.#deps.runtime.clock.monotonic();
+    this.#stopAt ??= now + this.#deps.settings.shutdownTimeoutMs;
+    return now >= this.#stopAt;
   }
 
   /** No send starts that the claim cannot cover. */

@@ -1,29 +1,9 @@
-import type { Broker } from '../broker/broker.ts';
 import { isUnavailable } from '../errors/error.ts';
-import type { MovedRow, OutboxStore } from '../outbox/outbox-store.ts';
-import type { Jitter } from '../runtime/backoff.ts';
+import type { MovedRow } from '../outbox/outbox-store.ts';
 import { sleep } from '../runtime/clock.ts';
-import type { Runtime } from '../runtime/runtime.ts';
 import { Wakeable } from '../runtime/wakeable.ts';
 import { Batch } from './batch.ts';
-
-export interface RelaySettings {
-  readonly batchSize: number;
-  readonly idleTimeMs: number;
-  readonly backoffTimeMs: number;
-  readonly maxBackoffMs: number;
-  readonly jitter: Jitter;
-  readonly maxRetries: number;
-  readonly staleTimeoutMs: number;
-  readonly sendTimeoutMs: number;
-}
-
-export interface RelayDeps {
-  readonly outbox: OutboxStore;
-  readonly broker: Broker;
-  readonly runtime: Runtime;
-  readonly settings: RelaySettings;
-}
+import type { RelayDeps } from './relay-deps.ts';
 
 /** A relay's own lease: rows of a relay that lost it are free at once, so a killed relay costs seconds. */
 const RELAY_LEASE_MS = 10_000;

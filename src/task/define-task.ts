@@ -18,8 +18,25 @@ export interface TaskShape {
 type AnySchema = StandardSchema<never, unknown> | StandardSchema<unknown, unknown>;
 type Maybe<S> = S | undefined;
 
+/** JSON itself. Types that contain themselves, as the one of `z.json()`, are settled here: walking them never ends. */
+type JsonValue =
+  | string
+  | number
+  | boolean
+  | null
+  | undefined
+  | bigint
+  | readonly JsonValue[]
+  | { readonly [key: string]: JsonValue };
+
 /** A schema whose input JSON would change is not accepted: the compiler points at it. */
-type JsonOnly<S> = S extends undefined ? S : SchemaInput<S> extends Jsonable<SchemaInput<S>> ? S : never;
+type JsonOnly<S> = S extends undefined
+  ? S
+  : SchemaInput<S> extends JsonValue
+    ? S
+    : SchemaInput<S> extends Jsonable<SchemaInput<S>>
+      ? S
+      : never;
 
 export interface TaskOptions<I, R, A, K> {
   /** What the task takes: any Standard Schema. An object travels as Celery's kwargs, anything else as the one argument. */
@@ -47,7 +64,9 @@ export interface TaskOptions<I, R, A, K> {
 
 type ArgsInput<A, K> = A extends AnySchema
   ? K extends AnySchema
-    ? { readonly args: SchemaInput<A>; readonly kwargs?: SchemaInput<K> }
+    ? Record<never, never> extends SchemaInput<K>
+      ? { readonly args: SchemaInput<A>; readonly kwargs?: SchemaInput<K> }
+      : { readonly args: SchemaInput<A>; readonly kwargs: SchemaInput<K> }
     : { readonly args: SchemaInput<A> }
   : K extends AnySchema
     ? { readonly kwargs: SchemaInput<K> }

@@ -29,6 +29,6 @@ export interface SendOptions {
   readonly celery?: CeleryOptions;
 }
 
-export const SEND_OPTIONS = [
+export const SEND_OPTIONS: readonly (keyof SendOptions)[] = [
   'countdown', 'eta', 'expires', 'deadline', 'id', 'queue', 'priority', 'tenant', 'headers', 'keepResult', 'idempotencyKey', 'link', 'celery',
-] as const satisfies readonly (keyof SendOptions)[];
+];

@@ -1,4 +1,5 @@
 import type { RunRef } from '../ledger/ledger.ts';
+import type { FaultPoint } from '../runtime/fault-point.ts';
 import type { Task } from '../task/define-task.ts';
 import type { SendOptions } from '../task/send-options.ts';
 
@@ -13,3 +14,9 @@ export interface EffectDoor<Tx = unknown> {
 
 /** Writes a task into the outbox inside a transaction; the id of the task. */
 export type SendInside<Tx = unknown> = (tx: Tx, task: Task, input: unknown, options: SendOptions) => Promise<string>;
+
+/** Where a handler comes from: the instance whose transactions its effects join. */
+export interface HandlerOrigin {
+  door(faultPoint: FaultPoint): EffectDoor;
+  readonly sendInside: SendInside;
+}

@@ -5,6 +5,7 @@ import type { StandardSchema } from '../task/standard-schema.ts';
 import type { Verdict } from '../task/verdict.ts';
 import type { BackoffPolicy, Jitter } from '../runtime/backoff.ts';
 import type { TaskContext } from './context.ts';
+import type { HandlerOrigin } from './door.ts';
 
 /** How failed attempts are repeated. */
 export interface RetryOptions {
@@ -55,6 +56,7 @@ export interface Handler {
   readonly checkpoint: StandardSchema | null;
   readonly onSoftTimeout: ((ctx: TaskContext) => void | Promise<void>) | null;
   readonly run: (input: unknown, ctx: TaskContext) => unknown;
+  readonly origin: HandlerOrigin;
 }
 
 const KNOWN_OPTIONS = ['mode', 'maxResurrections', 'retry', 'migrations', 'checkpoint', 'onSoftTimeout', 'run'];
@@ -63,6 +65,7 @@ const KNOWN_OPTIONS = ['mode', 'maxResurrections', 'retry', 'migrations', 'check
 export function defineHandler<S extends TaskShape, Tx, C = never>(
   task: Task<S>,
   given: HandlerFunction<S, Tx, C> | HandlerOptions<S, Tx, C>,
+  origin: HandlerOrigin,
 ): Handler {
   const options = typeof given === 'function' ? { run: given } : given;
   checkOptions(task.name, options);
@@ -83,6 +86,7 @@ export function defineHandler<S extends TaskShape, Tx, C = never>(
     checkpoint: (options.checkpoint ?? null) as StandardSchema | null,
     onSoftTimeout: (options.onSoftTimeout ?? null) as Handler['onSoftTimeout'],
     run: options.run as Handler['run'],
+    origin,
   });
 }
 

@@ -8,7 +8,7 @@ import { decodeJson, encodeJson, toBytes, toText } from '../task/json.ts';
 import { safeName } from '../task/names.ts';
 import type { SendOptions } from '../task/send-options.ts';
 import type { TaskContext } from './context.ts';
-import type { EffectDoor, SendInside } from './door.ts';
+import type { EffectDoor } from './door.ts';
 import type { Handler } from './handler.ts';
 
 /** Larger progress belongs into the user's own tables. */
@@ -26,8 +26,6 @@ export type StopReason = 'lost' | 'release';
 
 export interface RunScopeDeps {
   readonly ledger: Pick<Ledger, 'checkpoint'>;
-  readonly door: EffectDoor;
-  readonly sendInside: SendInside;
   readonly runtime: Runtime;
 }
 
@@ -39,6 +37,7 @@ export class RunScope {
   readonly #handler: Handler;
   readonly #stop: RunStop;
   readonly #deps: RunScopeDeps;
+  readonly #door: EffectDoor;
   readonly #hard = new AbortController();
   readonly #soft = new AbortController();
   readonly #undo: (() => void)[] = [];
@@ -51,6 +50,7 @@ export class RunScope {
     this.#handler = handler;
     this.#stop = stop;
     this.#deps = deps;
+    this.#door = handler.origin.door(deps.runtime.faultPoint);
     this.#seq = task.checkpointSeq;
     this.options = JSON.parse(toText(task.envelope.options)) as EnvelopeOptions;
     this.#follow(stop.signal, () => this.#hard.abort(stop.signal.reason));
@@ -164,7 +164,7 @@ export class RunScope {
 
   async #transaction<T>(fn: (tx: unknown) => Promise<T>, step: string): Promise<T> {
     this.#claimStep(safeName(step, 'step'));
-    const bytes = await this.#deps.door.pass(this.#task, step, async tx => {
+    const bytes = await this.#door.pass(this.#task, step, async tx => {
       const value = await fn(tx);
       return value === undefined ? null : toBytes(encodeJson(value));
     });
@@ -175,8 +175,8 @@ export class RunScope {
   async #send<F extends TaskShape>(task: Task<F>, rest: SendRest<F>): Promise<string> {
     const [input, options] = rest as [unknown, SendOptions | undefined];
     const step = `send:${++this.#sends}`;
-    const bytes = await this.#deps.door.pass(this.#task, step, async tx =>
-      toBytes(encodeJson(await this.#deps.sendInside(tx, task as Task, input, options ?? {}))),
+    const bytes = await this.#door.pass(this.#task, step, async tx =>
+      toBytes(encodeJson(await this.#handler.origin.sendInside(tx, task as Task, input, options ?? {}))),
     );
     return decodeJson(toText(bytes ?? toBytes('""'))) as string;
   }

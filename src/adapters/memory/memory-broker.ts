@@ -98,7 +98,8 @@ export class MemoryBroker {
     const queue = this.#queues.get(message.queue) ?? [];
     this.#queues.set(message.queue, queue);
     const isAfter = (other: QueuedMessage): boolean =>
-      other.priority < message.priority || (other.priority === message.priority && other.seq > message.seq);
+      other.priority < message.priority ||
+      (other.priority === message.priority && other.seq > message.seq);
     const place = queue.findIndex(isAfter);
     queue.splice(place === -1 ? queue.length : place, 0, message);
   }
@@ -121,11 +122,17 @@ export class MemoryBrokerConnection implements Broker {
   }
 
   async ack(deliveries: readonly Delivery[]): Promise<void> {
-    this.#broker.forget(this, deliveries.map(({ tag }) => tag));
+    this.#broker.forget(
+      this,
+      deliveries.map(({ tag }) => tag),
+    );
   }
 
   async giveBack(deliveries: readonly Delivery[]): Promise<void> {
-    this.#broker.requeue(this, deliveries.map(({ tag }) => tag));
+    this.#broker.requeue(
+      this,
+      deliveries.map(({ tag }) => tag),
+    );
   }
 }
 

@@ -1,23 +1,24 @@
 import { outlastError } from '../../errors/error.ts';
 import type { RunRef } from '../../ledger/ledger.ts';
-import { decodeJson, encodeJson } from '../../task/json.ts';
+import { noFaults, type FaultPoint } from '../../runtime/fault-point.ts';
+import type { EffectDoor } from '../../worker/door.ts';
 import type { MemoryLedger } from './memory-ledger.ts';
 import type { TaskRecord } from './memory-record.ts';
 import { MemoryTransaction } from './memory-transaction.ts';
 
 /** The two looks at the fence. The second one is in the same step as the effect; a mutant leaves it out. */
 export interface EffectGuards {
-  mayEnter(record: TaskRecord | undefined, ref: RunRef): boolean;
-  mayApply(record: TaskRecord | undefined, ref: RunRef, isStepDone: boolean): boolean;
+  mayEnter(record: TaskRecord | undefined, run: RunRef): boolean;
+  mayApply(record: TaskRecord | undefined, run: RunRef, isStepDone: boolean): boolean;
 }
 
-function isOwned(record: TaskRecord | undefined, ref: RunRef): boolean {
-  return record?.state === 'running' && record.epoch === ref.epoch && record.run === ref.run;
+function isOwned(record: TaskRecord | undefined, run: RunRef): boolean {
+  return record?.state === 'running' && record.epoch === run.epoch && record.run === run.run;
 }
 
 export const EFFECT_GUARDS: EffectGuards = Object.freeze({
   mayEnter: isOwned,
-  mayApply: (record, ref, isStepDone) => isOwned(record, ref) && !isStepDone,
+  mayApply: (record, run, isStepDone) => isOwned(record, run) && !isStepDone,
 } satisfies EffectGuards);
 
 /** An effect that went through the door, in the order of the store. */
@@ -27,73 +28,80 @@ export interface EffectEntry {
   readonly epoch: number;
 }
 
+/** What the door found: a step that is still to be done, or the value of one that was done before. */
+export type Entrance =
+  | { readonly isNew: true }
+  | { readonly isNew: false; readonly value: Uint8Array | null };
+
 export interface MemoryEffectsOptions {
   readonly guards?: Partial<EffectGuards>;
   readonly journal?: (entry: EffectEntry) => void;
+  readonly faultPoint?: FaultPoint;
 }
 
 /**
  * The effect-once door where ledger and effects are one database: the task's record is its fence row. Instead of
  * locking the row while `fn` runs, as SQL does, the fence is compared again in the step that commits; from outside both
- * look the same. A step done before gives its stored value and `fn` does not run.
+ * look the same.
  */
-export class MemoryEffects {
+export class MemoryEffects implements EffectDoor<MemoryTransaction> {
   readonly #ledger: MemoryLedger;
   readonly #guards: EffectGuards;
   readonly #journal: (entry: EffectEntry) => void;
+  readonly #faultPoint: FaultPoint;
 
   constructor(ledger: MemoryLedger, options: MemoryEffectsOptions = {}) {
     this.#ledger = ledger;
     this.#guards = { ...EFFECT_GUARDS, ...options.guards };
     this.#journal = options.journal ?? (() => undefined);
+    this.#faultPoint = options.faultPoint ?? noFaults;
   }
 
-  async transaction<T>(ref: RunRef, step: string, fn: (tx: MemoryTransaction) => T | Promise<T>): Promise<T> {
-    const { records } = this.#ledger.state;
-    if (!this.#guards.mayEnter(records.get(ref.id), ref)) throw fenceStale(ref);
-    const done = this.#steps(ref.id).get(step);
-    if (done !== undefined) return decodeValue(done.value) as T;
+  async pass(
+    run: RunRef,
+    step: string,
+    fn: (tx: MemoryTransaction) => Promise<Uint8Array | null>,
+  ): Promise<Uint8Array | null> {
+    const found = this.enter(run, step);
+    await this.#faultPoint('door.fenced');
+    if (!found.isNew) return found.value;
     const tx = new MemoryTransaction();
-    let value: T;
-    try {
-      value = await fn(tx);
-    } catch (error) {
-      tx.rollback();
-      throw error;
-    }
-    this.#commit(ref, step, tx, encodeValue(value));
+    const value = await fn(tx);
+    await this.#faultPoint('door.effect-not-committed');
+    this.commit(run, step, { tx, value });
     return value;
   }
 
-  /** Fence, step and effect: one synchronous step. */
-  #commit(ref: RunRef, step: string, tx: MemoryTransaction, value: string | undefined): void {
-    const record = this.#ledger.state.records.get(ref.id);
-    const steps = this.#steps(ref.id);
-    if (!this.#guards.mayApply(record, ref, steps.has(step))) {
-      tx.rollback();
-      throw fenceStale(ref);
-    }
-    steps.set(step, { epoch: ref.epoch, value });
-    this.#ledger.state.steps.set(ref.id, steps);
-    tx.commit();
-    this.#journal({ id: ref.id, step, epoch: ref.epoch });
+  /** Checks the fence and looks for the step. Throws `ERR_FENCE_STALE` when another epoch owns the task. */
+  enter(run: RunRef, step: string): Entrance {
+    if (!this.#guards.mayEnter(this.#ledger.state.records.get(run.id), run)) throw fenceStale(run);
+    const done = this.#ledger.state.steps.get(run.id)?.get(step);
+    return done === undefined ? { isNew: true } : { isNew: false, value: done.value };
   }
 
-  #steps(id: string): Map<string, { readonly epoch: number; readonly value: string | undefined }> {
-    return this.#ledger.state.steps.get(id) ?? new Map();
+  /** Fence, step and effect: one synchronous step. */
+  commit(
+    run: RunRef,
+    step: string,
+    effect: { readonly tx: MemoryTransaction; readonly value: Uint8Array | null },
+  ): void {
+    const { records, steps } = this.#ledger.state;
+    const ofTask = steps.get(run.id) ?? new Map<string, { value: Uint8Array | null }>();
+    if (!this.#guards.mayApply(records.get(run.id), run, ofTask.has(step))) {
+      effect.tx.rollback();
+      throw fenceStale(run);
+    }
+    ofTask.set(step, { value: effect.value });
+    steps.set(run.id, ofTask);
+    effect.tx.commit();
+    this.#journal({ id: run.id, step, epoch: run.epoch });
   }
 }
 
-const encodeValue = (value: unknown): string | undefined =>
-  value === undefined ? undefined : encodeJson(value);
-
-const decodeValue = (value: string | undefined): unknown =>
-  value === undefined ? undefined : decodeJson(value);
-
-function fenceStale(ref: RunRef): Error {
+function fenceStale(run: RunRef): Error {
   return outlastError('ERR_FENCE_STALE', {
-    message: `another run owns task ${ref.id}, so this one may not take effect`,
+    message: `another run owns task ${run.id}, so this one may not take effect`,
     hint: 'Stop and write nothing: the rightful run does the work.',
-    fields: { id: ref.id, epoch: ref.epoch },
+    fields: { id: run.id, epoch: run.epoch },
   });
 }

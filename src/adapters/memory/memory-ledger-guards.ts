@@ -53,8 +53,7 @@ export const LEDGER_GUARDS: LedgerGuards = Object.freeze({
   maySettle: isOwned,
   mayCommitAbsent: () => false,
   mayCheckpoint: (record, ref, seq) =>
-    isOwned(record, ref) &&
-    (record.checkpoint?.epoch !== ref.epoch || seq > record.checkpoint.seq),
+    isOwned(record, ref) && (record.checkpoint?.epoch !== ref.epoch || seq > record.checkpoint.seq),
   mayReap: (record, worker) => record.state === 'running' && record.worker === worker.worker,
   mayRevive: (record, version) => record.state === 'dead' && record.version === version,
   keepsTombstone: (record, nowMs) => nowMs < Math.max(record.dedupUntilMs, record.resultUntilMs),

@@ -23,7 +23,7 @@ export class MemoryLedgerState {
   readonly workers: Map<string, WorkerRow> = new Map();
   readonly after: Map<string, { readonly entry: AfterEntry; readonly atMs: number }> = new Map();
   /** Steps done through the effect-once door, by task; they go with its tombstone. */
-  readonly steps: Map<string, Map<string, { readonly epoch: number; readonly value: string | undefined }>> = new Map();
+  readonly steps: Map<string, Map<string, { readonly value: Uint8Array | null }>> = new Map();
   /** Tasks that ended and were forgotten since, so that nothing is lost from the sums. */
   readonly forgotten: Map<Ending, number> = new Map();
   readonly guards: LedgerGuards;
@@ -67,7 +67,17 @@ export class MemoryLedgerState {
   noteWorker(row: WorkerRow, step: LedgerStep, cause: JournalEntry['cause']): void {
     const { worker, deadlineMs } = row;
     const atMs = this.nowMs;
-    this.#journal({ step, id: '', epoch: 0, run: '', worker, atMs, state: null, deadlineMs, cause });
+    this.#journal({
+      step,
+      id: '',
+      epoch: 0,
+      run: '',
+      worker,
+      atMs,
+      state: null,
+      deadlineMs,
+      cause,
+    });
   }
 
   wait(record: TaskRecord, delayMs: number): void {
@@ -86,7 +96,11 @@ export class MemoryLedgerState {
   }
 
   /** Bytes are dropped with the end: only the dead need them again. */
-  finish(record: TaskRecord, ending: 'done' | 'discarded', keep: { readonly dedupMs: number; readonly resultMs: number }): void {
+  finish(
+    record: TaskRecord,
+    ending: 'done' | 'discarded',
+    keep: { readonly dedupMs: number; readonly resultMs: number },
+  ): void {
     record.state = 'done';
     record.dedupUntilMs = this.nowMs + keep.dedupMs;
     record.resultUntilMs = this.nowMs + keep.resultMs;

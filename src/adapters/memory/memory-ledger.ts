@@ -184,7 +184,8 @@ const runRef = ({ id, epoch, run }: TaskRecord): RunRef => ({ id, epoch, run });
 
 /** A checkpoint repeated after a lost reply finds itself there. */
 function isSameCheckpoint(record: TaskRecord, ref: RunRef, seq: number): boolean {
-  const isOwner = record.state === 'running' && record.epoch === ref.epoch && record.run === ref.run;
+  const isOwner =
+    record.state === 'running' && record.epoch === ref.epoch && record.run === ref.run;
   return isOwner && record.checkpoint?.epoch === ref.epoch && record.checkpoint.seq === seq;
 }
 

@@ -195,7 +195,9 @@ export class MemoryOutboxStore implements OutboxStore {
 
   #ownedOf(token: string, rows: readonly string[]): OutboxRecord[] {
     const named = rows.map(row => this.rows.get(Number(row)));
-    return named.filter(record => record !== undefined && this.#guards.isOwned(record, token)) as OutboxRecord[];
+    return named.filter(
+      record => record !== undefined && this.#guards.isOwned(record, token),
+    ) as OutboxRecord[];
   }
 
   #free(record: OutboxRecord, deferMs: number): void {

@@ -31,7 +31,8 @@ export class MemoryReadModel implements ReadModel {
     return {
       queueDepth: rows.length,
       dlqCount: tasks.dead + (this.#outbox?.deadLetters.size ?? 0),
-      oldestPendingSeconds: pending.length === 0 ? null : (this.#ledger.state.nowMs - oldestMs) / 1000,
+      oldestPendingSeconds:
+        pending.length === 0 ? null : (this.#ledger.state.nowMs - oldestMs) / 1000,
       outbox: { pending: pending.length, claimed: rows.length - pending.length, sent: 0 },
       tasks,
       queues: this.#countQueues(),
@@ -40,7 +41,10 @@ export class MemoryReadModel implements ReadModel {
     };
   }
 
-  async listDeadLetters(page: { readonly limit: number; readonly cursor: string | null }): Promise<DeadLetterPage> {
+  async listDeadLetters(page: {
+    readonly limit: number;
+    readonly cursor: string | null;
+  }): Promise<DeadLetterPage> {
     const start = Number(page.cursor ?? 0);
     const all = this.#deadLetters();
     const items = all.slice(start, start + page.limit);
@@ -69,13 +73,20 @@ export class MemoryReadModel implements ReadModel {
   }
 
   #deadLetters(): DeadLetterDetails[] {
-    const ofWorkers = this.#records().filter(record => record.state === 'dead').map(workerLetter);
-    const ofRelays = [...(this.#outbox?.deadLetters ?? [])].map(([id, row]) => relayLetter(id, row));
+    const ofWorkers = this.#records()
+      .filter(record => record.state === 'dead')
+      .map(workerLetter);
+    const ofRelays = [...(this.#outbox?.deadLetters ?? [])].map(([id, row]) =>
+      relayLetter(id, row),
+    );
     return [...ofWorkers, ...ofRelays].sort((a, b) => b.deadAt.localeCompare(a.deadAt));
   }
 
   #countStates(): Record<TaskState, number> {
-    const counts = Object.fromEntries(TASK_STATES.map(state => [state, 0])) as Record<TaskState, number>;
+    const counts = Object.fromEntries(TASK_STATES.map(state => [state, 0])) as Record<
+      TaskState,
+      number
+    >;
     for (const record of this.#records()) counts[record.state] += 1;
     for (const [ending, count] of this.#ledger.state.forgotten) {
       counts[ending === 'done' || ending === 'discarded' ? 'done' : 'cancelled'] += count;
@@ -87,7 +98,11 @@ export class MemoryReadModel implements ReadModel {
     const queues = new Map<string, { queue: string; waiting: number; running: number }>();
     for (const { envelope, state } of this.#records()) {
       if (envelope === null || (state !== 'waiting' && state !== 'running')) continue;
-      const counts = queues.get(envelope.queue) ?? { queue: envelope.queue, waiting: 0, running: 0 };
+      const counts = queues.get(envelope.queue) ?? {
+        queue: envelope.queue,
+        waiting: 0,
+        running: 0,
+      };
       counts[state] += 1;
       queues.set(envelope.queue, counts);
     }
@@ -110,12 +125,32 @@ function taskDetails(record: TaskRecord): TaskDetails {
   const { id, state, epoch, failures, crashes, envelope } = record;
   const createdAt = iso(record.createdMs);
   const history = [...record.history];
-  return { id, name: envelope?.name ?? '', queue: envelope?.queue ?? '', state, epoch, failures, crashes, createdAt, history };
+  return {
+    id,
+    name: envelope?.name ?? '',
+    queue: envelope?.queue ?? '',
+    state,
+    epoch,
+    failures,
+    crashes,
+    createdAt,
+    history,
+  };
 }
 
 function pendingDetails({ envelope, createdMs }: OutboxRecord): TaskDetails {
   const { id, name, queue } = envelope;
-  return { id, name, queue, state: 'pending', epoch: 0, failures: 0, crashes: 0, createdAt: iso(createdMs), history: [] };
+  return {
+    id,
+    name,
+    queue,
+    state: 'pending',
+    epoch: 0,
+    failures: 0,
+    crashes: 0,
+    createdAt: iso(createdMs),
+    history: [],
+  };
 }
 
 const NO_BYTES = new Uint8Array();

@@ -37,7 +37,10 @@ export function reap(state: MemoryLedgerState, limit: number): ReapReply {
       if (record === undefined || !state.guards.mayReap(record, row)) continue;
       const isBuried = bringBack(state, record);
       if (record.envelope === null) continue;
-      const lost = { ...taskRef({ ...record, envelope: record.envelope }), crashes: record.crashes };
+      const lost = {
+        ...taskRef({ ...record, envelope: record.envelope }),
+        crashes: record.crashes,
+      };
       (isBuried ? buried : returned).push(lost);
     }
     if (row.ran.length === 0) state.workers.delete(row.worker);
@@ -66,6 +69,7 @@ function bringBack(state: MemoryLedgerState, record: TaskRecord): boolean {
 }
 
 function runningUnder(state: MemoryLedgerState, worker: string): string[] {
-  const isRun = (record: TaskRecord): boolean => record.state === 'running' && record.worker === worker;
+  const isRun = (record: TaskRecord): boolean =>
+    record.state === 'running' && record.worker === worker;
   return [...state.records.values()].filter(isRun).map(record => record.id);
 }

@@ -94,7 +94,12 @@ export type Journal = (entry: JournalEntry) => void;
 const HISTORY_LIMIT = 50;
 
 /** A past fact for people: `begun`, `failed`, `reaped`. */
-export function remember(record: TaskRecord, fact: string, atMs: number, error?: ErrorRecord): void {
+export function remember(
+  record: TaskRecord,
+  fact: string,
+  atMs: number,
+  error?: ErrorRecord,
+): void {
   record.history.push({
     at: new Date(atMs).toISOString(),
     step: fact,
@@ -110,7 +115,12 @@ export function copyEnvelope(envelope: Envelope): Envelope {
   return { ...envelope, body: envelope.body.slice(), options: envelope.options.slice() };
 }
 
-export function newRecord(id: string, envelope: Envelope | null, order: number, nowMs: number): TaskRecord {
+export function newRecord(
+  id: string,
+  envelope: Envelope | null,
+  order: number,
+  nowMs: number,
+): TaskRecord {
   return {
     id,
     order,

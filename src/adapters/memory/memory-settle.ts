@@ -37,7 +37,7 @@ export function commit(state: MemoryLedgerState, item: CommitItem): StepStatus {
   return settle(state, {
     step: 'commit',
     ref,
-    may: state.guards.mayCommit,
+    may: (record, by) => state.guards.mayCommit(record, by),
     apply: record => {
       // The run that commits is the one on record, unless a broken guard let another in: then it shows.
       record.epoch = ref.epoch;
@@ -58,7 +58,7 @@ export function fail(state: MemoryLedgerState, item: FailItem): StepStatus {
   return settle(state, {
     step: 'fail',
     ref,
-    may: state.guards.maySettle,
+    may: (record, by) => state.guards.maySettle(record, by),
     apply: record => {
       record.failures += 1;
       if (delayMs === null) state.die(record, reason, error);
@@ -72,7 +72,7 @@ export function release(state: MemoryLedgerState, ref: RunRef): StepStatus {
   return settle(state, {
     step: 'release',
     ref,
-    may: state.guards.maySettle,
+    may: (record, by) => state.guards.maySettle(record, by),
     apply: record => {
       state.wait(record, 0);
       remember(record, 'released', state.nowMs);
@@ -86,7 +86,7 @@ export function bury(state: MemoryLedgerState, item: BuryItem): StepStatus {
   return settle(state, {
     step: 'bury',
     ref,
-    may: state.guards.maySettle,
+    may: (record, by) => state.guards.maySettle(record, by),
     apply: record => {
       state.die(record, reason, error);
       remember(record, 'buried', state.nowMs, error);

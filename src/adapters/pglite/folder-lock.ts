@@ -168,7 +168,8 @@ const HINTS: Readonly<Record<Refusal['reason'], (file: string) => string>> = {
     'Stop that process first. While `outlast dev` runs, other outlast commands find it by themselves.',
   unknown: file =>
     `The holder is in another container or on another machine. When it is surely gone, delete ${file}.`,
-  unreadable: file => `The lock file cannot be read. When no process uses the folder, delete ${file}.`,
+  unreadable: file =>
+    `The lock file cannot be read. When no process uses the folder, delete ${file}.`,
   contended: () => 'Many processes are starting on this folder at once: start one.',
 };
 

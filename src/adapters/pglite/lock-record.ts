@@ -41,9 +41,7 @@ function isLockRecord(value: unknown): value is LockRecord {
 }
 
 function isEndpoint(value: unknown): value is Endpoint {
-  return (
-    isObject(value) && typeof value['port'] === 'number' && typeof value['token'] === 'string'
-  );
+  return isObject(value) && typeof value['port'] === 'number' && typeof value['token'] === 'string';
 }
 
 function isTextOrNull(value: unknown): boolean {

@@ -40,8 +40,7 @@ export async function judgeLiveness(
   self: ProcessIdentity,
 ): Promise<Liveness> {
   if (other.bootId !== self.bootId) {
-    const isRebooted =
-      other.bootId !== null && self.bootId !== null && other.host === self.host;
+    const isRebooted = other.bootId !== null && self.bootId !== null && other.host === self.host;
     return isRebooted ? 'dead' : 'unknown';
   }
   if (other.pidNamespace !== self.pidNamespace) return 'unknown';

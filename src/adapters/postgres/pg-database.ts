@@ -8,6 +8,8 @@ export interface PgDatabaseOptions {
   readonly url: string;
   /** Most connections of the pool. */
   readonly poolSize: number;
+  /** A statement without an answer for this long has failed, and its connection with it. */
+  readonly queryTimeoutMs: number;
 }
 
 // A statement of ours never takes seconds; one that does is stuck behind a lock or a lost network, and the
@@ -53,7 +55,7 @@ export class PgDatabase implements SqlDatabase {
   static async open(options: PgDatabaseOptions): Promise<PgDatabase> {
     const pg = await loadPg();
     const config = { connectionString: options.url, connectionTimeoutMillis: CONNECT_TIMEOUT_MS, types: TYPES, keepAlive: true };
-    const pool = new pg.Pool({ ...config, ...SESSION, max: options.poolSize });
+    const pool = new pg.Pool({ ...config, ...SESSION, max: options.poolSize, query_timeout: options.queryTimeoutMs });
     // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
     pool.on('error', () => undefined);
     const makeClient = (): Client => new pg.Client({ ...config, application_name: 'outlast-listen' });

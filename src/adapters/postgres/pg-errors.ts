@@ -15,7 +15,7 @@ export function translatePgError(error: unknown): unknown {
 }
 
 // pg gives these no code: the connection was closed under a query, or no connection came in time.
-const CONNECTION_ENDED = /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Cannot use a pool after calling end|Client was closed)/;
+const CONNECTION_ENDED = /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Cannot use a pool after calling end|Client was closed|Query read timeout)/;
 
 function schemaMissing(cause: Error): Error {
   return outlastError('ERR_SCHEMA_MISSING', {

@@ -17,7 +17,8 @@ export class PostgresBroker implements Broker {
 
   async publish(messages: readonly Envelope[]): Promise<readonly PublishOutcome[]> {
     if (messages.length === 0) return [];
-    const delays = messages.map(() => 0);
+    // By the store's clock: a message of the future waits for its eta in the ledger.
+    const delays = messages.map(() => null);
     await this.#db.query(SQL.park, [...taskColumns(messages), delays]);
     return messages.map(() => ({ status: 'confirmed' }));
   }

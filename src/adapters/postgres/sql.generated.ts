@@ -374,7 +374,7 @@ select g.task_id as id, g.task_name as name, g.queue,
 from gone g left join put p on p.id = g.task_id left join other o on o.task_id = g.task_id
 order by g.id`,
   openWorker: `insert into outlast_worker (id, process, host, pid, lease_ms, deadline)
-values ($1, $2, $3, $4, $5, clock_timestamp() + $5::bigint * interval '1 millisecond')
+values ($1, $2, $3, $4, $5::int, clock_timestamp() + $5::int * interval '1 millisecond')
 on conflict (id) do nothing`,
   outboxNextDue: `select greatest(0, extract(epoch from available_at - clock_timestamp()) * 1000)::bigint::text as wait_ms
 from outlast_outbox where state = 'pending' order by available_at, id limit 1`,
@@ -384,10 +384,18 @@ from outlast_outbox where state = 'pending' order by available_at, id limit 1`,
 ), put as (
   insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, eta, expires_at, state, due, history)
   select id, name, queue, priority, version, body, options, digest, to_timestamp(eta_ms / 1000.0), to_timestamp(expires_ms / 1000.0),
-    'waiting', clock_timestamp() + delay_ms * interval '1 millisecond', outlast_line('arrived', 0, null, null)
+    'waiting', case when delay_ms is null then greatest(clock_timestamp(), to_timestamp(eta_ms / 1000.0))
+      else clock_timestamp() + delay_ms * interval '1 millisecond' end, outlast_line('arrived', 0, null, null)
   from msg order by place
   on conflict (id) do nothing
   returning id
+), buried as (
+  insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, state, ending, ended_at, reason, error, version, history)
+  select m.id || '#' || left(m.digest, 16), m.name, m.queue, m.priority, m.version, m.body, m.options, m.digest, 'dead', 'dead',
+    clock_timestamp(), 'ERR_DIGEST', convert_to('{"type":"ERR_DIGEST","message":"another task has this id with other bytes","traceback":""}', 'UTF8'), 1,
+    outlast_line('buried', 0, null, null)
+  from msg m join outlast_task t on t.id = m.id where t.digest is not null and t.digest <> m.digest
+  on conflict (id) do nothing
 ), note as (select pg_notify('outlast_task', '') from (select 1 from put limit 1) p)
 select (select count(*) from put)::text as parked, (select count(*) from note)::text as notified`,
   pruneSendKeys: `delete from outlast_send_key where key in (
@@ -438,7 +446,8 @@ limit 1`,
   delete from outlast_worker w
   where w.state = 'closed' and not exists (select 1 from outlast_task t where t.owner = w.id and t.state = 'running')
 )
-select m.*, (select count(*) from note)::text as notified from moved m`,
+select (extract(epoch from clock_timestamp()) * 1000)::bigint::text as store_ms, m.*, (select count(*) from note)::text as notified
+from (select 1) one left join moved m on true`,
   recentTasks: `select * from (
   (select id, name, queue, state, epoch::text as epoch, failures, crashes, created_at, history from outlast_task order by created_at desc limit $1)
   union all

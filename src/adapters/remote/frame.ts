@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import { outlastError } from '../../errors/error.ts';
 
 /** Larger than any statement Outlast sends, small enough not to hurt the process that holds it. */
-export const MAX_FRAME_BYTES = 64 * 1024 * 1024;
+export const MAX_FRAME_BYTES: number = 64 * 1024 * 1024;
 
 const HEADER_BYTES = 4;
 

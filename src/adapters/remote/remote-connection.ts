@@ -1,4 +1,5 @@
 import { connect, type Socket } from 'node:net';
+import type { Clock } from '../../runtime/clock.ts';
 import type { SqlRow } from '../postgres/sql-database.ts';
 import type { Endpoint } from './endpoint.ts';
 import { FrameReader, frameTooLarge, MAX_FRAME_BYTES, writeFrame } from './frame.ts';
@@ -6,7 +7,8 @@ import { storeUnavailable } from './store-unavailable.ts';
 import { decodeReply, encode, PROTOCOL, type Reply, type RequestBody } from './wire.ts';
 import { decodeError } from './wire-error.ts';
 
-export interface ConnectionEvents {
+export interface ConnectionOptions {
+  readonly clock: Clock;
   readonly onHint: (channel: string) => void;
   /** Called once when a connection that was open is no more. */
   readonly onLost: () => void;
@@ -15,14 +17,15 @@ export interface ConnectionEvents {
 /** A server that does not even greet is stopped or wedged. Its longest statement should take less. */
 const GREETING_WAIT_MS = 10_000;
 /**
- * A server that says nothing at all for so long while answers are due counts as lost. Several
- * transactions of up to ten seconds each may have to end before a statement gets its turn.
+ * Several transactions of up to ten seconds each may have to end before a statement gets its turn; a
+ * server that takes longer counts as lost, so that no call waits for ever for a stopped process.
  */
-const SILENCE_LIMIT_MS = 60_000;
+const REPLY_WAIT_MS = 60_000;
 
 interface Pending {
   readonly resolve: (rows: readonly SqlRow[]) => void;
   readonly reject: (error: Error) => void;
+  readonly cancelWait: () => void;
 }
 
 /**
@@ -31,36 +34,43 @@ interface Pending {
  */
 export class RemoteConnection {
   readonly #socket: Socket;
+  readonly #options: ConnectionOptions;
   readonly #pending = new Map<number, Pending>();
   #lastId = 0;
 
-  private constructor(socket: Socket, events: ConnectionEvents) {
+  private constructor(socket: Socket, options: ConnectionOptions) {
     this.#socket = socket;
-    socket.setTimeout(SILENCE_LIMIT_MS, () => {
-      if (this.#pending.size > 0) socket.destroy();
-    });
+    this.#options = options;
     socket.on('close', () => {
-      for (const { reject } of this.#pending.values()) reject(connectionLost());
+      for (const { reject, cancelWait } of this.#pending.values()) {
+        cancelWait();
+        reject(connectionLost());
+      }
       this.#pending.clear();
-      events.onLost();
+      options.onLost();
     });
   }
 
   /** Resolves when the server has accepted the token. */
-  static open(endpoint: Endpoint, events: ConnectionEvents): Promise<RemoteConnection> {
+  static open(endpoint: Endpoint, options: ConnectionOptions): Promise<RemoteConnection> {
     return new Promise((resolve, reject) => {
       const socket = connect({ host: '127.0.0.1', port: endpoint.port, noDelay: true });
       const reader = new FrameReader(MAX_FRAME_BYTES);
+      const cancelWait = options.clock.timer(GREETING_WAIT_MS, () => socket.destroy());
       let connection: RemoteConnection | undefined;
-      const refuse = (cause?: unknown): void => reject(cannotConnect(endpoint.port, cause));
+      const refuse = (cause: unknown): void => {
+        cancelWait();
+        reject(cannotConnect(endpoint.port, cause));
+      };
       const onReply = (reply: Reply): void => {
-        if (connection !== undefined) return connection.#onReply(reply, events);
-        if (!('protocol' in reply) || reply.protocol !== PROTOCOL) throw new Error('not our server');
+        if (connection !== undefined) return connection.#onReply(reply);
+        if (!('protocol' in reply) || reply.protocol !== PROTOCOL)
+          throw new Error('not our server');
+        cancelWait();
         socket.off('close', refuse);
-        connection = new RemoteConnection(socket, events);
+        connection = new RemoteConnection(socket, options);
         resolve(connection);
       };
-      socket.setTimeout(GREETING_WAIT_MS, () => socket.destroy());
       socket.on('data', (chunk: Buffer) => {
         try {
           for (const frame of reader.read(chunk)) onReply(decodeReply(frame));
@@ -88,7 +98,8 @@ export class RemoteConnection {
       if (payload.byteLength > MAX_FRAME_BYTES) {
         throw frameTooLarge(payload.byteLength, MAX_FRAME_BYTES);
       }
-      this.#pending.set(id, { resolve, reject });
+      const cancelWait = this.#options.clock.timer(REPLY_WAIT_MS, () => this.destroy());
+      this.#pending.set(id, { resolve, reject, cancelWait });
       // How much may wait in the socket is bounded by how many callers wait for a reply.
       writeFrame(this.#socket, payload);
     });
@@ -99,13 +110,14 @@ export class RemoteConnection {
     this.#socket.destroy();
   }
 
-  #onReply(reply: Reply, events: ConnectionEvents): void {
-    if ('hint' in reply) return events.onHint(reply.hint);
-    if (!('id' in reply)) return;
-    const pending = this.#pending.get(reply.id);
+  #onReply(reply: Reply): void {
+    if ('hint' in reply) return this.#options.onHint(reply.hint);
+    const pending = 'id' in reply ? this.#pending.get(reply.id) : undefined;
+    if (!('id' in reply) || pending === undefined) return;
     this.#pending.delete(reply.id);
-    if ('error' in reply) pending?.reject(decodeError(reply.error));
-    else pending?.resolve(reply.rows);
+    pending.cancelWait();
+    if ('error' in reply) pending.reject(decodeError(reply.error));
+    else pending.resolve(reply.rows);
   }
 }
 
@@ -120,7 +132,7 @@ function cannotConnect(port: number, cause: unknown): Error {
 
 function connectionLost(): Error {
   return storeUnavailable(
-    'The connection to the embedded database was lost before the reply: the statement may or may not have been carried out.',
+    'The connection to the embedded database was lost before the reply, the outcome is unknown.',
     'Repeat it only if that is safe. The next call connects again.',
   );
 }

@@ -105,6 +105,7 @@ class RemoteDatabase implements SqlDatabase {
   }
 
   #tell(op: 'listen' | 'unlisten', channel: string): void {
+    if (this.#closed !== undefined) return;
     // Without a connection there is nothing to end, and the next one begins with all subscriptions.
     this.#connected()
       .then(connection => connection.request({ op, channel }))
@@ -132,6 +133,7 @@ class RemoteDatabase implements SqlDatabase {
       // Also makes sure that `#connection` is set before anything below can fail.
       const endpoint = await (typeof this.#source === 'function' ? this.#source() : this.#source);
       const connection = await RemoteConnection.open(endpoint, {
+        clock: this.#clock,
         onHint: channel => this.#hint(channel),
         onLost: () => this.#lost(),
       });

@@ -31,10 +31,17 @@ export function encodeError(error: unknown): WireError {
     return { name: 'Error', message: String(error), hint: null, fields: {} };
   }
   const { name, message } = error;
-  if (isOutlastError(error)) return { name, message, hint: error.hint, fields: { ...error } };
+  if (isOutlastError(error)) return { name, message, hint: error.hint, fields: ownFields(error) };
   const entries = SQL_FIELDS.map(field => [field, (error as SqlErrorLike)[field]] as const);
-  const known = entries.filter(([, value]) => typeof value === 'string' || typeof value === 'number');
+  const known = entries.filter(
+    ([, value]) => typeof value === 'string' || typeof value === 'number',
+  );
   return { name, message, hint: null, fields: Object.fromEntries(known) };
+}
+
+/** Code, hint and the fields of the code: all an Outlast error has of its own. */
+function ownFields(error: Error): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(Object.entries(error));
 }
 
 type SqlErrorLike = Error & { readonly [field in (typeof SQL_FIELDS)[number]]?: unknown };
@@ -42,7 +49,7 @@ type SqlErrorLike = Error & { readonly [field in (typeof SQL_FIELDS)[number]]?: 
 export function decodeError({ name, message, hint, fields }: WireError): Error {
   const { code } = fields;
   if (hint !== null && isErrorCode(code)) {
-    return outlastError(code, { message, hint, fields: fields as never });
+    return outlastError(code, { message, hint, fields });
   }
   return Object.assign(new Error(message), fields, { name });
 }

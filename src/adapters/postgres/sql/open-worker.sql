@@ -1,5 +1,5 @@
 -- Opens an incarnation. Repeated after a lost reply it finds itself there.
 -- params: worker text, process text, host text, pid int, lease_ms int
 insert into outlast_worker (id, process, host, pid, lease_ms, deadline)
-values ($1, $2, $3, $4, $5, clock_timestamp() + $5::bigint * interval '1 millisecond')
+values ($1, $2, $3, $4, $5::int, clock_timestamp() + $5::int * interval '1 millisecond')
 on conflict (id) do nothing

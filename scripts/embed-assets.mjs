@@ -1,0 +1,197 @@
+// @ts-check
+/**
+ * Turns the .sql files of the adapters into modules, so that nothing reads files at run time.
+ * `--check` writes nothing and fails when a module is not what its files say.
+ */
+import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import {
+  countStatements,
+  cutSql,
+  placeholders,
+  splitStatements,
+  withoutComments,
+} from './sql-text.mjs';
+
+/** Folders under src/adapters that have a sql and a migrations folder. */
+const DIALECTS = ['postgres'];
+
+const HEADER =
+  '// Written by scripts/embed-assets.mjs from the .sql files; edit those and run npm run build.\n';
+const FILE_NAME = /^[a-z][a-z0-9]*(-[a-z0-9]+)*\.sql$/;
+const MIGRATION_NAME = /^\d{4}(-[a-z0-9]+)+\.sql$/;
+
+/** @typedef {{ file: string, reason: string }} Refusal */
+
+/**
+ * The modules to write, by path, and the reasons not to.
+ * @param {string} root
+ */
+export function embedAssets(root) {
+  /** @type {Map<string, string>} */
+  const modules = new Map();
+  /** @type {Refusal[]} */
+  const refusals = [];
+  for (const dialect of DIALECTS) {
+    const folder = join(root, 'src', 'adapters', dialect);
+    if (!existsSync(folder)) continue;
+    modules.set(join(folder, 'sql.generated.ts'), sqlModule(join(folder, 'sql'), refusals));
+    modules.set(
+      join(folder, 'migrations.generated.ts'),
+      migrationsModule(join(folder, 'migrations'), refusals),
+    );
+  }
+  return { modules, refusals };
+}
+
+/**
+ * @param {string} folder
+ * @param {Refusal[]} refusals
+ */
+function sqlModule(folder, refusals) {
+  const entries = sqlFiles(folder).map(name => {
+    const file = join(folder, name);
+    const text = readFileSync(file, 'utf8');
+    const reason = FILE_NAME.test(name) ? whyNotStatement(text) : 'the name is not kebab-case';
+    if (reason !== null) refusals.push({ file, reason });
+    const key = name.replace(/\.sql$/, '').replace(/-(.)/g, (_, letter) => letter.toUpperCase());
+    return `  ${key}: ${quote(statementOf(text))},\n`;
+  });
+  return `${HEADER}export const SQL = ${block('{', entries, '}')} as const;\n`;
+}
+
+/** @param {string} text */
+function statementOf(text) {
+  return withoutComments(cutSql(text)).replace(/\s*;$/, '');
+}
+
+/**
+ * Why a file is not one statement with a header that tells its parameters; null when it is.
+ * @param {string} text
+ */
+function whyNotStatement(text) {
+  const header = text.match(/^(--[^\n]*\n)*/)?.[0] ?? '';
+  const paramsLines = header.split('\n').filter(line => line.startsWith('-- params:'));
+  const [paramsLine] = paramsLines;
+  if (paramsLine === undefined) return "the header has no line '-- params: name type, ...'";
+  if (paramsLines.length > 1) return 'the header has more than one params line';
+  const params = parseParams(paramsLine);
+  if (typeof params === 'string') return params;
+  const pieces = cutSql(text);
+  const count = countStatements(pieces);
+  if (count !== 1) return `it has ${count === 0 ? 'no statement' : 'more than one statement'}`;
+  return whyNotNumbered(placeholders(pieces), params);
+}
+
+/**
+ * The names of the parameters, or what is wrong with them.
+ * @param {string} line
+ * @returns {string[] | string}
+ */
+function parseParams(line) {
+  const list = line.slice('-- params:'.length).trim();
+  if (list === 'none') return [];
+  // A comma inside parentheses belongs to a type: numeric(10, 2).
+  const params = list.split(/,(?![^(]*\))/).map(param => param.trim());
+  const odd = params.find(param => !/^[a-z_][a-z0-9_]* \S/.test(param));
+  if (odd !== undefined) return `the params line has '${odd}' where a name and a type belong`;
+  return params;
+}
+
+/**
+ * @param {number[]} used
+ * @param {string[]} params
+ */
+function whyNotNumbered(used, params) {
+  for (const [index, param] of params.entries()) {
+    if (!used.includes(index + 1)) return `$${index + 1} (${param}) is never used`;
+  }
+  const highest = Math.max(0, ...used);
+  if (highest > params.length) return `$${highest} is used, but params names ${params.length}`;
+  if (used.includes(0)) return '$0 is not a parameter';
+  return null;
+}
+
+/**
+ * @param {string} folder
+ * @param {Refusal[]} refusals
+ */
+function migrationsModule(folder, refusals) {
+  const entries = sqlFiles(folder).map((name, index) => {
+    const file = join(folder, name);
+    const text = readFileSync(file, 'utf8');
+    const reason = whyNotMigration(name, text, index + 1);
+    if (reason !== null) refusals.push({ file, reason });
+    const breaking = text.startsWith('-- breaking: yes');
+    const statements = splitStatements(cutSql(text)).map(sql => `      ${quote(sql)},\n`);
+    const fields = `version: ${index + 1}, name: '${name.replace(/\.sql$/, '')}', breaking: ${breaking}`;
+    return `  {\n    ${fields},\n    statements: [\n${statements.join('')}    ],\n  },\n`;
+  });
+  return `${HEADER}export const MIGRATIONS = ${block('[', entries, ']')} as const;\n`;
+}
+
+/**
+ * @param {string} name
+ * @param {string} text
+ * @param {number} version
+ */
+function whyNotMigration(name, text, version) {
+  const number = String(version).padStart(4, '0');
+  if (!MIGRATION_NAME.test(name)) return 'the name is not like 0001-outbox.sql';
+  if (!name.startsWith(number)) return `its number should be ${number}: migrations are dense`;
+  if (!/^-- breaking: (yes|no)\n/.test(text)) return "the first line is not '-- breaking: yes|no'";
+  if (countStatements(cutSql(text)) === 0) return 'it has no statement';
+  return null;
+}
+
+/** @param {string} folder */
+function sqlFiles(folder) {
+  if (!existsSync(folder)) return [];
+  return readdirSync(folder)
+    .filter(name => name.endsWith('.sql'))
+    .sort();
+}
+
+/**
+ * @param {string} open
+ * @param {string[]} entries
+ * @param {string} close
+ */
+function block(open, entries, close) {
+  return entries.length === 0 ? open + close : `${open}\n${entries.join('')}${close}`;
+}
+
+/**
+ * Template literals keep the lines, so that a diff of the module reads like one of the SQL.
+ * @param {string} text
+ */
+function quote(text) {
+  return `\`${text.replace(/[\\`]|\$(?=\{)/g, found => `\\${found}`)}\``;
+}
+
+/**
+ * Only what differs is written: a new time on an equal file would cause a build at every start.
+ * @param {Map<string, string>} modules
+ */
+function staleModules(modules) {
+  return [...modules].filter(
+    ([file, text]) => !existsSync(file) || readFileSync(file, 'utf8') !== text,
+  );
+}
+
+function main() {
+  const root = fileURLToPath(new URL('..', import.meta.url));
+  const { modules, refusals } = embedAssets(root);
+  for (const { file, reason } of refusals) console.error(`${relative(root, file)}: ${reason}`);
+  if (refusals.length > 0) return 1;
+  const stale = staleModules(modules);
+  if (!process.argv.includes('--check')) {
+    for (const [file, text] of stale) writeFileSync(file, text);
+    return 0;
+  }
+  for (const [file] of stale) console.error(`${relative(root, file)} is stale: npm run build`);
+  return stale.length === 0 ? 0 : 1;
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) process.exitCode = main();

@@ -1,0 +1,192 @@
+// @ts-check
+/**
+ * The servers and programs the tests may need, one entry each: how to find it, what to install on
+ * Debian, how to start a private one, and the variable that points to one that runs already.
+ */
+import { realpathSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { findProgram } from './find-program.mjs';
+import { AMQP, MYSQL, POSTGRES, REDIS } from './readiness.mjs';
+
+/** @typedef {import('./private-server.mjs').PrivateServer} PrivateServer */
+
+/**
+ * @typedef {object} Requirement
+ * @property {string} name
+ * @property {readonly string[]} packages of Debian
+ * @property {string} env set by whoever has one already, and by us for the tests
+ * @property {boolean} isUsed whether tests use it today; others are installed but not started
+ * @property {() => string | null} find the path of its main program
+ * @property {ServerRecipe | null} server null for a program: `env` is then its path
+ *
+ * @typedef {object} ServerRecipe
+ * @property {string | null} user who runs it when we are root; null: root may
+ * @property {number} ports how many it listens on; the first is the one clients use
+ * @property {(server: PrivateServer) => Promise<string>} start returns the URL
+ */
+
+/** @type {Requirement} */
+const postgres = {
+  name: 'postgres',
+  packages: ['postgresql'],
+  env: 'OUTLAST_TEST_POSTGRES_URL',
+  isUsed: true,
+  find: () => findProgram('postgres', ['/usr/lib/postgresql/*/bin']),
+  server: {
+    // It refuses to run as root.
+    user: 'postgres',
+    ports: 1,
+    start: async server => {
+      const data = server.makeFolder('data');
+      // The one of the same version; the search path may hold a link to the server alone.
+      const initdb = join(dirname(realpathSync(server.binary)), 'initdb');
+      const account = ['--username=postgres', '--auth=trust'];
+      const text = ['--encoding=UTF8', '--no-locale'];
+      await server.prepare(initdb, [`--pgdata=${data}`, ...account, ...text, '--no-sync']);
+      const settings = [
+        'listen_addresses=127.0.0.1',
+        `port=${server.port()}`,
+        `unix_socket_directories=${server.makeFolder('socket')}`,
+        'max_connections=200',
+        'shared_buffers=256MB',
+        // No test pulls the plug of the machine, and killing a server process loses nothing that
+        // the kernel has. What commits promise to other sessions stays as it is.
+        'fsync=off',
+        'full_page_writes=off',
+      ];
+      const args = ['-D', data, ...settings.flatMap(setting => ['-c', setting])];
+      // SIGINT is its fast shutdown: sessions are ended, not waited for.
+      const child = await server.spawn(server.binary, args, { stopSignal: 'SIGINT' });
+      await server.ready(child, POSTGRES);
+      return `postgres://postgres@127.0.0.1:${server.port()}/postgres`;
+    },
+  },
+};
+
+/** @type {Requirement} */
+const mariadb = {
+  name: 'mariadb',
+  packages: ['mariadb-server'],
+  env: 'OUTLAST_TEST_MARIADB_URL',
+  isUsed: false,
+  find: () => findProgram('mariadbd', ['/usr/sbin']),
+  server: {
+    user: 'mysql',
+    ports: 1,
+    start: async server => {
+      const data = server.makeFolder('data');
+      const where = ['--no-defaults', `--datadir=${data}`];
+      // This makes root without a password, and a database named test.
+      await server.prepare(findProgram('mariadb-install-db', []) ?? 'mariadb-install-db', [
+        ...where,
+        '--auth-root-authentication-method=normal',
+      ]);
+      const child = await server.spawn(server.binary, [
+        ...where,
+        '--bind-address=127.0.0.1',
+        `--port=${server.port()}`,
+        `--socket=${join(server.makeFolder('socket'), 'socket')}`,
+        `--pid-file=${join(server.folder, 'pid')}`,
+        // Accounts are matched by address; asking a name service could take seconds.
+        '--skip-name-resolve',
+        '--innodb-flush-log-at-trx-commit=2',
+      ]);
+      await server.ready(child, MYSQL);
+      return `mysql://root@127.0.0.1:${server.port()}/test`;
+    },
+  },
+};
+
+/** @type {Requirement} */
+const redis = {
+  name: 'redis',
+  packages: ['redis-server'],
+  env: 'OUTLAST_TEST_REDIS_URL',
+  isUsed: false,
+  find: () => findProgram('redis-server', []),
+  server: {
+    user: null,
+    ports: 1,
+    start: async server => {
+      const where = [
+        '--port',
+        String(server.port()),
+        '--bind',
+        '127.0.0.1',
+        '--dir',
+        server.folder,
+      ];
+      const volatile = ['--save', '', '--appendonly', 'no', '--daemonize', 'no'];
+      const child = await server.spawn(server.binary, [...where, ...volatile]);
+      await server.ready(child, REDIS);
+      return `redis://127.0.0.1:${server.port()}/0`;
+    },
+  },
+};
+
+/** @type {Requirement} */
+const rabbitmq = {
+  name: 'rabbitmq',
+  packages: ['rabbitmq-server'],
+  env: 'OUTLAST_TEST_RABBITMQ_URL',
+  isUsed: false,
+  // Debian's /usr/sbin/rabbitmq-server is a wrapper that insists on root and on the system's folders.
+  find: () => findProgram('rabbitmq-server', ['/usr/lib/rabbitmq/bin'], { isPathLast: true }),
+  server: {
+    user: 'rabbitmq',
+    // For clients, between nodes, and of the port mapper.
+    ports: 3,
+    start: async server => {
+      const mapperPort = String(server.port(2));
+      // Erlang would start a port mapper that outlives the node; ours goes with the run.
+      await server.spawn('epmd', ['-port', mapperPort, '-address', '127.0.0.1']);
+      const child = await server.spawn(server.binary, [], { env: rabbitmqEnv(server, mapperPort) });
+      await server.ready(child, AMQP);
+      return `amqp://guest:guest@127.0.0.1:${server.port()}/`;
+    },
+  },
+};
+
+/**
+ * @param {PrivateServer} server
+ * @param {string} mapperPort
+ */
+function rabbitmqEnv(server, mapperPort) {
+  const config = join(server.folder, 'rabbitmq.conf');
+  // A small disk is no reason to block publishers in a test.
+  writeFileSync(config, 'disk_free_limit.absolute = 50MB\nlog.console.level = warning\n', {
+    mode: 0o644,
+  });
+  const plugins = join(server.folder, 'enabled_plugins');
+  writeFileSync(plugins, '[].\n', { mode: 0o644 });
+  return {
+    ERL_EPMD_PORT: mapperPort,
+    ERL_EPMD_ADDRESS: '127.0.0.1',
+    RABBITMQ_NODENAME: `outlast-${server.port()}@localhost`,
+    RABBITMQ_NODE_IP_ADDRESS: '127.0.0.1',
+    RABBITMQ_NODE_PORT: String(server.port()),
+    RABBITMQ_DIST_PORT: String(server.port(1)),
+    RABBITMQ_CONF_ENV_FILE: '/dev/null',
+    RABBITMQ_CONFIG_FILE: config,
+    RABBITMQ_ENABLED_PLUGINS_FILE: plugins,
+    RABBITMQ_MNESIA_BASE: server.makeFolder('mnesia'),
+    RABBITMQ_LOG_BASE: server.makeFolder('log'),
+    RABBITMQ_PID_FILE: join(server.folder, 'pid'),
+    RABBITMQ_LOGS: '-',
+    // Idle schedulers would spin on cores that the tests need.
+    RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS: '+sbwt none -kernel inet_dist_use_interface {127,0,0,1}',
+  };
+}
+
+/** @type {Requirement} */
+const chromium = {
+  name: 'chromium',
+  packages: ['chromium'],
+  env: 'OUTLAST_TEST_CHROMIUM',
+  isUsed: true,
+  find: () => findProgram('chromium', []) ?? findProgram('google-chrome', []),
+  server: null,
+};
+
+/** @type {readonly Requirement[]} */
+export const REQUIREMENTS = [postgres, mariadb, redis, rabbitmq, chromium];

@@ -1,0 +1,171 @@
+// @ts-check
+/**
+ * `npm test`: installs and starts what the tests need, runs everything, leaves nothing behind.
+ * `npm test -- <vitest arguments>` runs only those tests. The last line is the total.
+ */
+import { existsSync } from 'node:fs';
+import { constants } from 'node:os';
+import { join } from 'node:path';
+import { provideNode22 } from './node22.mjs';
+import { PrepareError, ROOT, ensureInstalled, recordBuild, requireNode } from './prepare.mjs';
+import { MissingError, provide } from './servers/provide.mjs';
+import { TestRun } from './servers/test-run.mjs';
+import { countTests } from './vitest-report.mjs';
+
+/** @typedef {import('./vitest-report.mjs').Count} Count */
+
+const vitestArgs = process.argv.slice(2);
+/** @type {Count} */
+const total = { passed: 0, failed: 0 };
+const startedAt = performance.now();
+
+async function main() {
+  requireNode();
+  await ensureInstalled({ output: 1 });
+  const run = new TestRun();
+  endOnSignal(run);
+  try {
+    await runAll(run);
+  } finally {
+    await run.close();
+  }
+}
+
+/** @param {TestRun} run */
+async function runAll(run) {
+  await step(run, 'preparation', async () => {
+    const [isBuilt, variables, node22] = await Promise.all([
+      build(run),
+      provide(run),
+      provideNode22(run),
+    ]);
+    run.env = { ...testEnv(run.env), ...variables };
+    if (node22 !== null) run.env.OUTLAST_TEST_NODE22 = node22;
+    return vitestArgs.length === 0 || !isBuilt ? one(isBuilt) : { passed: 0, failed: 0 };
+  });
+  if (vitestArgs.length > 0) {
+    await step(run, 'vitest', () => vitest(run));
+    return;
+  }
+  await step(run, 'checks', async () => one(await node(run, ['scripts/check.mjs'])));
+  await step(run, 'vitest', () => vitest(run));
+  await step(run, 'simulator', () => simulate(run));
+}
+
+/**
+ * Adds the outcome of a step to the total and prints how long it took.
+ * @param {TestRun} run
+ * @param {string} name
+ * @param {() => Promise<Count>} work
+ */
+async function step(run, name, work) {
+  if (run.isClosing) return;
+  console.log(`\n=== ${name}`);
+  const stepStartedAt = performance.now();
+  const { passed, failed } = await work();
+  // What a signal ended says nothing about the code.
+  if (run.isClosing) return;
+  total.passed += passed;
+  total.failed += failed;
+  const outcome = failed > 0 ? 'failed' : passed > 0 ? 'passed' : 'nothing counted';
+  console.log(`=== ${name}: ${outcome} (${secondsSince(stepStartedAt)} s)`);
+}
+
+/** @param {TestRun} run */
+async function build(run) {
+  const isGood = await npm(run, ['run', '--silent', 'build']);
+  recordBuild(isGood);
+  return isGood;
+}
+
+/** @param {TestRun} run */
+async function vitest(run) {
+  const report = join(run.folder, 'vitest.json');
+  const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`];
+  const program = join('node_modules', 'vitest', 'vitest.mjs');
+  const isGood = await node(run, [program, 'run', ...reporters, ...vitestArgs]);
+  return countTests(report, isGood);
+}
+
+/**
+ * @param {TestRun} run
+ * @returns {Promise<Count>}
+ */
+async function simulate(run) {
+  if (!(await npm(run, ['run', '--silent', 'build:tools']))) return one(false);
+  const program = join('.build', 'test', 'sim', 'main.js');
+  if (!existsSync(join(ROOT, program))) {
+    console.log('There is no simulator in this tree.');
+    return { passed: 0, failed: 0 };
+  }
+  return one(await node(run, [program, '--seed', '1', '--runs', '2000']));
+}
+
+/**
+ * The user's own Outlast settings must not reach the tests.
+ * @param {NodeJS.ProcessEnv} env
+ */
+function testEnv(env) {
+  const isKept = (/** @type {string} */ name) =>
+    !name.startsWith('OUTLAST_') || name.startsWith('OUTLAST_TEST_');
+  return Object.fromEntries(Object.entries(env).filter(([name]) => isKept(name)));
+}
+
+/**
+ * @param {TestRun} run
+ * @param {readonly string[]} args
+ */
+async function node(run, args) {
+  return (await run.run(process.execPath, args, { cwd: ROOT, stdio: OUTPUT_ONLY })) === 0;
+}
+
+/**
+ * @param {TestRun} run
+ * @param {readonly string[]} args
+ */
+async function npm(run, args) {
+  return (await run.run('npm', args, { cwd: ROOT, stdio: OUTPUT_ONLY })) === 0;
+}
+
+/** @type {import('node:child_process').StdioOptions} */
+const OUTPUT_ONLY = ['ignore', 'inherit', 'inherit'];
+
+/**
+ * @param {boolean} isGood
+ * @returns {Count}
+ */
+function one(isGood) {
+  return isGood ? { passed: 1, failed: 0 } : { passed: 0, failed: 1 };
+}
+
+/**
+ * A signal ends the run, but not before everything is stopped and removed. One Ctrl-C arrives
+ * twice, from the terminal and from npm, so further signals change nothing.
+ * @param {TestRun} run
+ */
+function endOnSignal(run) {
+  for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
+    process.on(signal, () => {
+      if (run.isClosing) return;
+      console.log('\nStopping ...');
+      void run.close().then(() => process.exit(128 + constants.signals[signal]));
+    });
+  }
+}
+
+/** @param {number} since */
+function secondsSince(since) {
+  return ((performance.now() - since) / 1000).toFixed(1);
+}
+
+try {
+  await main();
+  process.exitCode = total.failed === 0 && total.passed > 0 ? 0 : 1;
+} catch (error) {
+  const isExplained = error instanceof MissingError || error instanceof PrepareError;
+  console.error(isExplained ? error.message : error);
+  total.failed += 1;
+  process.exitCode = error instanceof MissingError ? 2 : 1;
+}
+console.log(`\n=== total: ${secondsSince(startedAt)} s`);
+console.log(`${total.passed} passed, ${total.failed} failed`);

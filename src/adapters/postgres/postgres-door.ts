@@ -1,0 +1,87 @@
+import { outlastError } from '../../errors/error.ts';
+import type { RunRef } from '../../ledger/ledger.ts';
+import type { TransactionAdapter } from '../../outbox/transaction-adapter.ts';
+import type { FaultPoint } from '../../runtime/fault-point.ts';
+import type { EffectDoor } from '../../worker/door.ts';
+import { SQL } from './sql.generated.ts';
+
+/** Serialization failures and deadlocks start over; they are common enough to expect and rare enough to end. */
+const MAX_STARTS = 10;
+const START_OVER: ReadonlySet<unknown> = new Set(['40001', '40P01']);
+const LOCK_TIMEOUT = '55P03';
+const LIMIT_IDLE = `select set_config('idle_in_transaction_session_timeout', '30s', true) as now
+where current_setting('idle_in_transaction_session_timeout') = '0'`;
+
+/**
+ * The effect-once door where ledger and effects are one PostgreSQL: the task row itself is the fence. Its lock is held
+ * until the user's transaction ends, so nobody can take the task away between the check and the effect.
+ */
+export class PostgresDoor<Tx> implements EffectDoor<Tx> {
+  readonly #adapter: TransactionAdapter<Tx>;
+  readonly #faultPoint: FaultPoint;
+
+  constructor(adapter: TransactionAdapter<Tx>, faultPoint: FaultPoint) {
+    this.#adapter = adapter;
+    this.#faultPoint = faultPoint;
+  }
+
+  async pass(run: RunRef, step: string, fn: (tx: Tx) => Promise<Uint8Array | null>): Promise<Uint8Array | null> {
+    for (let start = 1; ; start++) {
+      try {
+        return await this.#adapter.transaction(tx => this.#inside(tx, run, step, fn));
+      } catch (error) {
+        const code = sqlState(error);
+        if (START_OVER.has(code) && start < MAX_STARTS) continue;
+        if (code === LOCK_TIMEOUT) throw lockBusy(run, error);
+        throw error;
+      }
+    }
+  }
+
+  async #inside(tx: Tx, run: RunRef, step: string, fn: (tx: Tx) => Promise<Uint8Array | null>): Promise<Uint8Array | null> {
+    const execute = (text: string, values: readonly (string | null)[]) => this.#adapter.execute(tx, text, values);
+    const epoch = String(run.epoch);
+    const [before] = await execute(`select set_config('lock_timeout', '5s', true) as now, current_setting('lock_timeout') as before`, []);
+    // A stopped process must not hold the fence for ever: the server ends what its owner has forgotten.
+    if (this.#adapter.endsIdleTransactions) await execute(LIMIT_IDLE, []);
+    const fenced = await execute(SQL.doorFence, [run.id, epoch, run.run]);
+    if (fenced.length === 0) throw stale(run);
+    // The user's own statements wait as long as the user has decided.
+    await execute(`select set_config('lock_timeout', $1::text, true)`, [before?.['before'] ?? '0']);
+    await this.#faultPoint('door.fenced');
+    const [mark] = await execute(SQL.doorStep, [run.id, step, epoch]);
+    if (mark?.['is_new'] !== '1') return fromBase64(mark?.['value'] ?? null);
+    const value = await fn(tx);
+    if (value !== null) await execute(SQL.doorValue, [run.id, step, Buffer.from(value).toString('base64')]);
+    await this.#faultPoint('door.effect-not-committed');
+    return value;
+  }
+}
+
+function fromBase64(text: string | null): Uint8Array | null {
+  return text === null ? null : new Uint8Array(Buffer.from(text, 'base64'));
+}
+
+/** Drivers put it on the error itself, libraries around them on the cause. */
+function sqlState(error: unknown): unknown {
+  if (typeof error !== 'object' || error === null) return undefined;
+  const { code, cause } = error as { readonly code?: unknown; readonly cause?: unknown };
+  return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : sqlState(cause);
+}
+
+function stale(run: RunRef): Error {
+  return outlastError('ERR_FENCE_STALE', {
+    message: `another run owns ${run.id}`,
+    hint: 'Nothing to do: this run must end without writing.',
+    fields: { id: run.id, epoch: run.epoch },
+  });
+}
+
+function lockBusy(run: RunRef, cause: unknown): Error {
+  return outlastError('ERR_STORE_UNAVAILABLE', {
+    message: `the fence of ${run.id} is held by another transaction`,
+    hint: 'The task is released and runs again; end transactions of dead processes sooner if this happens often.',
+    fields: {},
+    cause,
+  });
+}

@@ -1,0 +1,115 @@
+import type { NewTask } from '../../outbox/compose.ts';
+import { EMBED, ROW_SCHEMA_VERSION } from '../../outbox/compose.ts';
+import type { OutboxWriter, WriteAnswer } from '../../outbox/outbox-writer.ts';
+import type { TextRow, TransactionAdapter } from '../../outbox/transaction-adapter.ts';
+import { translatePgError } from './pg-errors.ts';
+import { SQL } from './sql.generated.ts';
+
+const ROWS_PER_STATEMENT = 1_000;
+/** A second send with the same key gives the first task's handle for this long. */
+const KEY_WINDOW_MS = '86400000';
+
+interface RowTexts {
+  readonly task_id: string;
+  readonly task_name: string;
+  readonly queue: string;
+  readonly priority: string;
+  readonly args: string;
+  readonly kwargs: string;
+  readonly embed: string;
+  readonly options: string;
+  readonly digest: string;
+  readonly schema_version: string;
+  readonly payload_version: string;
+  readonly eta_ms: string | null;
+  readonly expires_ms: string | null;
+  readonly idempotency_key: string | null;
+  readonly fingerprint: string;
+  readonly key_window_ms: string;
+}
+
+/** Writes tasks into the user's open transaction, through whatever library it belongs to. */
+export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
+  readonly #adapter: TransactionAdapter<Tx>;
+
+  constructor(adapter: TransactionAdapter<Tx>) {
+    this.#adapter = adapter;
+  }
+
+  async write(tx: Tx, tasks: readonly NewTask[]): Promise<readonly WriteAnswer[]> {
+    const [only] = tasks;
+    if (!only) return [];
+    if (tasks.length === 1) return [await this.#writeOne(tx, only)];
+    const answers: WriteAnswer[] = [];
+    for (let at = 0; at < tasks.length; at += ROWS_PER_STATEMENT) {
+      answers.push(...(await this.#writeMany(tx, tasks.slice(at, at + ROWS_PER_STATEMENT))));
+    }
+    return answers;
+  }
+
+  async #writeOne(tx: Tx, task: NewTask): Promise<WriteAnswer> {
+    const [row] = await this.#execute(tx, SQL.enqueue, Object.values(rowTexts(task)) as (string | null)[]);
+    if (row?.['written'] === '1') return { kind: 'new' };
+    return await this.#judge(tx, task, row ?? {});
+  }
+
+  async #writeMany(tx: Tx, tasks: readonly NewTask[]): Promise<readonly WriteAnswer[]> {
+    const answers: WriteAnswer[] = tasks.map(() => ({ kind: 'new' }));
+    const rows = await this.#execute(tx, SQL.enqueueMany, [JSON.stringify(tasks.map(rowTexts))]);
+    for (const row of rows) {
+      const index = Number(row['place']) - 1;
+      const task = tasks[index];
+      if (task) answers[index] = await this.#judge(tx, task, row);
+    }
+    return answers;
+  }
+
+  /** Why a row was not written: its key or its id is somebody else's, or its own from before. */
+  async #judge(tx: Tx, task: NewTask, row: TextRow): Promise<WriteAnswer> {
+    const { envelope, fingerprint } = task;
+    const heldBy = row['held_by'] ?? null;
+    if (heldBy !== null && heldBy !== envelope.id) {
+      return row['held_fingerprint'] === fingerprint ? { kind: 'earlier', id: heldBy } : { kind: 'key-mismatch' };
+    }
+    const digest = row['earlier_digest'] ?? (await this.#readDigest(tx, envelope.id));
+    return digest === envelope.digest ? { kind: 'earlier', id: envelope.id } : { kind: 'id-mismatch' };
+  }
+
+  /** The row that was in the way may have been committed after our statement began: only the next one sees it. */
+  async #readDigest(tx: Tx, id: string): Promise<string | null> {
+    const [row] = await this.#execute(tx, 'select digest from outlast_outbox where task_id = $1::text', [id]);
+    return row?.['digest'] ?? null;
+  }
+
+  async #execute(tx: Tx, text: string, values: readonly (string | null)[]): Promise<readonly TextRow[]> {
+    try {
+      return await this.#adapter.execute(tx, text, values);
+    } catch (error) {
+      throw translatePgError(error);
+    }
+  }
+}
+
+/** In the order of the parameters of `enqueue.sql`, under the names of `enqueue-many.sql`. */
+function rowTexts({ envelope, call, idempotencyKey, fingerprint }: NewTask): RowTexts {
+  return {
+    task_id: envelope.id,
+    task_name: envelope.name,
+    queue: envelope.queue,
+    priority: String(envelope.priority),
+    args: base64(call.args),
+    kwargs: base64(call.kwargs),
+    embed: base64(EMBED),
+    options: base64(envelope.options),
+    digest: envelope.digest,
+    schema_version: String(ROW_SCHEMA_VERSION),
+    payload_version: String(envelope.version),
+    eta_ms: envelope.etaMs === null ? null : String(envelope.etaMs),
+    expires_ms: envelope.expiresMs === null ? null : String(envelope.expiresMs),
+    idempotency_key: idempotencyKey,
+    fingerprint,
+    key_window_ms: KEY_WINDOW_MS,
+  };
+}
+
+const base64 = (data: string | Uint8Array): string => Buffer.from(data as Uint8Array).toString('base64');

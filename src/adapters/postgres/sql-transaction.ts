@@ -1,0 +1,31 @@
+import type { TextRow, TransactionAdapter } from '../../outbox/transaction-adapter.ts';
+import type { SqlDatabase, SqlRunner } from './sql-database.ts';
+
+/** A transaction on Outlast's own database, for those who bring no library of their own. */
+export interface SqlTransaction {
+  query(text: string, values?: readonly (string | number | boolean | null | Uint8Array)[]): Promise<readonly Readonly<Record<string, unknown>>[]>;
+}
+
+/** Our own connections as one more library. `open` may connect late: a producer that never sends needs no connection. */
+export function fromDatabase(open: () => Promise<SqlDatabase>): TransactionAdapter<SqlTransaction> {
+  const opened = new WeakSet<SqlTransaction>();
+  return {
+    dialect: 'postgres',
+    // Our own sessions have their limits from the start, and PGlite must have none.
+    endsIdleTransactions: false,
+    execute: async (tx, text, values) => (await tx.query(text, values)) as readonly TextRow[],
+    transaction: async fn => {
+      const db = await open();
+      return await db.transaction(async (runner: SqlRunner) => {
+        const tx: SqlTransaction = { query: (text, values) => runner.query(text, values) };
+        opened.add(tx);
+        try {
+          return await fn(tx);
+        } finally {
+          opened.delete(tx);
+        }
+      });
+    },
+    status: tx => (opened.has(tx) ? 'open' : 'none'),
+  };
+}

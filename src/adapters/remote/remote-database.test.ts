@@ -1,0 +1,364 @@
+import { connect } from 'node:net';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { openPGliteDatabase } from '../pglite/pglite-database.ts';
+import type { SqlDatabase } from '../postgres/sql-database.ts';
+import { openRemoteDatabase, type EndpointSource } from './remote-database.ts';
+import { serveDatabase, type ServeOptions, type ServedDatabase } from './remote-server.ts';
+
+const UNAVAILABLE = { name: 'UnavailableError', code: 'ERR_STORE_UNAVAILABLE' };
+
+describe('a database over the socket', () => {
+  let db: SqlDatabase;
+  let tables = 0;
+
+  beforeAll(async () => {
+    db = await openPGliteDatabase({ memory: true });
+  });
+  afterAll(async () => {
+    await db.close();
+  });
+
+  async function serve(options?: ServeOptions, served = db): Promise<ServedDatabase> {
+    const server = await serveDatabase(served, options);
+    onTestFinished(() => server.close());
+    return server;
+  }
+
+  function open(source: EndpointSource): SqlDatabase {
+    const remote = openRemoteDatabase(source);
+    onTestFinished(() => remote.close());
+    return remote;
+  }
+
+  async function setup(): Promise<{ server: ServedDatabase; remote: SqlDatabase; table: string }> {
+    const server = await serve();
+    const table = `t${++tables}`;
+    await db.query(`create table ${table} (id int primary key)`);
+    return { server, remote: open(server), table };
+  }
+
+  async function idsOf(table: string): Promise<unknown[]> {
+    const rows = await db.query(`select id from ${table} order by id`, []);
+    return rows.map(row => row['id']);
+  }
+
+  it('keeps bytes, NUL and 0xff among them, in both directions', async () => {
+    const { remote } = await setup();
+    const bytes = Uint8Array.from({ length: 300 }, (_, i) => i % 256);
+    const [row] = await remote.query('select $1::bytea as b, $2::text as t, $3::int8 as n', [
+      bytes,
+      'snow ☃',
+      '9007199254740993',
+    ]);
+    expect(row).toStrictEqual({ b: bytes, t: 'snow ☃', n: '9007199254740993' });
+  });
+
+  it('takes arrays with nulls', async () => {
+    const { remote } = await setup();
+    const rows = await remote.query('select * from unnest($1::text[], $2::bytea[]) as u(a, b)', [
+      ['x', null],
+      [null, Buffer.from([0, 255])],
+    ]);
+    expect(rows).toEqual([
+      { a: 'x', b: null },
+      { a: null, b: Uint8Array.of(0, 255) },
+    ]);
+  });
+
+  it('carries a megabyte and more in one statement', async () => {
+    const { remote } = await setup();
+    const bytes = new Uint8Array(3 * 1024 * 1024).fill(0xa5);
+    const [row] = await remote.query('select $1::bytea as b', [bytes]);
+    expect(Buffer.compare(row?.['b'] as Uint8Array, bytes)).toBe(0);
+  });
+
+  it('gives each of many concurrent queries its own answer', async () => {
+    const { remote } = await setup();
+    const numbers = Array.from({ length: 400 }, (_, i) => i);
+    const answers = await Promise.all(
+      numbers.map(async n => (await remote.query('select $1::int as n', [n]))[0]?.['n']),
+    );
+    expect(answers).toEqual(numbers);
+  });
+
+  it('runs several commands when there are no parameters', async () => {
+    const { remote } = await setup();
+    expect(await remote.query('select 1 as a; select 2 as b')).toEqual([{ b: 2 }]);
+  });
+
+  it('commits a transaction and hands on the value of its function', async () => {
+    const { remote, table } = await setup();
+    const value = await remote.transaction(async tx => {
+      await tx.query(`insert into ${table} values ($1)`, [1]);
+      return 'done';
+    });
+    expect(value).toBe('done');
+    expect(await idsOf(table)).toEqual([1]);
+  });
+
+  it('rolls back a transaction whose function throws and rethrows the very error', async () => {
+    const { remote, table } = await setup();
+    const error = new Error('mine');
+    const failing = remote.transaction(async tx => {
+      await tx.query(`insert into ${table} values (1)`);
+      throw error;
+    });
+    await expect(failing).rejects.toBe(error);
+    expect(await idsOf(table)).toEqual([]);
+  });
+
+  it('keeps the transactions of two clients apart', async () => {
+    const { server, remote, table } = await setup();
+    const other = open(server);
+    const order: string[] = [];
+    let outer: Promise<unknown> = Promise.resolve();
+    const failing = remote.transaction(async tx => {
+      await tx.query(`insert into ${table} values (1)`);
+      outer = other
+        .transaction(tx2 => tx2.query(`insert into ${table} values (2)`))
+        .then(() => order.push('other'));
+      await tx.query(`insert into ${table} values (3)`);
+      order.push('first');
+      throw new Error('roll back');
+    });
+    await expect(failing).rejects.toThrow('roll back');
+    await outer;
+    expect(order).toEqual(['first', 'other']);
+    expect(await idsOf(table)).toEqual([2]);
+  });
+
+  it('lets a client send more queries than fit while its own transaction is open', async () => {
+    const { remote, table } = await setup();
+    let outside: Promise<unknown> = Promise.resolve();
+    await remote.transaction(async tx => {
+      outside = Promise.all(Array.from({ length: 600 }, () => remote.query('select 1', [])));
+      await tx.query(`insert into ${table} values (1)`);
+    });
+    await outside;
+    expect(await idsOf(table)).toEqual([1]);
+  });
+
+  it('refuses a statement of a transaction that is over', async () => {
+    const { remote, table } = await setup();
+    let leaked: SqlDatabase['query'] = remote.query.bind(remote);
+    await remote.transaction(async tx => {
+      leaked = tx.query.bind(tx);
+      await tx.query('select 1');
+    });
+    await expect(leaked(`insert into ${table} values (1)`)).rejects.toMatchObject(UNAVAILABLE);
+    expect(await idsOf(table)).toEqual([]);
+  });
+
+  it('keeps SQLSTATE and constraint of an error, and leaves the parameters behind', async () => {
+    const { remote, table } = await setup();
+    await remote.query(`insert into ${table} values (1)`);
+    const error: unknown = await remote
+      .query(`insert into ${table} values ($1)`, [1])
+      .catch((caught: unknown) => caught);
+    expect(error).toBeInstanceOf(Error);
+    expect(error).toMatchObject({ code: '23505', constraint: `${table}_pkey`, table });
+    expect(error).not.toHaveProperty('params');
+  });
+
+  it('keeps the family, code and fields of an Outlast error', async () => {
+    const served: SqlDatabase = {
+      ...stubDatabase(),
+      query: () => db.listen('A', () => 0) as never,
+    };
+    const remote = open(await serve({}, served));
+    await expect(remote.query('select 1')).rejects.toMatchObject({
+      name: 'UsageError',
+      code: 'ERR_NAME_UNSAFE',
+      what: 'channel',
+    });
+  });
+
+  it('refuses a wrong token', async () => {
+    const { port } = await serve();
+    const remote = open({ port, token: '00'.repeat(32) });
+    await expect(remote.query('select 1')).rejects.toMatchObject(UNAVAILABLE);
+  });
+
+  it('closes the connection of one who sends anything but the token first', async () => {
+    const { port } = await serve();
+    const heard = await talk(port, frame(Buffer.from('{"op":"query","text":"select 1"}')));
+    expect(heard.byteLength).toBe(0);
+  });
+
+  it('closes the connection on a frame that is too large, before reading it', async () => {
+    const { port, token } = await serve({ maxFrameBytes: 1000 });
+    const header = Buffer.alloc(4);
+    header.writeUInt32BE(1001);
+    const heard = await talk(port, Buffer.concat([frame(Buffer.from(token, 'hex')), header]));
+    expect(heard.byteLength).toBeLessThan(100);
+  });
+
+  it('refuses to send a statement that is too large and stays connected', async () => {
+    const { remote } = await setup();
+    const huge = new Uint8Array(64 * 1024 * 1024);
+    await expect(remote.query('select $1::bytea', [huge])).rejects.toMatchObject({
+      code: 'ERR_PAYLOAD_TOO_LARGE',
+    });
+    expect(await remote.query('select 1 as one')).toEqual([{ one: 1 }]);
+  });
+
+  it('tells the client that a reply is too large and stays connected', async () => {
+    const server = await serve({ maxFrameBytes: 1000 });
+    const remote = open(server);
+    const large = remote.query(`select repeat('x', 2000)`);
+    await expect(large).rejects.toMatchObject({ code: 'ERR_PAYLOAD_TOO_LARGE', maxBytes: 1000 });
+    expect(await remote.query('select 1 as one')).toEqual([{ one: 1 }]);
+  });
+
+  it('rejects what is under way when the server goes, and every later call at once', async () => {
+    const started = signal();
+    const served: SqlDatabase = {
+      ...stubDatabase(),
+      query: () => {
+        started.give();
+        return new Promise(() => undefined);
+      },
+    };
+    const server = await serve({}, served);
+    const remote = open(server);
+    const pending = Promise.allSettled([remote.query('one'), remote.query('two')]);
+    await started.given;
+    await server.close();
+    for (const outcome of await pending) {
+      expect(outcome).toMatchObject({ status: 'rejected', reason: UNAVAILABLE });
+    }
+    await expect(remote.query('three')).rejects.toMatchObject(UNAVAILABLE);
+    await expect(remote.transaction(tx => tx.query('four'))).rejects.toMatchObject(UNAVAILABLE);
+  });
+
+  it('rolls back the open transactions of its clients when the server closes', async () => {
+    const { server, remote, table } = await setup();
+    const cut = remote.transaction(async tx => {
+      await tx.query(`insert into ${table} values (1)`);
+      await server.close();
+      await tx.query(`insert into ${table} values (2)`);
+    });
+    await expect(cut).rejects.toMatchObject(UNAVAILABLE);
+    expect(await idsOf(table)).toEqual([]);
+  });
+
+  it('connects again by itself, to wherever the server is then', async () => {
+    let server = await serve();
+    const remote = open(() => Promise.resolve(server));
+    await remote.query('select 1');
+    await server.close();
+    server = await serve();
+    // The first call may still find the old connection half closed.
+    await remote.query('select 1').catch(() => undefined);
+    expect(await remote.query('select 2 as two')).toEqual([{ two: 2 }]);
+  });
+
+  it('hints when listening begins and on every notify', async () => {
+    const { remote } = await setup();
+    const hints = counter();
+    remote.listen('news', hints.count);
+    await hints.reached(1);
+    await db.query('notify news');
+    await hints.reached(2);
+    await remote.query('notify news');
+    await hints.reached(3);
+  });
+
+  it('hints every listener of a channel until its own undo', async () => {
+    const { remote } = await setup();
+    const [one, two] = [counter(), counter()];
+    const undo = remote.listen('news', one.count);
+    remote.listen('news', two.count);
+    await one.reached(1);
+    await two.reached(1);
+    undo();
+    await db.query('notify news');
+    await two.reached(2);
+    expect(one.value()).toBe(1);
+  });
+
+  it('hints at a loss, and listens again after the next call has connected', async () => {
+    let server = await serve();
+    const remote = open(() => Promise.resolve(server));
+    const hints = counter();
+    remote.listen('news', hints.count);
+    await hints.reached(1);
+    const old = server;
+    server = await serve();
+    await old.close();
+    await hints.reached(2);
+    await remote.query('select 1');
+    await hints.reached(3);
+    await db.query('notify news');
+    await hints.reached(4);
+  });
+
+  it('lets calls end that are under way when it is closed, and refuses later ones', async () => {
+    const { remote, table } = await setup();
+    const running = remote.query(`insert into ${table} values (1)`);
+    await remote.close();
+    await running;
+    await expect(remote.query('select 1')).rejects.toMatchObject(UNAVAILABLE);
+    expect(await idsOf(table)).toEqual([1]);
+  });
+});
+
+function stubDatabase(): SqlDatabase {
+  return {
+    query: () => Promise.resolve([]),
+    transaction: () => Promise.reject(new Error('not in this test')),
+    listen: () => () => undefined,
+    close: () => Promise.resolve(),
+  };
+}
+
+function frame(payload: Buffer): Buffer {
+  const header = Buffer.alloc(4);
+  header.writeUInt32BE(payload.byteLength);
+  return Buffer.concat([header, payload]);
+}
+
+/** Sends bytes and resolves with all that was heard until the server closed the connection. */
+function talk(port: number, bytes: Buffer): Promise<Buffer> {
+  return new Promise(resolve => {
+    const heard: Buffer[] = [];
+    const socket = connect(port, '127.0.0.1', () => socket.write(bytes));
+    socket.on('data', (chunk: Buffer) => heard.push(chunk));
+    socket.on('error', () => undefined);
+    socket.on('close', () => resolve(Buffer.concat(heard)));
+  });
+}
+
+interface Signal {
+  readonly given: Promise<void>;
+  readonly give: () => void;
+}
+
+function signal(): Signal {
+  let give: () => void = () => undefined;
+  const given = new Promise<void>(resolve => (give = resolve));
+  return { given, give };
+}
+
+interface Counter {
+  readonly count: () => void;
+  readonly value: () => number;
+  /** Resolves when it has been counted that often. */
+  readonly reached: (value: number) => Promise<void>;
+}
+
+function counter(): Counter {
+  let value = 0;
+  let waiting: { readonly value: number; readonly give: () => void } | undefined;
+  const count = (): void => {
+    value++;
+    if (waiting !== undefined && value >= waiting.value) waiting.give();
+  };
+  const reached = async (wanted: number): Promise<void> => {
+    if (value >= wanted) return;
+    const { given, give } = signal();
+    waiting = { value: wanted, give };
+    await given;
+  };
+  return { count, value: () => value, reached };
+}

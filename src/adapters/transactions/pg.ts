@@ -1,0 +1,64 @@
+import type { TextRow, TransactionAdapter, TransactionStatus } from '../../outbox/transaction-adapter.ts';
+
+/** As much of a `pg` client as is used. */
+export interface PgClientLike {
+  query(text: string, values?: unknown[]): Promise<{ readonly rows: unknown[] }>;
+  release(error?: Error | boolean): void;
+}
+
+export interface PgPoolLike {
+  connect(): Promise<PgClientLike>;
+}
+
+/** The pool's own client type: pg's `connect` has a second form with a callback, which inference would pick. */
+export type PgClientOf<P> = P extends {
+  connect: { (): Promise<infer C>; (callback: (...args: never) => void): void };
+}
+  ? C
+  : P extends { connect(): Promise<infer C> }
+    ? C
+    : never;
+
+const STATUS: Readonly<Record<string, TransactionStatus>> = { T: 'open', I: 'none', E: 'aborted' };
+
+/**
+ * Sends inside transactions of `pg`. A `tx` is a client of the pool after BEGIN.
+ *
+ * @example
+ * const outlast = createOutlast({ adapter: fromPg(pool) });
+ */
+export function fromPg<P extends PgPoolLike>(pool: P): TransactionAdapter<PgClientOf<P>> {
+  const execute = async (client: PgClientLike, text: string, values: readonly (string | null)[]): Promise<readonly TextRow[]> =>
+    (await client.query(text, [...values])).rows as TextRow[];
+  const status = (client: PgClientLike): TransactionStatus => {
+    const told = (client as { getTransactionStatus?: () => string | null }).getTransactionStatus?.();
+    return STATUS[told ?? ''] ?? 'unknown';
+  };
+  const adapter: TransactionAdapter<PgClientLike> = {
+    dialect: 'postgres',
+    endsIdleTransactions: true,
+    execute,
+    status,
+    transaction: fn => inTransaction(pool, fn),
+  };
+  return adapter as unknown as TransactionAdapter<PgClientOf<P>>;
+}
+
+async function inTransaction<T>(pool: PgPoolLike, fn: (client: PgClientLike) => Promise<T>): Promise<T> {
+  const client = await pool.connect();
+  let broken: Error | undefined;
+  try {
+    await client.query('BEGIN');
+    const value = await fn(client);
+    await client.query('COMMIT');
+    return value;
+  } catch (error) {
+    await client.query('ROLLBACK').catch((failure: unknown) => {
+      broken = failure as Error;
+    });
+    throw error;
+  } finally {
+    // A connection that could not roll back must not be handed to the next caller.
+    client.release(broken);
+  }
+}

@@ -1,0 +1,33 @@
+/** Outlast: background tasks that outlast crashes. Public names only, in the order of a task's life. */
+export * from './task/index.ts';
+export { defineConfig } from './config/config.ts';
+export type { OutlastConfig } from './config/config.ts';
+export { createOutlast } from './wiring/create-outlast.ts';
+export type { CreateOptions, HandlesOf, Outlast } from './wiring/outlast.ts';
+export type { SqlTransaction } from './adapters/postgres/sql-transaction.ts';
+export type { TransactionAdapter, TransactionStatus } from './outbox/transaction-adapter.ts';
+export type { ResultOptions, TaskHandle } from './result/result-handle.ts';
+export type { LifeState } from './result/result-store.ts';
+export { startRelay, startResurrector, startWorker, runOnce } from './wiring/services.ts';
+export type { StartOptions } from './wiring/services.ts';
+export { shutdownSignal } from './wiring/shutdown-signal.ts';
+export type { Service } from './runtime/service.ts';
+export { currentTask } from './worker/context.ts';
+export type { TaskContext } from './worker/context.ts';
+export type { Handler, HandlerFunction, HandlerOptions, RetryOptions } from './worker/handler.ts';
+export { bury, discard, retryIn } from './task/verdict.ts';
+export type { Verdict } from './task/verdict.ts';
+export type { EventListener, EventListeners, EventMap, EventName } from './telemetry/events.ts';
+export type { Logger } from './telemetry/logger.ts';
+export {
+  ConfigError,
+  InvariantError,
+  isOutlastError,
+  OutcomeError,
+  OutlastError,
+  OwnershipError,
+  RejectedTaskError,
+  UnavailableError,
+  UsageError,
+} from './errors/error.ts';
+export type { ErrorCode, ErrorFields } from './errors/codes.ts';

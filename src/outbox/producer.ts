@@ -1,0 +1,120 @@
+import type { Broker } from '../broker/broker.ts';
+import { outlastError } from '../errors/error.ts';
+import type { Clock } from '../runtime/clock.ts';
+import { uuidv7 } from '../runtime/random.ts';
+import { isTask, type Call } from '../task/define-task.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { composeTask, type NewTask } from './compose.ts';
+import type { OutboxWriter, WriteAnswer } from './outbox-writer.ts';
+import type { TransactionAdapter } from './transaction-adapter.ts';
+
+export interface ProducerDeps<Tx> {
+  readonly adapter: Pick<TransactionAdapter<Tx>, 'status'>;
+  readonly writer: OutboxWriter<Tx>;
+  readonly broker: () => Promise<Broker>;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly strict: boolean;
+  readonly excludeTasks: readonly string[];
+  readonly maxPayloadBytes: number;
+}
+
+export interface Sent {
+  readonly id: string;
+  readonly isNew: boolean;
+}
+
+/** The caller's end of a task's life: checks everything, then writes into the caller's transaction. */
+export class Producer<Tx> {
+  readonly #deps: ProducerDeps<Tx>;
+  readonly #excluded: readonly RegExp[];
+
+  constructor(deps: ProducerDeps<Tx>) {
+    this.#deps = deps;
+    this.#excluded = deps.excludeTasks.map(toPattern);
+  }
+
+  /** All inputs are checked before the first row is written: an error leaves the transaction as it was. */
+  async send(tx: Tx, calls: readonly Call[]): Promise<readonly Sent[]> {
+    const tasks = await Promise.all(calls.map(call => this.#compose(call)));
+    const isDirect = tasks.map(task => this.#excluded.some(pattern => pattern.test(task.envelope.name)));
+    const written = tasks.filter((_, index) => !isDirect[index]);
+    if (written.length > 0) this.#checkTransaction(tx);
+    const answers = (await this.#deps.writer.write(tx, written)).values();
+    const sent: Sent[] = [];
+    for (const [index, task] of tasks.entries()) {
+      sent.push(isDirect[index] ? await this.#publish(task) : readAnswer(task, answers.next().value as WriteAnswer));
+    }
+    return sent;
+  }
+
+  /** Straight to the broker; the task's id. */
+  async push(call: Call): Promise<string> {
+    return (await this.#publish(await this.#compose(call))).id;
+  }
+
+  async #compose(call: Call): Promise<NewTask> {
+    if (!isTask(call.task)) throw notATask();
+    const nowMs = this.#deps.clock.now();
+    const { maxPayloadBytes } = this.#deps;
+    return await composeTask(call.task, call.input, call.options, { nowMs, newId: () => uuidv7(nowMs), maxPayloadBytes });
+  }
+
+  async #publish(task: NewTask): Promise<Sent> {
+    const broker = await this.#deps.broker();
+    const [outcome] = await broker.publish([task.envelope]);
+    if (outcome?.status === 'confirmed') return { id: task.envelope.id, isNew: true };
+    throw outlastError('ERR_UNROUTABLE', {
+      message: `the broker refused ${task.envelope.name}: ${outcome?.error ?? 'no answer'}`,
+      hint: 'Check that the queue exists.',
+      fields: { queue: task.envelope.queue },
+    });
+  }
+
+  #checkTransaction(tx: Tx): void {
+    const status = this.#deps.adapter.status(tx);
+    if (status === 'open' || status === 'unknown') return;
+    const message = status === 'none' ? 'this handle is not in a transaction' : 'this transaction has failed and can only be rolled back';
+    if (status === 'none' && !this.#deps.strict) {
+      this.#deps.log.warn({}, `${message}: the task is committed by itself`);
+      return;
+    }
+    throw outlastError('ERR_NOT_IN_TRANSACTION', {
+      message,
+      hint: 'Run BEGIN on it first, or use outlast.transaction(async tx => …); set strict: false to be warned instead.',
+      fields: {},
+    });
+  }
+}
+
+/** `metrics.*` as a pattern; every other character means itself. */
+function toPattern(glob: string): RegExp {
+  const escaped = glob.split('*').map(part => part.replaceAll(/[\\^$.|?+()[\]{}]/g, String.raw`\$&`));
+  return new RegExp(`^${escaped.join('.*')}$`);
+}
+
+function readAnswer(task: NewTask, answer: WriteAnswer): Sent {
+  const { id } = task.envelope;
+  switch (answer.kind) {
+    case 'new':
+      return { id, isNew: true };
+    case 'earlier':
+      return { id: answer.id, isNew: false };
+    case 'key-mismatch':
+      throw mismatch(task.idempotencyKey ?? '', 'the idempotency key belongs to a send with other input');
+    case 'id-mismatch':
+      throw mismatch(id, 'the id belongs to a task with other input');
+  }
+}
+
+function mismatch(key: string, message: string): Error {
+  return outlastError('ERR_IDEMPOTENCY_MISMATCH', { message: `${message}: ${key}`, hint: 'Use another key or id, or send the same input.', fields: { key } });
+}
+
+function notATask(): Error {
+  return outlastError('ERR_TASK_UNKNOWN', {
+    message: 'what was given is not a task',
+    hint: "Declare one: task('name', { input }).",
+    fields: { task: '' },
+  });
+}

@@ -1,0 +1,19 @@
+/** A row as any driver gives it; our statements return texts and null only. */
+export type TextRow = Readonly<Record<string, string | null>>;
+
+/**
+ * How our statements get into the user's own transaction. One small implementation per library; every parameter is a
+ * text or null and is cast in SQL, so that no driver can change a value by guessing its type.
+ */
+export interface TransactionAdapter<Tx> {
+  readonly dialect: 'postgres';
+  /** True where the server can end a transaction that its process has forgotten, and does no harm by it. */
+  readonly endsIdleTransactions: boolean;
+  execute(tx: Tx, text: string, values: readonly (string | null)[]): Promise<readonly TextRow[]>;
+  /** Commits when `fn` returns and rolls back when it throws. */
+  transaction<T>(fn: (tx: Tx) => Promise<T>): Promise<T>;
+  status(tx: Tx): TransactionStatus;
+}
+
+/** `none` and `aborted` are seen, not guessed: whoever cannot tell says `unknown`. */
+export type TransactionStatus = 'open' | 'none' | 'aborted' | 'unknown';

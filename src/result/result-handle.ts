@@ -1,0 +1,137 @@
+import { outlastError, isUnavailable } from '../errors/error.ts';
+import { sleep, type Clock } from '../runtime/clock.ts';
+import { durationMs, type Duration } from '../task/duration.ts';
+import type { Task } from '../task/define-task.ts';
+import { validate } from '../task/input.ts';
+import { decodeJson, toText } from '../task/json.ts';
+import type { LifeState, ResultRecord, ResultStore } from './result-store.ts';
+
+export interface ResultOptions {
+  /** How long to wait. @default '30s' */
+  readonly timeout?: Duration;
+  readonly signal?: AbortSignal;
+}
+
+/** A task that was sent. Not thenable: awaiting `send` inside a transaction must not wait for the outcome. */
+export interface TaskHandle<Result = unknown> {
+  readonly id: string;
+  readonly name: string;
+  /** False: an earlier send with the same key or id had made it already. */
+  readonly isNew: boolean;
+  /** Waits for the outcome. Throws an `OutcomeError` when there is no result to give. */
+  result(options?: ResultOptions): Promise<Result>;
+  state(): Promise<LifeState>;
+  /** The task never comes back: not begun any more, and a run of it commits nothing. */
+  cancel(): Promise<void>;
+}
+
+export interface HandleDeps {
+  readonly results: () => Promise<ResultStore>;
+  readonly cancel: (id: string) => Promise<void>;
+  readonly clock: Clock;
+}
+
+export interface HandleOrigin {
+  readonly id: string;
+  readonly isNew: boolean;
+  /** True while the transaction it was sent in is seen to be open. */
+  readonly isUncommitted: () => boolean;
+}
+
+// Short waits first: most tasks are done within a moment. Long ones later: somebody may wait for an hour.
+const FIRST_POLL_MS = 10;
+const LONGEST_POLL_MS = 500;
+
+export function createHandle(task: Task, origin: HandleOrigin, deps: HandleDeps): TaskHandle {
+  const { id, isNew } = origin;
+  return {
+    id,
+    name: task.name,
+    isNew,
+    state: async () => (await (await deps.results()).read(id)).state,
+    cancel: () => deps.cancel(id),
+    result: options => awaitResult(task, origin, deps, options ?? {}),
+  };
+}
+
+async function awaitResult(task: Task, origin: HandleOrigin, deps: HandleDeps, options: ResultOptions): Promise<unknown> {
+  const { clock } = deps;
+  const timeoutMs = durationMs(options.timeout ?? '30s', 'timeout');
+  const endsAt = clock.monotonic() + timeoutMs;
+  let pollMs = FIRST_POLL_MS;
+  for (;;) {
+    options.signal?.throwIfAborted();
+    const record = await readPatiently(deps, origin.id);
+    if (record?.ending) return await settle(task, origin.id, record);
+    const state = record?.state ?? 'unknown';
+    if (state === 'unknown' && origin.isUncommitted()) throw beforeCommit(origin.id);
+    const leftMs = endsAt - clock.monotonic();
+    if (leftMs <= 0) throw timedOut(origin.id, state, timeoutMs);
+    await sleep(clock, Math.min(pollMs, leftMs), options.signal);
+    pollMs = Math.min(pollMs * 1.5, LONGEST_POLL_MS);
+  }
+}
+
+/** A store that is away for a moment is waited for, like the result itself. */
+async function readPatiently(deps: HandleDeps, id: string): Promise<ResultRecord | null> {
+  try {
+    return await (await deps.results()).read(id);
+  } catch (error) {
+    if (isUnavailable(error)) return null;
+    throw error;
+  }
+}
+
+async function settle(task: Task, id: string, record: ResultRecord): Promise<unknown> {
+  const fields = { id };
+  switch (record.ending) {
+    case 'done':
+      return await readResult(task, id, record);
+    case 'discarded':
+      throw outlastError('ERR_TASK_DISCARDED', { message: `${id} was discarded: ${record.why ?? ''}`, hint: 'Its handler decided that there was nothing to do.', fields });
+    case 'cancelled':
+      throw outlastError('ERR_TASK_CANCELLED', { message: `${id} was cancelled`, hint: 'Send it again under another id if it is still wanted.', fields });
+    case 'expired':
+      throw outlastError('ERR_TASK_EXPIRED', { message: `${id} was not begun before it expired`, hint: 'Run more workers, or let it expire later.', fields });
+    case 'dead':
+    case null: {
+      const { type, message, traceback } = record.error ?? { type: 'unknown', message: record.why ?? '', traceback: '' };
+      throw outlastError('ERR_TASK_FAILED', {
+        message: `${id} failed: ${message}`,
+        hint: `See: outlast dead-letters show ${id}`,
+        fields: { id, type, traceback },
+      });
+    }
+  }
+}
+
+async function readResult(task: Task, id: string, record: ResultRecord): Promise<unknown> {
+  const schema = task.contract.result;
+  if (!schema) return undefined;
+  if (record.result === null) {
+    throw outlastError('ERR_RESULT_GONE', { message: `the result of ${id} was not kept`, hint: 'Send with keepResult left out, or declare a result.', fields: { id } });
+  }
+  const checked = await validate(schema, decodeJson(toText(record.result)));
+  if ('value' in checked) return checked.value;
+  throw outlastError('ERR_RESULT_INVALID', {
+    message: `the result of ${id} is not what ${task.name} declares: ${checked.issues[0]?.message ?? ''}`,
+    hint: 'The worker runs another version of the contract: deploy both sides.',
+    fields: { id, issues: checked.issues },
+  });
+}
+
+function beforeCommit(id: string): Error {
+  return outlastError('ERR_RESULT_BEFORE_COMMIT', {
+    message: `${id} is still in an open transaction, so nobody can run it yet`,
+    hint: 'Ask for the result after COMMIT.',
+    fields: { id },
+  });
+}
+
+function timedOut(id: string, state: LifeState, timeoutMs: number): Error {
+  return outlastError('ERR_RESULT_TIMEOUT', {
+    message: `${id} is ${state} after ${timeoutMs} ms`,
+    hint: 'Wait longer with result({ timeout }), or check that relay and worker run.',
+    fields: { id, state },
+  });
+}

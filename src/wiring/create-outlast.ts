@@ -1,0 +1,90 @@
+import { PostgresDoor } from '../adapters/postgres/postgres-door.ts';
+import { PostgresOutboxWriter } from '../adapters/postgres/postgres-outbox-writer.ts';
+import { fromDatabase, type SqlTransaction } from '../adapters/postgres/sql-transaction.ts';
+import { Producer } from '../outbox/producer.ts';
+import type { TransactionAdapter } from '../outbox/transaction-adapter.ts';
+import { createHandle, type HandleDeps, type HandleOrigin, type TaskHandle } from '../result/result-handle.ts';
+import { safeName } from '../task/names.ts';
+import type { SendOptions } from '../task/send-options.ts';
+import type { Call, Task } from '../task/define-task.ts';
+import { defineHandler } from '../worker/handler.ts';
+import type { HandlerOrigin } from '../worker/door.ts';
+import { Internals } from './internals.ts';
+import { INTERNALS, type CreateOptions, type Outlast } from './outlast.ts';
+import type { Stores } from './stores.ts';
+
+/**
+ * Makes the instance an application works with. Nothing is connected before it is needed.
+ *
+ * @example
+ * export const outlast = createOutlast({ ...config, adapter: fromPg(pool) });
+ */
+export function createOutlast<Tx = SqlTransaction>(options: CreateOptions<Tx> = {}): Outlast<Tx> {
+  const { adapter, ...config } = options;
+  return instanceOf(new Internals(config), adapter);
+}
+
+/** The same on stores that are open already: for `dev`, where one process holds the only handle. */
+export function createOutlastOn(stores: Stores, options: CreateOptions<SqlTransaction>): Outlast {
+  const { adapter, ...config } = options;
+  return instanceOf(new Internals(config, stores), adapter);
+}
+
+function instanceOf<Tx>(internals: Internals, given: TransactionAdapter<Tx> | undefined): Outlast<Tx> {
+  const own = fromDatabase(async () => (await internals.stores()).db);
+  const adapter = given ?? (own as unknown as TransactionAdapter<Tx>);
+  const producer = makeProducer(internals, adapter);
+  const handleDeps: HandleDeps = {
+    clock: internals.runtime.clock,
+    results: async () => (await internals.stores()).results,
+    cancel: async id => {
+      const status = await (await internals.stores()).ledger.cancel(id);
+      if (status === 'ok') internals.log.info({ task: id }, 'cancelled');
+    },
+  };
+  const handleOf = (task: Task, origin: HandleOrigin): TaskHandle => createHandle(task, origin, handleDeps);
+  const origin: HandlerOrigin = {
+    door: faultPoint => new PostgresDoor(adapter, faultPoint),
+    sendInside: async (tx, task, input, sendOptions) => {
+      const [sent] = await producer.send(tx as Tx, [{ task, input, options: sendOptions }]);
+      return sent?.id ?? '';
+    },
+  };
+  const send = async (tx: Tx, calls: readonly Call[]): Promise<TaskHandle[]> => {
+    const sent = await producer.send(tx, calls);
+    const isUncommitted = (): boolean => adapter.status(tx) === 'open';
+    return sent.map(({ id, isNew }, index) => handleOf((calls[index] as Call).task, { id, isNew, isUncommitted }));
+  };
+  const made = {
+    send: async (tx: Tx, task: Task, input?: unknown, sendOptions: SendOptions = {}) =>
+      (await send(tx, [{ task, input, options: sendOptions }]))[0],
+    sendMany: send,
+    push: async (task: Task, input?: unknown, sendOptions: SendOptions = {}) => {
+      const id = await producer.push({ task, input, options: sendOptions });
+      return handleOf(task, { id, isNew: true, isUncommitted: () => false });
+    },
+    find: (task: Task, id: string) => handleOf(task, { id: safeName(id, 'task id'), isNew: false, isUncommitted: () => false }),
+    transaction: <T>(fn: (tx: Tx) => Promise<T>) => adapter.transaction(fn),
+    handler: (task: Task, handler: Parameters<typeof defineHandler>[1]) => defineHandler(task, handler, origin),
+    on: internals.events.on.bind(internals.events),
+    via: <Other>(other: TransactionAdapter<Other>) => instanceOf(internals, other),
+    close: () => internals.close(),
+    [Symbol.asyncDispose]: () => internals.close(),
+    [INTERNALS]: internals,
+  };
+  return made as unknown as Outlast<Tx>;
+}
+
+function makeProducer<Tx>(internals: Internals, adapter: TransactionAdapter<Tx>): Producer<Tx> {
+  const { config, log, runtime } = internals;
+  return new Producer({
+    adapter,
+    writer: new PostgresOutboxWriter(adapter),
+    broker: async () => (await internals.stores()).broker,
+    clock: runtime.clock,
+    log,
+    strict: config.strict,
+    excludeTasks: config.excludeTasks,
+    maxPayloadBytes: config.maxPayloadBytes,
+  });
+}

@@ -1,0 +1,56 @@
+import { parentPort, workerData } from 'node:worker_threads';
+import { PostgresLedger } from '../adapters/postgres/postgres-ledger.ts';
+import { systemClock } from '../runtime/clock.ts';
+import type { RenewReply } from '../ledger/ledger.ts';
+import { HEART_SLOTS, type HeartThreadData } from './heart-data.ts';
+import { openDatabase } from './stores.ts';
+
+/**
+ * The beat thread. It has a connection of its own and no work besides, so a busy event loop is not a death. The other
+ * way round it must not keep a corpse alive: when the main loop has not turned for `maxBlockMs` it kills the process.
+ */
+const data = workerData as HeartThreadData;
+const shared = new Float64Array(data.shared);
+let worker = data.worker;
+let lookedAt = systemClock.monotonic();
+
+// A beat that hangs in a lost network must not keep the next ones waiting.
+const ledger = new PostgresLedger(
+  await openDatabase(data.target, { poolSize: 1, queryTimeoutMs: 2 * data.beatMs, embedded: 'join', createIfMissing: false }),
+);
+let isBeating = false;
+
+parentPort?.on('message', (next: string) => {
+  worker = next;
+});
+
+async function beat(): Promise<void> {
+  const sentAt = systemClock.monotonic();
+  const forWorker = worker;
+  const reply: RenewReply = await ledger.renew(forWorker);
+  if (reply.status === 'open' && forWorker === worker) shared[HEART_SLOTS.lastBeatAt] = sentAt;
+  parentPort?.postMessage({ worker: forWorker, sentAt, reply });
+}
+
+/** A process that was stopped as a whole wakes with an old tick: that is no stuck loop, the thread slept as well. */
+function watchMainLoop(): void {
+  const now = systemClock.monotonic();
+  if (now - lookedAt > 3 * data.beatMs) shared[HEART_SLOTS.tickedAt] = now;
+  lookedAt = now;
+  const stuckMs = now - (shared[HEART_SLOTS.tickedAt] ?? now);
+  if (stuckMs <= data.maxBlockMs) return;
+  process.stderr.write(`worker:stuck the event loop has stood still for ${Math.round(stuckMs)} ms; killing ${process.pid}\n`);
+  process.kill(process.pid, 'SIGKILL');
+}
+
+setInterval(() => {
+  watchMainLoop();
+  if (isBeating) return;
+  isBeating = true;
+  // A beat that fails is followed by the next one; whoever counts the lease looks at the last that was answered.
+  beat()
+    .catch((error: unknown) => parentPort?.postMessage({ error: String(error) }))
+    .finally(() => {
+      isBeating = false;
+    });
+}, data.beatMs);

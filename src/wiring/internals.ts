@@ -1,0 +1,50 @@
+import { outlastError } from '../errors/error.ts';
+import { resolveConfig, type OutlastConfig, type ResolvedConfig } from '../config/config.ts';
+import { createRuntime } from './runtime.ts';
+import { openStores, type Stores } from './stores.ts';
+import type { Runtime } from '../runtime/runtime.ts';
+import { Events } from '../telemetry/events.ts';
+import { silentLogger, type Logger } from '../telemetry/logger.ts';
+
+/** What the parts of one instance share: configuration, events, and connections that are opened when first needed. */
+export class Internals {
+  readonly file: OutlastConfig;
+  readonly config: ResolvedConfig;
+  readonly events: Events;
+  readonly log: Logger;
+  readonly runtime: Runtime;
+  #stores: Promise<Stores> | undefined;
+  #isClosed = false;
+
+  constructor(file: OutlastConfig, given?: Stores) {
+    this.file = file;
+    this.config = resolveConfig(file, process.env);
+    this.log = this.config.log ?? silentLogger;
+    this.events = new Events((error, name) => this.log.error({ error, event: name }, 'a listener failed'));
+    this.events.addAll(this.config.on);
+    this.runtime = createRuntime(this.log, this.events.emit);
+    for (const warning of this.config.warnings) this.log.warn({}, warning);
+    if (given) this.#stores = Promise.resolve(given);
+  }
+
+  stores(): Promise<Stores> {
+    if (this.#isClosed) return Promise.reject(closed());
+    // A failed attempt is not remembered: the next caller may find the database up.
+    this.#stores ??= openStores(this.config.database).catch((error: unknown) => {
+      this.#stores = undefined;
+      throw error;
+    });
+    return this.#stores;
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    const stores = await this.#stores?.catch(() => undefined);
+    this.#stores = undefined;
+    await stores?.close();
+  }
+}
+
+function closed(): Error {
+  return outlastError('ERR_CLOSED', { message: 'this Outlast was closed', hint: 'Create a new one, or close it later.', fields: {} });
+}

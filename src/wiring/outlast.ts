@@ -1,0 +1,45 @@
+import type { SqlTransaction } from '../adapters/postgres/sql-transaction.ts';
+import type { OutlastConfig } from '../config/config.ts';
+import type { TransactionAdapter } from '../outbox/transaction-adapter.ts';
+import type { TaskHandle } from '../result/result-handle.ts';
+import type { Call, ResultOf, SendRest, Task, TaskShape } from '../task/define-task.ts';
+import type { EventListener, EventName } from '../telemetry/events.ts';
+import type { Handler, HandlerFunction, HandlerOptions } from '../worker/handler.ts';
+import type { Internals } from './internals.ts';
+
+export const INTERNALS: unique symbol = Symbol.for('outlast.internals') as never;
+
+/** The handles of many calls, each with its own result type. */
+export type HandlesOf<C extends readonly Call[]> = { readonly [K in keyof C]: TaskHandle<ResultOf<C[K]>> };
+
+/** What is given to `createOutlast`: a configuration, and the library your transactions belong to. */
+export interface CreateOptions<Tx> extends OutlastConfig {
+  readonly adapter?: TransactionAdapter<Tx>;
+}
+
+/** Outlast as an application sees it. `Tx` is the transaction type of your own library. */
+export interface Outlast<Tx = SqlTransaction> extends AsyncDisposable {
+  /** Writes a task inside your open transaction: it appears when that commits, or never. */
+  send<S extends TaskShape>(tx: Tx, task: Task<S>, ...rest: SendRest<S>): Promise<TaskHandle<S['result']>>;
+  /** Many at once, one statement per thousand. */
+  sendMany<const C extends readonly Call[]>(tx: Tx, calls: C): Promise<HandlesOf<C>>;
+  /** No outbox: straight to the broker, confirmed. It escapes a rollback. */
+  push<S extends TaskShape>(task: Task<S>, ...rest: SendRest<S>): Promise<TaskHandle<S['result']>>;
+  /** The handle of a task that was sent by anybody. */
+  find<S extends TaskShape>(task: Task<S>, id: string): TaskHandle<S['result']>;
+  /** A transaction of your library, or of Outlast's own database when none was given. */
+  transaction<T>(fn: (tx: Tx) => Promise<T>): Promise<T>;
+  /** Joins a contract and the code that runs it. */
+  handler<S extends TaskShape, C = never>(
+    task: Task<S>,
+    handler: HandlerFunction<S, Tx, C> | HandlerOptions<S, Tx, C>,
+  ): Handler;
+  /** Subscribes to an event of this process; returns the undo. */
+  on<N extends EventName>(name: N, listener: EventListener<N>, options?: { readonly signal?: AbortSignal }): () => void;
+  /** The same outbox through another library. */
+  via<Other>(adapter: TransactionAdapter<Other>): Outlast<Other>;
+  /** Closes our own connections; yours stay open. */
+  close(): Promise<void>;
+  /** @internal */
+  readonly [INTERNALS]: Internals;
+}

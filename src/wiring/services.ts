@@ -1,0 +1,141 @@
+import { hostname } from 'node:os';
+import { outlastError } from '../errors/error.ts';
+import { resolveConfig, type ResolvedConfig } from '../config/config.ts';
+import type { RelayOptions } from '../config/relay-options.ts';
+import type { ResurrectorOptions } from '../config/resurrector-options.ts';
+import type { WorkerOptions } from '../config/worker-options.ts';
+import { Relay } from '../relay/relay.ts';
+import { Resurrector, type ResurrectorSettings } from '../recovery/resurrector.ts';
+import { systemRandom } from '../runtime/random.ts';
+import { startService, type Service } from '../runtime/service.ts';
+import { durationMs, type Duration } from '../task/duration.ts';
+import type { Handler } from '../worker/handler.ts';
+import { LoopHeart, type Heart } from '../worker/heart.ts';
+import { Worker } from '../worker/worker.ts';
+import type { Internals } from './internals.ts';
+import { INTERNALS, type Outlast } from './outlast.ts';
+import { openStores, type Stores } from './stores.ts';
+import { ThreadHeart } from './thread-heart.ts';
+
+export interface StartOptions {
+  /** Stops the service when it aborts. */
+  readonly signal?: AbortSignal;
+}
+
+type AnyOutlast = Pick<Outlast<never>, typeof INTERNALS>;
+
+/** Runs a relay in this process. */
+export async function startRelay(outlast: AnyOutlast, options: StartOptions & RelayOptions = {}): Promise<Service> {
+  const { signal, ...relay } = options;
+  const internals = outlast[INTERNALS];
+  const config = resolveConfig(internals.file, process.env, { relay });
+  return await startOn(internals, signal, stores => {
+    const { outbox, broker } = stores;
+    return new Relay({ outbox, broker, runtime: internals.runtime, settings: config.relay });
+  });
+}
+
+/** Runs a worker in this process: no supervisor, so its death is seen when its lease is over. */
+export async function startWorker(
+  outlast: AnyOutlast,
+  options: StartOptions & Omit<WorkerOptions, 'processes'> & { readonly tasks: readonly Handler[] },
+): Promise<Service> {
+  const { signal, tasks, ...worker } = options;
+  const internals = outlast[INTERNALS];
+  const config = resolveConfig(internals.file, process.env, { worker });
+  const handlers = handlerMap(tasks);
+  return await startOn(internals, signal, stores => makeWorker({ internals, stores, config, handlers, process: `own:${systemRandom.token()}` }));
+}
+
+/** Runs a resurrector in this process. */
+export async function startResurrector(outlast: AnyOutlast, options: StartOptions & ResurrectorOptions = {}): Promise<Service> {
+  const { signal, ...resurrector } = options;
+  const internals = outlast[INTERNALS];
+  const config = resolveConfig(internals.file, process.env, { resurrector });
+  return await startOn(internals, signal, stores => {
+    const { ledger, broker, outbox } = stores;
+    return new Resurrector({ ledger, broker, outbox, runtime: internals.runtime, settings: resurrectorSettings(config) });
+  });
+}
+
+/**
+ * Relays, runs and recovers until nothing is left to do or the time is over: for cron routes.
+ *
+ * @example
+ * await runOnce(outlast, { tasks: [chargeHandler], maxTime: '50s' });
+ */
+export async function runOnce(outlast: AnyOutlast, options: { readonly tasks: readonly Handler[]; readonly maxTime?: Duration }): Promise<void> {
+  const internals = outlast[INTERNALS];
+  const { clock } = internals.runtime;
+  const stores = await internals.stores();
+  const endsAt = clock.monotonic() + durationMs(options.maxTime ?? '50s', 'maxTime');
+  const relay = await startRelay(outlast);
+  const worker = await startWorker(outlast, { tasks: options.tasks });
+  try {
+    while (clock.monotonic() < endsAt) {
+      const { outbox, tasks } = await stores.reads.stats(0);
+      const dueMs = await stores.outbox.nextDueMs();
+      const isOutboxIdle = outbox.pending + outbox.claimed === 0 || (dueMs ?? 1) > 0;
+      if (isOutboxIdle && tasks.waiting === 0 && tasks.running === 0) return;
+      await new Promise<void>(resolve => void clock.timer(50, resolve));
+    }
+  } finally {
+    await relay.stop();
+    await worker.stop();
+  }
+}
+
+/** Opens connections of its own for a service, and closes them when it has ended. */
+async function startOn(internals: Internals, signal: AbortSignal | undefined, make: (stores: Stores) => { run(signal: AbortSignal): Promise<void> }): Promise<Service> {
+  // PGlite has one handle per process: services share the instance's.
+  const isShared = internals.config.database.kind === 'pglite';
+  const stores = isShared ? await internals.stores() : await openStores(internals.config.database);
+  return startService(async inner => {
+    try {
+      await make(stores).run(inner);
+    } finally {
+      if (!isShared) await stores.close();
+    }
+  }, signal);
+}
+
+export interface WorkerParts {
+  readonly internals: Pick<Internals, 'runtime' | 'log'>;
+  readonly stores: Stores;
+  readonly config: ResolvedConfig;
+  readonly handlers: ReadonlyMap<string, Handler>;
+  readonly process: string;
+  readonly heart?: Heart;
+}
+
+export function makeWorker({ internals, stores, config, handlers, process: name, heart }: WorkerParts): Worker {
+  const { ledger, broker } = stores;
+  const { runtime, log } = internals;
+  const { beatMs, maxBlockMs } = config.worker;
+  const isEmbedded = config.database.kind === 'pglite';
+  const beating = heart ?? (isEmbedded ? new LoopHeart(ledger, runtime, beatMs) : new ThreadHeart({ target: config.database, beatMs, maxBlockMs, log }));
+  const settings = { ...config.worker, process: name, host: hostname(), pid: process.pid };
+  return new Worker({ ledger, broker, handlers, runtime, heart: beating, settings });
+}
+
+export function handlerMap(handlers: readonly Handler[]): ReadonlyMap<string, Handler> {
+  const map = new Map<string, Handler>();
+  for (const handler of handlers) {
+    const { name } = handler.task;
+    if (map.has(name) && map.get(name) !== handler) {
+      throw outlastError('ERR_TASK_DUPLICATE', {
+        message: `${name} has two handlers`,
+        hint: 'Remove one of them; a task has one handler per worker.',
+        fields: { task: name },
+      });
+    }
+    map.set(name, handler);
+  }
+  return map;
+}
+
+export function resurrectorSettings(config: ResolvedConfig): ResurrectorSettings {
+  const { intervalMs, batchSize, afterDelayMs } = config.resurrector;
+  const { leaseMs, beatMs } = config.worker;
+  return { intervalMs, afterDelayMs, chunk: batchSize, leaseMs, beatMs };
+}

@@ -1,0 +1,126 @@
+import { isUnavailable } from '../errors/error.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { Reaper, type ReaperSettings } from '../recovery/reaper.ts';
+import { sleep } from '../runtime/clock.ts';
+import type { Runtime } from '../runtime/runtime.ts';
+
+/** One child process, as the operating system shows it. */
+export interface Child {
+  /** The name its incarnations carry in the ledger. */
+  readonly process: string;
+  readonly pid: number;
+  readonly exited: Promise<string>;
+  drain(): void;
+  kill(): void;
+}
+
+export interface SupervisorSettings extends ReaperSettings {
+  readonly processes: number;
+  readonly intervalMs: number;
+  /** How long children may drain before they are killed. */
+  readonly shutdownTimeoutMs: number;
+}
+
+export interface SupervisorDeps {
+  readonly ledger: Pick<Ledger, 'condemn' | 'reap'>;
+  readonly runtime: Runtime;
+  readonly settings: SupervisorSettings;
+  /** Starts a child under this name. */
+  readonly spawn: (process: string) => Child;
+}
+
+// A child that dies at once would otherwise be started a hundred times a second; one that lived is replaced at once.
+const FIRST_RESTART_MS = 50;
+const LONGEST_RESTART_MS = 5_000;
+const LIVED_MS = 10_000;
+/** Beyond the drain itself: time to release, say goodbye and exit. */
+const EXIT_GRACE_MS = 7_000;
+
+/** Keeps N worker processes alive. It sees a child exit and reaps that process at once, and looks for lost hosts besides. */
+export class Supervisor {
+  readonly #deps: SupervisorDeps;
+  readonly #reaper: Reaper;
+  readonly #children = new Set<Child>();
+
+  constructor(deps: SupervisorDeps) {
+    this.#deps = deps;
+    this.#reaper = new Reaper(deps.ledger, deps.runtime, deps.settings);
+  }
+
+  get children(): readonly Child[] {
+    return [...this.#children];
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const places = Array.from({ length: this.#deps.settings.processes }, () => this.#keepAlive(signal));
+    await Promise.all([...places, this.#lookAround(signal)]);
+  }
+
+  /** One place: a child, and after it the next one. */
+  async #keepAlive(signal: AbortSignal): Promise<void> {
+    const { runtime, spawn } = this.#deps;
+    let restartMs = FIRST_RESTART_MS;
+    while (!signal.aborted) {
+      const startedAt = runtime.clock.monotonic();
+      const child = spawn(`p:${runtime.random.token()}`);
+      this.#children.add(child);
+      const unfollow = this.#drainOn(signal, child);
+      const how = await child.exited;
+      unfollow();
+      this.#children.delete(child);
+      await this.#reap(child, how, signal);
+      if (signal.aborted) return;
+      const hasLived = runtime.clock.monotonic() - startedAt > LIVED_MS;
+      restartMs = hasLived ? FIRST_RESTART_MS : Math.min(restartMs * 2, LONGEST_RESTART_MS);
+      await sleep(runtime.clock, restartMs, signal);
+    }
+  }
+
+  /** Its death is certain: no lease has to run out. Repeated until the store has heard of it. */
+  async #reap(child: Child, how: string, signal: AbortSignal): Promise<void> {
+    const { runtime, settings } = this.#deps;
+    for (;;) {
+      try {
+        const returned = await this.#reaper.condemn({ kind: 'process', process: child.process });
+        runtime.log[signal.aborted ? 'info' : 'warn']({ pid: child.pid, how, returned }, 'a worker process ended');
+        return;
+      } catch (error) {
+        if (!isUnavailable(error)) throw error;
+        runtime.log.warn({ error, pid: child.pid }, 'the store cannot be told of a death yet');
+        // While stopping, the lease tells it soon enough.
+        if (signal.aborted) return;
+        await sleep(runtime.clock, settings.intervalMs, signal);
+      }
+    }
+  }
+
+  #drainOn(signal: AbortSignal, child: Child): () => void {
+    const { runtime, settings } = this.#deps;
+    let cancel = (): void => undefined;
+    const drain = (): void => {
+      child.drain();
+      cancel = runtime.clock.timer(settings.shutdownTimeoutMs + EXIT_GRACE_MS, () => child.kill());
+    };
+    if (signal.aborted) drain();
+    else signal.addEventListener('abort', drain, { once: true });
+    return () => {
+      signal.removeEventListener('abort', drain);
+      cancel();
+    };
+  }
+
+  /** Other hosts' workers have nobody beside them: any supervisor looks after all. */
+  async #lookAround(signal: AbortSignal): Promise<void> {
+    const { runtime, settings } = this.#deps;
+    while (!signal.aborted) {
+      await sleep(runtime.clock, settings.intervalMs, signal);
+      if (signal.aborted) return;
+      try {
+        await this.#reaper.look();
+      } catch (error) {
+        if (!isUnavailable(error)) throw error;
+        runtime.log.warn({ error }, 'the store cannot be used');
+      }
+    }
+  }
+}

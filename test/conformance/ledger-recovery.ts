@@ -1,0 +1,231 @@
+import { describe, expect, it } from 'vitest';
+import { bytesOf, ids, makeEnvelope, makeEnvelopes, MINUTE, unique } from './envelopes.ts';
+import { runRef, type LedgerDriver } from './ledger-driver.ts';
+
+export function recoverySuite(driver: () => LedgerDriver): void {
+  describe('renew', () => renewals(driver));
+  describe('condemn', () => condemnations(driver));
+  describe('reap', () => reaping(driver));
+  describe('crash budget', () => budgets(driver));
+}
+
+function renewals(driver: () => LedgerDriver): void {
+  it('lists what the store says the process runs', async () => {
+    const { worker } = await driver().open();
+    expect(await driver().ledger.renew(worker)).toEqual({ status: 'open', runs: [] });
+    const { task: first } = await driver().running(makeEnvelope(), { worker });
+    const { task: second } = await driver().running(makeEnvelope(), { worker });
+    const reply = await driver().ledger.renew(worker);
+    if (reply.status !== 'open') throw new Error('closed');
+    expect(reply.runs.map(runRef)).toEqual(expect.arrayContaining([runRef(first), runRef(second)]));
+    expect(reply.runs).toHaveLength(2);
+    await driver().commit(first);
+    expect(await driver().ledger.renew(worker)).toEqual({ status: 'open', runs: [runRef(second)] });
+  });
+
+  it('moves the deadline of the whole process', async () => {
+    const { worker } = await driver().open({ leaseMs: 10 * MINUTE });
+    await driver().fixture.advance(7 * MINUTE);
+    await driver().ledger.renew(worker);
+    await driver().fixture.advance(7 * MINUTE);
+    expect((await driver().ledger.condemn({ kind: 'expired' })).workers).not.toContain(worker);
+    expect((await driver().ledger.renew(worker)).status).toBe('open');
+  });
+
+  it('is refused to an incarnation that is closed or was never opened', async () => {
+    const { worker } = await driver().running();
+    await driver().ledger.condemn({ kind: 'worker', worker });
+    expect(await driver().ledger.renew(worker)).toEqual({ status: 'closed' });
+    await driver().reapAll();
+    expect(await driver().ledger.renew(worker)).toEqual({ status: 'closed' });
+    expect(await driver().ledger.renew(unique('worker'))).toEqual({ status: 'closed' });
+  });
+}
+
+function condemnations(driver: () => LedgerDriver): void {
+  it('closes incarnations whose deadline passed, and no others', async () => {
+    const { worker: dead } = await driver().open({ leaseMs: 2 * MINUTE });
+    const { worker: alive } = await driver().open({ leaseMs: 20 * MINUTE });
+    expect((await driver().ledger.condemn({ kind: 'expired' })).workers).not.toContain(dead);
+    await driver().fixture.advance(5 * MINUTE);
+    const { workers } = await driver().ledger.condemn({ kind: 'expired' });
+    expect(workers).toContain(dead);
+    expect(workers).not.toContain(alive);
+    expect((await driver().ledger.renew(dead)).status).toBe('closed');
+    expect((await driver().ledger.renew(alive)).status).toBe('open');
+  });
+
+  it('lets whoever is late but not yet condemned go on', async () => {
+    const { worker } = await driver().open({ leaseMs: 2 * MINUTE });
+    await driver().fixture.advance(5 * MINUTE);
+    expect((await driver().ledger.renew(worker)).status).toBe('open');
+    expect((await driver().ledger.condemn({ kind: 'expired' })).workers).not.toContain(worker);
+  });
+
+  it('closes all incarnations of a process that was seen to end, whatever their deadline', async () => {
+    const process = unique('process');
+    const [first, second, other] = [
+      await driver().open({ process }),
+      await driver().open({ process }),
+      await driver().open(),
+    ];
+    const { workers } = await driver().ledger.condemn({ kind: 'process', process });
+    expect([...workers].sort()).toEqual([first.worker, second.worker].sort());
+    expect((await driver().ledger.renew(other.worker)).status).toBe('open');
+  });
+
+  it('closes one incarnation by name', async () => {
+    const process = unique('process');
+    const [first, second] = [await driver().open({ process }), await driver().open({ process })];
+    expect(
+      (await driver().ledger.condemn({ kind: 'worker', worker: first.worker })).workers,
+    ).toEqual([first.worker]);
+    expect((await driver().ledger.renew(second.worker)).status).toBe('open');
+  });
+
+  it('tells of each death once', async () => {
+    const { worker } = await driver().running();
+    expect((await driver().ledger.condemn({ kind: 'worker', worker })).workers).toEqual([worker]);
+    expect((await driver().ledger.condemn({ kind: 'worker', worker })).workers).toEqual([]);
+  });
+
+  it('tells the time of the store', async () => {
+    const first = await driver().nowMs();
+    const { storeMs } = await driver().ledger.reap(0);
+    expect(storeMs).toBeGreaterThanOrEqual(first);
+    expect(storeMs - first).toBeLessThan(MINUTE);
+  });
+
+  it('leaves no task in two hands when a commit comes between condemn and reap', async () => {
+    const { worker, envelope, task } = await driver().running();
+    await driver().ledger.condemn({ kind: 'worker', worker });
+    const status = await driver().commit(task);
+    const { returned } = await driver().reapAll();
+    expect(ids(returned).includes(envelope.id)).toBe(status !== 'ok');
+    expect(await driver().state(envelope.id)).toBe(status === 'ok' ? 'done' : 'waiting');
+  });
+}
+
+function reaping(driver: () => LedgerDriver): void {
+  it('brings back what the dead ran: counted, due at once, under the next epoch', async () => {
+    const { worker, envelope } = await driver().running();
+    const { returned } = await driver().crash(worker);
+    const { name, queue, id } = envelope;
+    expect(returned.filter(task => task.id === id)).toEqual([{ id, name, queue, crashes: 1 }]);
+    const { task } = await driver().beginWaiting(envelope);
+    expect(task).toMatchObject({ epoch: 2, crashes: 1, failures: 0 });
+    expect(bytesOf(task.envelope.body)).toEqual(bytesOf(envelope.body));
+  });
+
+  it('refuses every step of the run that died', async () => {
+    const { worker, envelope, task } = await driver().running();
+    await driver().crash(worker);
+    const refuseAll = async (): Promise<void> => {
+      expect(await driver().commit(task)).toBe('stale');
+      expect(await driver().fail(task)).toBe('stale');
+      expect(await driver().release(task)).toBe('stale');
+      expect(await driver().bury(task)).toBe('stale');
+      expect(await driver().ledger.checkpoint(task, 1, Uint8Array.from([1]))).toBe('stale');
+    };
+    await refuseAll();
+    const { task: next } = await driver().beginWaiting(envelope);
+    await refuseAll();
+    expect(await driver().commit(next)).toBe('ok');
+    await refuseAll();
+  });
+
+  it('leaves alone what runs under an open incarnation', async () => {
+    const { worker, envelope, task } = await driver().running();
+    const { worker: dead } = await driver().running();
+    const { returned, buried } = await driver().crash(dead);
+    expect(ids([...returned, ...buried])).not.toContain(envelope.id);
+    expect(await driver().ledger.renew(worker)).toMatchObject({ runs: [runRef(task)] });
+  });
+
+  it('works in chunks, and says when there is more', async () => {
+    await driver().reapAll();
+    const { worker } = await driver().open();
+    const queue = unique('queue');
+    const tasks = makeEnvelopes(5, { queue });
+    await driver().put(...tasks);
+    await driver().begin(worker, { queues: [queue], limit: 5 });
+    await driver().ledger.condemn({ kind: 'worker', worker });
+    const first = await driver().ledger.reap(2);
+    expect(first.returned).toHaveLength(2);
+    expect(first.more).toBe(true);
+    const rest = await driver().reapAll(2);
+    expect([...ids(first.returned), ...ids(rest.returned)].sort()).toEqual(ids(tasks).sort());
+    expect(await driver().ledger.reap(2)).toMatchObject({ returned: [], buried: [], more: false });
+  });
+
+  it('goes on where a reaper died in the middle', async () => {
+    const { worker } = await driver().open();
+    const queue = unique('queue');
+    await driver().put(...makeEnvelopes(3, { queue }));
+    await driver().begin(worker, { queues: [queue], limit: 3 });
+    await driver().ledger.condemn({ kind: 'worker', worker });
+    await driver().ledger.reap(1);
+    const { workers } = await driver().ledger.condemn({ kind: 'expired' });
+    expect(workers).not.toContain(worker);
+    await driver().reapAll();
+    const { worker: other } = await driver().open();
+    expect(
+      (await driver().begin(other, { queues: [queue], limit: 5, suspects: 5 })).begun,
+    ).toHaveLength(3);
+  });
+
+  it('counts a crash once, however often it is asked', async () => {
+    const { worker, envelope } = await driver().running();
+    await driver().crash(worker);
+    await driver().crash(worker);
+    await driver().reapAll();
+    expect((await driver().fixture.readModel.inspect(envelope.id))?.crashes).toBe(1);
+  });
+}
+
+function budgets(driver: () => LedgerDriver): void {
+  it('buries a task that has cost one worker more than its budget, with bytes, reason and history', async () => {
+    const envelope = makeEnvelope();
+    await driver().put(envelope);
+    const crashOnce = async (): ReturnType<LedgerDriver['crash']> => {
+      const { worker } = await driver().beginWaiting(envelope, { crashBudgets: { '*': 2 } });
+      return driver().crash(worker);
+    };
+    expect(ids((await crashOnce()).returned)).toContain(envelope.id);
+    expect(ids((await crashOnce()).returned)).toContain(envelope.id);
+    const { returned, buried } = await crashOnce();
+    expect(ids(returned)).not.toContain(envelope.id);
+    expect(buried.find(({ id }) => id === envelope.id)).toMatchObject({
+      name: envelope.name,
+      queue: envelope.queue,
+      crashes: 3,
+    });
+    const letter = await driver().fixture.readModel.showDeadLetter(envelope.id);
+    expect(letter).toMatchObject({ where: 'worker', reason: 'ERR_RESURRECTIONS_SPENT' });
+    expect(bytesOf(letter?.body)).toEqual(bytesOf(envelope.body));
+    expect(letter?.history.map(({ epoch }) => epoch)).toEqual(expect.arrayContaining([1, 2, 3]));
+  });
+
+  it('goes by the name of the task, or by the star', async () => {
+    const { worker } = await driver().open();
+    const [fragile, sturdy] = [makeEnvelope({ name: 'conformance.fragile' }), makeEnvelope()];
+    const crashBudgets = { 'conformance.fragile': 0, '*': 1 };
+    await driver().begin(worker, { messages: [fragile, sturdy], crashBudgets });
+    const { returned, buried } = await driver().crash(worker);
+    expect(ids(buried)).toContain(fragile.id);
+    expect(ids(returned)).toContain(sturdy.id);
+  });
+
+  it('is not touched by failures or releases', async () => {
+    const envelope = makeEnvelope();
+    const { task } = await driver().running(envelope, { crashBudgets: { '*': 0 } });
+    await driver().fail(task);
+    const { task: second } = await driver().beginWaiting(envelope, { crashBudgets: { '*': 0 } });
+    expect(await driver().release(second)).toBe('ok');
+    expect(await driver().fixture.readModel.inspect(envelope.id)).toMatchObject({
+      state: 'waiting',
+      failures: 1,
+      crashes: 0,
+    });
+  });
+}

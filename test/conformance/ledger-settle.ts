@@ -1,0 +1,343 @@
+import { describe, expect, it } from 'vitest';
+import type { AfterEntry, RunRef } from '../../src/ledger/ledger.ts';
+import {
+  AWKWARD_BYTES,
+  bytesOf,
+  HOUR,
+  ids,
+  makeEnvelope,
+  MINUTE,
+  plainEnvelope,
+  unique,
+} from './envelopes.ts';
+import { sampleError, type LedgerDriver } from './ledger-driver.ts';
+
+export function settleSuite(driver: () => LedgerDriver): void {
+  describe('commit', () => commits(driver));
+  describe('after', () => afters(driver));
+  describe('fail and release', () => givingBack(driver));
+  describe('repeats and strangers', () => repeats(driver));
+  describe('checkpoint', () => checkpoints(driver));
+}
+
+function commits(driver: () => LedgerDriver): void {
+  it('ends the task and keeps the bytes of its result', async () => {
+    const { envelope, task } = await driver().running();
+    expect(await driver().commit(task, { outcome: { kind: 'done', result: AWKWARD_BYTES } })).toBe(
+      'ok',
+    );
+    const record = await driver().fixture.results.read(envelope.id);
+    expect(record).toMatchObject({ state: 'done', ending: 'done', error: null });
+    expect(bytesOf(record.result)).toEqual(bytesOf(AWKWARD_BYTES));
+  });
+
+  it('answers a repeat with ok and keeps the first result', async () => {
+    const { envelope, task } = await driver().running();
+    const result = Uint8Array.from([1]);
+    await driver().commit(task, { outcome: { kind: 'done', result } });
+    expect(await driver().commit(task, { outcome: { kind: 'done', result } })).toBe('ok');
+    expect(bytesOf((await driver().fixture.results.read(envelope.id)).result)).toEqual([1]);
+  });
+
+  it('answers absent for a task nobody knows, and writes nothing', async () => {
+    const ref = { id: unique('task'), epoch: 1, run: unique('run') };
+    expect(await driver().commit(ref)).toBe('absent');
+    expect((await driver().fixture.results.read(ref.id)).state).toBe('unknown');
+  });
+
+  it('refuses another epoch and another run, and leaves the task running', async () => {
+    const { worker, envelope, task } = await driver().running();
+    const result = Uint8Array.from([6, 6, 6]);
+    const outcome = { kind: 'done', result } as const;
+    expect(await driver().commit({ ...task, epoch: task.epoch + 1 }, { outcome })).toBe('stale');
+    expect(await driver().commit({ ...task, epoch: task.epoch - 1 }, { outcome })).toBe('stale');
+    expect(await driver().commit({ ...task, run: unique('run') }, { outcome })).toBe('stale');
+    expect(await driver().state(envelope.id)).toBe('running');
+    expect(await driver().ledger.renew(worker)).toMatchObject({
+      status: 'open',
+      runs: [{ id: envelope.id }],
+    });
+    expect((await driver().fixture.results.read(envelope.id)).result).toBeNull();
+  });
+
+  it('refuses the run that was before, while the next one runs and after it has committed', async () => {
+    const { envelope, task: old } = await driver().running();
+    await driver().release(old);
+    const { task: next } = await driver().beginWaiting(envelope);
+    expect(
+      await driver().commit(old, { outcome: { kind: 'done', result: Uint8Array.from([1]) } }),
+    ).toBe('stale');
+    expect(
+      await driver().commit(next, { outcome: { kind: 'done', result: Uint8Array.from([2]) } }),
+    ).toBe('ok');
+    expect(
+      await driver().commit(old, { outcome: { kind: 'done', result: Uint8Array.from([1]) } }),
+    ).toBe('stale');
+    expect(bytesOf((await driver().fixture.results.read(envelope.id)).result)).toEqual([2]);
+  });
+
+  it('gives each item of a batch its own answer, in order', async () => {
+    const { task: good } = await driver().running();
+    const { task: other } = await driver().running();
+    const refs: RunRef[] = [
+      { ...other, run: 'foreign' },
+      good,
+      { id: unique('task'), epoch: 1, run: 'r' },
+      other,
+    ];
+    const statuses = await driver().ledger.commit(refs.map(ref => driver().commitItem(ref)));
+    expect(statuses).toEqual(['stale', 'ok', 'absent', 'ok']);
+  });
+
+  it('takes an empty batch', async () => {
+    expect(await driver().ledger.commit([])).toEqual([]);
+    expect(await driver().ledger.fail([])).toEqual([]);
+    expect(await driver().ledger.release([])).toEqual([]);
+    expect(await driver().ledger.bury([])).toEqual([]);
+    await driver().ledger.park([]);
+  });
+
+  it('accepts exactly one commit when two runs race for it', async () => {
+    const { envelope, task: old } = await driver().running();
+    await driver().release(old);
+    const { task: next } = await driver().beginWaiting(envelope);
+    const statuses = await Promise.all([
+      driver().commit(old),
+      driver().commit(next),
+      driver().commit(old),
+    ]);
+    expect(statuses).toEqual(['stale', 'ok', 'stale']);
+  });
+}
+
+function afters(driver: () => LedgerDriver): void {
+  const followUp = (): AfterEntry => ({
+    key: unique('after'),
+    publish: makeEnvelope({ args: AWKWARD_BYTES, priority: 4 }),
+  });
+  /** The log is shared with other tests: only these keys matter. */
+  const listed = async (
+    entries: readonly AfterEntry[],
+    olderThanMs: number,
+  ): Promise<AfterEntry[]> => {
+    const keys = new Set(entries.map(({ key }) => key));
+    return (await driver().ledger.after.list(olderThanMs, 1_000)).filter(({ key }) =>
+      keys.has(key),
+    );
+  };
+
+  it('keeps what must follow until it is struck off, bytes and all', async () => {
+    const { task } = await driver().running();
+    const entries = [followUp(), followUp()];
+    await driver().commit(task, { after: entries });
+    const found = await listed(entries, 0);
+    expect(found.map(({ publish }) => plainEnvelope(publish))).toEqual(
+      expect.arrayContaining(entries.map(({ publish }) => plainEnvelope(publish))),
+    );
+    await driver().ledger.after.strike([entries[0]?.key ?? '']);
+    expect((await listed(entries, 0)).map(({ key }) => key)).toEqual([entries[1]?.key]);
+    await driver().ledger.after.strike(entries.map(({ key }) => key));
+    expect(await listed(entries, 0)).toEqual([]);
+  });
+
+  it('lists only what is older than asked for', async () => {
+    const { task } = await driver().running();
+    const entries = [followUp()];
+    await driver().commit(task, { after: entries });
+    expect(await listed(entries, 2 * MINUTE)).toEqual([]);
+    await driver().fixture.advance(5 * MINUTE);
+    expect(await listed(entries, 2 * MINUTE)).toHaveLength(1);
+    await driver().ledger.after.strike(entries.map(({ key }) => key));
+  });
+
+  it('lists no more than the limit', async () => {
+    const { task } = await driver().running();
+    const entries = [followUp(), followUp(), followUp()];
+    await driver().commit(task, { after: entries });
+    expect(await driver().ledger.after.list(0, 2)).toHaveLength(2);
+    await driver().ledger.after.strike(entries.map(({ key }) => key));
+  });
+
+  it('does not bring back what was struck off when the commit is repeated', async () => {
+    const { task } = await driver().running();
+    const entries = [followUp()];
+    await driver().commit(task, { after: entries });
+    await driver().ledger.after.strike(entries.map(({ key }) => key));
+    expect(await driver().commit(task, { after: entries })).toBe('ok');
+    expect(await listed(entries, 0)).toEqual([]);
+  });
+
+  it('writes nothing for a commit that was refused', async () => {
+    const { task } = await driver().running();
+    const entries = [followUp()];
+    await driver().commit({ ...task, run: 'foreign' }, { after: entries });
+    expect(await listed(entries, 0)).toEqual([]);
+  });
+}
+
+function givingBack(driver: () => LedgerDriver): void {
+  it('counts a failure and waits out its delay', async () => {
+    const { worker, envelope, task } = await driver().running();
+    expect(await driver().fail(task, { delayMs: 10 * MINUTE })).toBe('ok');
+    expect((await driver().begin(worker, { queues: [envelope.queue], limit: 1 })).begun).toEqual(
+      [],
+    );
+    await driver().fixture.advance(11 * MINUTE);
+    const { task: next } = await driver().beginWaiting(envelope);
+    expect(next).toMatchObject({ id: envelope.id, epoch: 2, failures: 1, crashes: 0 });
+    expect(bytesOf(next.envelope.body)).toEqual(bytesOf(envelope.body));
+  });
+
+  it('counts every failure', async () => {
+    const { envelope, task } = await driver().running();
+    await driver().fail(task);
+    const { task: second } = await driver().beginWaiting(envelope);
+    await driver().fail(second);
+    const { task: third } = await driver().beginWaiting(envelope);
+    expect(third).toMatchObject({ epoch: 3, failures: 2 });
+  });
+
+  it('makes a released task due at once and counts nothing', async () => {
+    const { worker, envelope, task } = await driver().running();
+    expect(await driver().release(task)).toBe('ok');
+    const { task: next } = await driver().beginWaiting(envelope, { worker });
+    expect(next).toMatchObject({ id: envelope.id, epoch: 2, failures: 0, crashes: 0 });
+  });
+
+  it('parks a message until its delay is over, and leaves a record that is there alone', async () => {
+    const { worker, envelope, task } = await driver().running();
+    const done = await driver().done();
+    await driver().ledger.park([
+      { envelope, delayMs: 0 },
+      { envelope: done, delayMs: 0 },
+    ]);
+    const reply = await driver().begin(worker, { queues: [envelope.queue, done.queue], limit: 5 });
+    expect(reply.begun).toEqual([]);
+    expect(await driver().commit(task)).toBe('ok');
+    expect(await driver().state(done.id)).toBe('done');
+  });
+}
+
+function repeats(driver: () => LedgerDriver): void {
+  const steps = {
+    commit: (ref: RunRef) => driver().commit(ref),
+    fail: (ref: RunRef) => driver().fail(ref),
+    release: (ref: RunRef) => driver().release(ref),
+    bury: (ref: RunRef) => driver().bury(ref),
+  };
+  const names = Object.keys(steps) as (keyof typeof steps)[];
+
+  it.each(names)('answers absent to a %s of a task nobody knows', async name => {
+    const ref = { id: unique('task'), epoch: 1, run: unique('run') };
+    expect(await steps[name](ref)).toBe('absent');
+    expect(await driver().fixture.readModel.inspect(ref.id)).toBeNull();
+  });
+
+  it.each(names)('answers stale to a %s by another run and changes nothing', async name => {
+    const { envelope, task } = await driver().running();
+    expect(await steps[name]({ ...task, run: unique('run') })).toBe('stale');
+    expect(await steps[name]({ ...task, epoch: task.epoch + 1 })).toBe('stale');
+    expect(await driver().state(envelope.id)).toBe('running');
+    expect(await driver().commit(task)).toBe('ok');
+  });
+
+  it.each(names)('answers ok to a %s that is repeated', async name => {
+    const { envelope, task } = await driver().running();
+    expect(await steps[name](task)).toBe('ok');
+    const before = await driver().fixture.readModel.inspect(envelope.id);
+    expect(await steps[name](task)).toBe('ok');
+    expect(await driver().fixture.readModel.inspect(envelope.id)).toEqual(before);
+  });
+
+  it.each(['fail', 'release'] as const)(
+    'answers ok to a %s repeated after the next begin, and leaves that run alone',
+    async name => {
+      const { envelope, task } = await driver().running();
+      await steps[name](task);
+      const { task: next } = await driver().beginWaiting(envelope);
+      expect(await steps[name](task)).toBe('ok');
+      expect(await driver().fixture.readModel.inspect(envelope.id)).toMatchObject({
+        state: 'running',
+        epoch: 2,
+      });
+      expect(await driver().commit(next)).toBe('ok');
+    },
+  );
+
+  const pairs = names.flatMap(first =>
+    names.filter(second => second !== first).map(second => [first, second] as const),
+  );
+  it.each(pairs)(
+    'answers stale to a run that ended by %s and then tries to %s',
+    async (first, second) => {
+      const { envelope, task } = await driver().running();
+      expect(await steps[first](task)).toBe('ok');
+      const before = await driver().fixture.readModel.inspect(envelope.id);
+      expect(await steps[second](task)).toBe('stale');
+      expect(await driver().fixture.readModel.inspect(envelope.id)).toEqual(before);
+    },
+  );
+
+  it('gives each item of a failing batch its own answer, in order', async () => {
+    const { task: good } = await driver().running();
+    const { task: other } = await driver().running();
+    const refs = [{ id: unique('task'), epoch: 1, run: 'r' }, good, { ...other, run: 'foreign' }];
+    const error = sampleError('no');
+    const failing = refs.map(ref => ({ ref, error, delayMs: HOUR, reason: 'ERR_ATTEMPTS_SPENT' }));
+    expect(await driver().ledger.fail(failing)).toEqual(['absent', 'ok', 'stale']);
+    expect(await driver().ledger.release(refs)).toEqual(['absent', 'stale', 'stale']);
+  });
+}
+
+function checkpoints(driver: () => LedgerDriver): void {
+  it('stores progress that grows, and hands it to the next run', async () => {
+    const { envelope, task } = await driver().running();
+    expect(await driver().ledger.checkpoint(task, 1, Uint8Array.from([1]))).toBe('ok');
+    expect(await driver().ledger.checkpoint(task, 2, AWKWARD_BYTES)).toBe('ok');
+    await driver().release(task);
+    const { task: next } = await driver().beginWaiting(envelope);
+    expect(bytesOf(next.checkpoint)).toEqual(bytesOf(AWKWARD_BYTES));
+    expect(
+      await driver().ledger.checkpoint(next, next.checkpointSeq + 1, Uint8Array.from([3])),
+    ).toBe('ok');
+    await driver().release(next);
+    expect(bytesOf((await driver().beginWaiting(envelope)).task.checkpoint)).toEqual([3]);
+  });
+
+  it('refuses progress that does not grow within a run', async () => {
+    const { envelope, task } = await driver().running();
+    expect(await driver().ledger.checkpoint(task, 5, Uint8Array.from([5]))).toBe('ok');
+    expect(await driver().ledger.checkpoint(task, 4, Uint8Array.from([4]))).toBe('stale');
+    await driver().release(task);
+    expect(bytesOf((await driver().beginWaiting(envelope)).task.checkpoint)).toEqual([5]);
+  });
+
+  it('answers ok to a checkpoint that is repeated', async () => {
+    const { task } = await driver().running();
+    expect(await driver().ledger.checkpoint(task, 1, Uint8Array.from([1]))).toBe('ok');
+    expect(await driver().ledger.checkpoint(task, 1, Uint8Array.from([1]))).toBe('ok');
+  });
+
+  it('refuses progress of a run that owns nothing any more, and of a task nobody knows', async () => {
+    const { envelope, task: old } = await driver().running();
+    await driver().ledger.checkpoint(old, 1, Uint8Array.from([1]));
+    await driver().release(old);
+    expect(await driver().ledger.checkpoint(old, 2, Uint8Array.from([2]))).toBe('stale');
+    const { task: next } = await driver().beginWaiting(envelope);
+    expect(await driver().ledger.checkpoint(old, 3, Uint8Array.from([3]))).toBe('stale');
+    expect(bytesOf(next.checkpoint)).toEqual([1]);
+    expect(await driver().commit(next)).toBe('ok');
+    expect(await driver().ledger.checkpoint(next, 9, Uint8Array.from([9]))).toBe('stale');
+    expect(
+      await driver().ledger.checkpoint({ ...old, id: unique('task') }, 1, Uint8Array.from([1])),
+    ).toBe('absent');
+  });
+
+  it('keeps the progress of a worker that died', async () => {
+    const { worker, envelope, task } = await driver().running();
+    await driver().ledger.checkpoint(task, 1, Uint8Array.from([7]));
+    const { returned } = await driver().crash(worker);
+    expect(ids(returned)).toContain(envelope.id);
+    expect(bytesOf((await driver().beginWaiting(envelope)).task.checkpoint)).toEqual([7]);
+  });
+}

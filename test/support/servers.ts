@@ -1,0 +1,54 @@
+import { randomUUID } from 'node:crypto';
+import { Client, escapeIdentifier } from 'pg';
+
+/** A database that belongs to one test. */
+export interface TestDatabase {
+  readonly url: string;
+  drop(): Promise<void>;
+}
+
+/** The URL of the PostgreSQL server of this test run. Its user may create databases. */
+export function postgresUrl(): string {
+  return required('OUTLAST_TEST_POSTGRES_URL', 'node scripts/servers.mjs postgres');
+}
+
+/** The path of a Chromium that the tests may drive. */
+export function chromiumPath(): string {
+  return required('OUTLAST_TEST_CHROMIUM', 'apt-get install chromium, and its path');
+}
+
+/** The path of a Node 22, or undefined where there is none: skip the test then. */
+export function node22Path(): string | undefined {
+  return process.env['OUTLAST_TEST_NODE22'];
+}
+
+/** Makes an empty database. Whoever calls this drops it: `onTestFinished(() => database.drop())`. */
+export async function withDatabase(name = 'test'): Promise<TestDatabase> {
+  const database = `${name}_${randomUUID().replaceAll('-', '')}`;
+  const server = postgresUrl();
+  await execute(server, `create database ${escapeIdentifier(database)}`);
+  const url = new URL(server);
+  url.pathname = `/${database}`;
+  return {
+    url: url.href,
+    // Forced, because a test that fails or kills leaves sessions open.
+    drop: () =>
+      execute(server, `drop database if exists ${escapeIdentifier(database)} with (force)`),
+  };
+}
+
+async function execute(url: string, statement: string): Promise<void> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  try {
+    await client.query(statement);
+  } finally {
+    await client.end();
+  }
+}
+
+function required(name: string, other: string): string {
+  const value = process.env[name];
+  if (value !== undefined && value !== '') return value;
+  throw new Error(`${name} is not set. Run the tests with npm test, or set it by hand (${other}).`);
+}
