@@ -159,6 +159,23 @@ function run(command, args, { output }) {
 }
 
 /**
+ * Calls `onGone` when npm has ended under us. It gives a signal it receives to the shell in which
+ * scripts run, and that one dies of it without telling us.
+ * @param {() => void} onGone
+ */
+export function watchParent(onGone) {
+  // Started by hand, we may outlive the shell we came from.
+  if (process.env.npm_lifecycle_event === undefined) return;
+  const parent = process.ppid;
+  const timer = setInterval(() => {
+    if (process.ppid === parent) return;
+    clearInterval(timer);
+    onGone();
+  }, 250);
+  timer.unref();
+}
+
+/**
  * Standard output belongs to the command that is being prepared.
  * @param {string} text
  */

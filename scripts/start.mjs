@@ -3,7 +3,15 @@
 import { spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import { join } from 'node:path';
-import { PrepareError, ROOT, ensureBuilt, ensureInstalled, requireNode, say } from './prepare.mjs';
+import {
+  PrepareError,
+  ROOT,
+  ensureBuilt,
+  ensureInstalled,
+  requireNode,
+  say,
+  watchParent,
+} from './prepare.mjs';
 
 /**
  * One Ctrl-C arrives here twice: from the terminal, which signals the whole process group, and from
@@ -45,6 +53,9 @@ function startDev() {
   process.on('SIGINT', forward).on('SIGTERM', forward);
   // A closed terminal is a request to stop like any other.
   process.on('SIGHUP', () => forward('SIGTERM'));
+  watchParent(() => {
+    if (lastSignalAt === -Infinity) forward('SIGTERM');
+  });
   child.on('exit', (code, signal) => {
     process.exitCode = code ?? 128 + (signal === null ? 0 : constants.signals[signal]);
   });

@@ -7,7 +7,14 @@ import { existsSync } from 'node:fs';
 import { constants } from 'node:os';
 import { join } from 'node:path';
 import { provideNode22 } from './node22.mjs';
-import { PrepareError, ROOT, ensureInstalled, recordBuild, requireNode } from './prepare.mjs';
+import {
+  PrepareError,
+  ROOT,
+  ensureInstalled,
+  recordBuild,
+  requireNode,
+  watchParent,
+} from './prepare.mjs';
 import { MissingError, provide } from './servers/provide.mjs';
 import { TestRun } from './servers/test-run.mjs';
 import { countTests } from './vitest-report.mjs';
@@ -144,13 +151,14 @@ function one(isGood) {
  * @param {TestRun} run
  */
 function endOnSignal(run) {
-  for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
-    process.on(signal, () => {
-      if (run.isClosing) return;
-      console.log('\nStopping ...');
-      void run.close().then(() => process.exit(128 + constants.signals[signal]));
-    });
-  }
+  /** @param {NodeJS.Signals} signal */
+  const end = signal => {
+    if (run.isClosing) return;
+    console.log('\nStopping ...');
+    void run.close().then(() => process.exit(128 + constants.signals[signal]));
+  };
+  process.on('SIGINT', end).on('SIGTERM', end).on('SIGHUP', end);
+  watchParent(() => end('SIGTERM'));
 }
 
 /** @param {number} since */

@@ -4,24 +4,11 @@ import { inRange, isTask } from '../task/define-task.ts';
 import { digestOf, fingerprintOf } from '../task/digest.ts';
 import { durationMs, type Duration } from '../task/duration.ts';
 import type { Envelope, EnvelopeOptions, LinkOption } from '../task/envelope.ts';
-import { encodeInput, type WireCall } from '../task/input.ts';
+import { encodeInput } from '../task/input.ts';
 import { encodeJson, toBytes } from '../task/json.ts';
 import { safeKey, safeName } from '../task/names.ts';
-import { SEND_OPTIONS, type SendOptions } from '../task/send-options.ts';
-
-/** Celery's fourth part: callbacks travel in our own options, so that it is always the same bytes. */
-export const EMBED = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}';
-
-/** Format of an outbox row; a relay that does not know it leaves the row alone. */
-export const ROW_SCHEMA_VERSION = 1;
-
-/** A task about to be written: the envelope, and what only the outbox needs. */
-export interface NewTask {
-  readonly envelope: Envelope;
-  readonly call: WireCall;
-  readonly idempotencyKey: string | null;
-  readonly fingerprint: string;
-}
+import { EMBED, type NewTask } from './outbox-writer.ts';
+import { SEND_OPTIONS, type SendOptions } from '../task/define-task.ts';
 
 export interface ComposeDeps {
   readonly nowMs: number;

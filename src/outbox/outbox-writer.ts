@@ -1,4 +1,19 @@
-import type { NewTask } from './compose.ts';
+import type { Envelope } from '../task/envelope.ts';
+import type { WireCall } from '../task/input.ts';
+
+/** Celery's fourth part: callbacks travel in our own options, so that it is always the same bytes. */
+export const EMBED = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}';
+
+/** Format of an outbox row; a relay that does not know it leaves the row alone. */
+export const ROW_SCHEMA_VERSION = 1;
+
+/** A task about to be written: the envelope, and what only the outbox needs. */
+export interface NewTask {
+  readonly envelope: Envelope;
+  readonly call: WireCall;
+  readonly idempotencyKey: string | null;
+  readonly fingerprint: string;
+}
 
 /** The caller's side of the outbox: writes tasks inside the caller's own open transaction. */
 export interface OutboxWriter<Tx> {

@@ -4,8 +4,8 @@ import type { Clock } from '../runtime/clock.ts';
 import { uuidv7 } from '../runtime/random.ts';
 import { isTask, type Call } from '../task/define-task.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { composeTask, type NewTask } from './compose.ts';
-import type { OutboxWriter, WriteAnswer } from './outbox-writer.ts';
+import { composeTask } from './compose.ts';
+import type { NewTask, OutboxWriter, WriteAnswer } from './outbox-writer.ts';
 import type { TransactionAdapter } from './transaction-adapter.ts';
 
 export interface ProducerDeps<Tx> {

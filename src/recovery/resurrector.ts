@@ -5,7 +5,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
 import { sleep } from '../runtime/clock.ts';
 import type { Runtime } from '../runtime/runtime.ts';
-import { Reaper, type ReaperSettings } from './reaper.ts';
+import { Reaper, type ReaperSettings } from '../ledger/reaper.ts';
 
 export interface ResurrectorSettings extends ReaperSettings {
   readonly intervalMs: number;

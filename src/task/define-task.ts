@@ -1,8 +1,8 @@
 import { outlastError } from '../errors/error.ts';
 import { durationMs, type Duration } from './duration.ts';
+import type { CeleryOptions } from './envelope.ts';
 import type { Jsonable } from './json.ts';
 import { safeName } from './names.ts';
-import type { SendOptions } from './send-options.ts';
 import type { SchemaInput, SchemaOutput, StandardSchema } from './standard-schema.ts';
 
 const TASK: unique symbol = Symbol.for('outlast.task') as never;
@@ -87,6 +87,37 @@ export interface ShapeOf<I, R, A, K> extends TaskShape {
   readonly returned: R extends AnySchema ? SchemaInput<R> : void;
   readonly result: R extends AnySchema ? SchemaOutput<R> : void;
 }
+
+/** Options of one send. */
+export interface SendOptions {
+  /** Not begun before this long from now; becomes an absolute time at the call. */
+  readonly countdown?: Duration;
+  /** Not begun before this instant. */
+  readonly eta?: Date;
+  /** Not begun after this: a length from now, or an instant. */
+  readonly expires?: Duration | Date;
+  /** Aborted after this, follow-ups too: a length from now, or an instant. */
+  readonly deadline?: Duration | Date;
+  /** Your own id. Sending the same id again with the same input is the same task. */
+  readonly id?: string;
+  readonly queue?: string;
+  /** 0 to 9, higher first. */
+  readonly priority?: number;
+  readonly tenant?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** False: do not keep the result. */
+  readonly keepResult?: boolean;
+  /** While a task with this key is pending, and for a day, a second send gives the first one's handle. */
+  readonly idempotencyKey?: string;
+  /** Sent when this task is done. A task alone takes the result as its input; a call has its own. */
+  readonly link?: Task | Call | readonly (Task | Call)[];
+  /** Passed on to Celery as they are. */
+  readonly celery?: CeleryOptions;
+}
+
+export const SEND_OPTIONS: readonly (keyof SendOptions)[] = [
+  'countdown', 'eta', 'expires', 'deadline', 'id', 'queue', 'priority', 'tenant', 'headers', 'keepResult', 'idempotencyKey', 'link', 'celery',
+];
 
 /** Input and options of a send; a task without input needs neither. */
 export type SendRest<S extends TaskShape> = undefined extends S['input']

@@ -3,6 +3,6 @@ export { task } from './define-task.ts';
 export type { Call, InputOf, ParsedOf, ResultOf, ReturnedOf, Task, TaskOptions, TaskShape } from './define-task.ts';
 export type { Duration } from './duration.ts';
 export type { CeleryOptions } from './envelope.ts';
-export type { SendOptions } from './send-options.ts';
+export type { SendOptions } from './define-task.ts';
 export type { StandardSchema } from './standard-schema.ts';
 export { unchecked } from './standard-schema.ts';

@@ -1,13 +1,20 @@
 import { outlastError } from '../errors/error.ts';
 import type { InputIssue } from '../errors/codes.ts';
 import type { Contract } from './define-task.ts';
-import { decodeJson, encodeJson, toText } from './json.ts';
+import { decodeJson, encodeJson, toBytes, toText } from './json.ts';
 import { formatPath, type StandardSchema } from './standard-schema.ts';
 
 /** The JSON texts of a call's arguments, as Celery carries them. */
 export interface WireCall {
   readonly args: string;
   readonly kwargs: string;
+}
+
+const RAW: unique symbol = Symbol.for('outlast.raw-call') as never;
+
+/** An input that is JSON text already, for those who send what a person typed: `1.0` stays `1.0`. */
+export function rawCall(args: string, kwargs: string): unknown {
+  return { [RAW]: { args, kwargs } satisfies WireCall };
 }
 
 interface ArgsInput {
@@ -20,6 +27,7 @@ interface ArgsInput {
  * hands the schema's output to the handler.
  */
 export async function encodeInput(name: string, contract: Contract, input: unknown): Promise<WireCall> {
+  if (typeof input === 'object' && input !== null && RAW in input) return await encodeRaw(name, contract, input[RAW] as WireCall);
   if (contract.args || contract.kwargs) return await encodeArgs(name, contract, (input ?? {}) as ArgsInput);
   if (!contract.input) {
     if (input !== undefined) throw invalid(name, [{ path: '', message: 'this task takes no input' }]);
@@ -29,6 +37,12 @@ export async function encodeInput(name: string, contract: Contract, input: unkno
   return isPlainObject(input)
     ? { args: '[]', kwargs: encodeJson(input) }
     : { args: `[${encodeJson(input)}]`, kwargs: '{}' };
+}
+
+async function encodeRaw(name: string, contract: Contract, call: WireCall): Promise<WireCall> {
+  const incoming = decodeBody(toBytes(`[${call.args},${call.kwargs},null]`));
+  await parseInput(name, contract, inputFromCall(contract, incoming));
+  return call;
 }
 
 async function encodeArgs(name: string, contract: Contract, input: ArgsInput): Promise<WireCall> {

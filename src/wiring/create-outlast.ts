@@ -5,7 +5,7 @@ import { Producer } from '../outbox/producer.ts';
 import type { TransactionAdapter } from '../outbox/transaction-adapter.ts';
 import { createHandle, type HandleDeps, type HandleOrigin, type TaskHandle } from '../result/result-handle.ts';
 import { safeName } from '../task/names.ts';
-import type { SendOptions } from '../task/send-options.ts';
+import type { SendOptions } from '../task/define-task.ts';
 import type { Call, Task } from '../task/define-task.ts';
 import { defineHandler } from '../worker/handler.ts';
 import type { HandlerOrigin } from '../worker/door.ts';

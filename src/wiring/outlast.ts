@@ -7,6 +7,8 @@ import type { EventListener, EventName } from '../telemetry/events.ts';
 import type { Handler, HandlerFunction, HandlerOptions } from '../worker/handler.ts';
 import type { Internals } from './internals.ts';
 
+export type { SqlTransaction };
+
 export const INTERNALS: unique symbol = Symbol.for('outlast.internals') as never;
 
 /** The handles of many calls, each with its own result type. */

@@ -12,6 +12,7 @@ import { durationMs, type Duration } from '../task/duration.ts';
 import type { Handler } from '../worker/handler.ts';
 import { LoopHeart, type Heart } from '../worker/heart.ts';
 import { Worker } from '../worker/worker.ts';
+import { embeddedDefaults } from './embedded-defaults.ts';
 import type { Internals } from './internals.ts';
 import { INTERNALS, type Outlast } from './outlast.ts';
 import { openStores, type Stores } from './stores.ts';
@@ -42,7 +43,7 @@ export async function startWorker(
 ): Promise<Service> {
   const { signal, tasks, ...worker } = options;
   const internals = outlast[INTERNALS];
-  const config = resolveConfig(internals.file, process.env, { worker });
+  const config = embeddedDefaults(resolveConfig(internals.file, process.env, { worker }));
   const handlers = handlerMap(tasks);
   return await startOn(internals, signal, stores => makeWorker({ internals, stores, config, handlers, process: `own:${systemRandom.token()}` }));
 }
@@ -93,6 +94,9 @@ async function startOn(internals: Internals, signal: AbortSignal | undefined, ma
   return startService(async inner => {
     try {
       await make(stores).run(inner);
+    } catch (error) {
+      internals.log.error({ error }, 'a service broke for good');
+      throw error;
     } finally {
       if (!isShared) await stores.close();
     }

@@ -1,5 +1,5 @@
 import type { ReadModel } from '../admin/read-model.ts';
-import { checkSchema, migrate, type MigrateReport } from '../adapters/postgres/migrate.ts';
+import { checkSchema, migrate, printMigrations, type MigrateReport } from '../adapters/postgres/migrate.ts';
 import { PgDatabase } from '../adapters/postgres/pg-database.ts';
 import { PostgresBroker } from '../adapters/postgres/postgres-broker.ts';
 import { PostgresLedger } from '../adapters/postgres/postgres-ledger.ts';
@@ -73,4 +73,4 @@ export function storesOn(db: SqlDatabase): Stores {
   };
 }
 
-export { migrate, type MigrateReport };
+export { migrate, printMigrations, type MigrateReport };

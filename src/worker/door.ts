@@ -1,7 +1,7 @@
 import type { RunRef } from '../ledger/ledger.ts';
 import type { FaultPoint } from '../runtime/fault-point.ts';
 import type { Task } from '../task/define-task.ts';
-import type { SendOptions } from '../task/send-options.ts';
+import type { SendOptions } from '../task/define-task.ts';
 
 /**
  * The effect-once door. In one transaction of the user's database: the fence is checked and its lock held, the

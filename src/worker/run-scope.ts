@@ -6,7 +6,7 @@ import type { EnvelopeOptions } from '../task/envelope.ts';
 import { check } from '../task/input.ts';
 import { decodeJson, encodeJson, toBytes, toText } from '../task/json.ts';
 import { safeName } from '../task/names.ts';
-import type { SendOptions } from '../task/send-options.ts';
+import type { SendOptions } from '../task/define-task.ts';
 import type { TaskContext } from './context.ts';
 import type { EffectDoor } from './door.ts';
 import type { Handler } from './handler.ts';

@@ -1,6 +1,6 @@
 import { isUnavailable } from '../errors/error.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { Reaper, type ReaperSettings } from '../recovery/reaper.ts';
+import { Reaper, type ReaperSettings } from '../ledger/reaper.ts';
 import { sleep } from '../runtime/clock.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { isUnavailable } from '../errors/error.ts';
 import type { Broker, Delivery } from '../broker/broker.ts';
 import type { BeginOpen, BeginRequest, BegunTask, Ledger, RunRef } from '../ledger/ledger.ts';
@@ -63,6 +64,8 @@ export class Worker {
   constructor(deps: WorkerDeps) {
     this.#deps = deps;
     this.#wake = new Wakeable(deps.runtime.clock);
+    // Every run listens to it: many listeners are no leak here.
+    setMaxListeners(0, this.#draining.signal);
     this.#runDeps = this.#makeRunDeps();
   }
 

@@ -141,17 +141,12 @@ describe('the lock of a folder', () => {
   it('is refused to a starter that slept while its number was won, released and removed', async () => {
     const folder = await setup();
     await (await acquireFolderLock(folder)).release();
-    const create = LockFiles.prototype.create;
-    vi.spyOn(LockFiles.prototype, 'create').mockImplementationOnce(async function (
-      this: LockFiles,
-      generation,
-      record,
-    ) {
+    vi.spyOn(LockFiles.prototype, 'create').mockImplementationOnce(async (generation, record) => {
       // Between the sleeper's judgement of lock.1 and its lock.2: lock.2 comes and goes, lock.3 is held.
       await (await acquireFolderLock(folder)).release();
       await acquireFolderLock(folder);
       expect(await lockFilesIn(folder)).not.toContain('lock.2');
-      return await create.call(this, generation, record);
+      return await new LockFiles(folder).create(generation, record);
     });
     await expect(acquireFolderLock(folder)).rejects.toMatchObject(HELD);
     expect(await lockFilesIn(folder)).toEqual(['lock.3', 'lock.generation']);

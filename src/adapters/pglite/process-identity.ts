@@ -48,8 +48,7 @@ export async function judgeLiveness(
   const stat = await readProcessStat(other.pid);
   // Some systems hide /proc of other users, and some have none: then the pid alone has to do.
   if (stat === null || other.startTicks === null) return hasPid(other.pid) ? 'alive' : 'dead';
-  // A zombie has closed all its files; only its parent has not asked for the exit code yet.
-  if (stat.state === 'Z' || stat.state === 'X') return 'dead';
+  if (stat.isZombie) return 'dead';
   return stat.startTicks === other.startTicks ? 'alive' : 'dead';
 }
 
@@ -64,7 +63,8 @@ function hasPid(pid: number): boolean {
 }
 
 interface ProcessStat {
-  readonly state: string;
+  /** Ended with all its threads; only its parent has not asked for the exit code yet. */
+  readonly isZombie: boolean;
   readonly startTicks: string;
 }
 
@@ -72,9 +72,12 @@ async function readProcessStat(pid: number): Promise<ProcessStat | null> {
   const text = await textOrNull(readFile(`/proc/${pid}/stat`, 'utf8'));
   if (text === null) return null;
   // The second field is the command in parentheses and may itself hold spaces and parentheses.
-  const [state, ...rest] = text.slice(text.lastIndexOf(')') + 2).split(' ');
-  const startTicks = rest[18];
-  return state === undefined || startTicks === undefined ? null : { state, startTicks };
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  // Fields 3, 20 and 22 of proc(5).
+  const [state, threads, startTicks] = [fields[0], Number(fields[17]), fields[19]];
+  if (startTicks === undefined) return null;
+  // A killed process shows Z as soon as its main thread is gone; another may still be in a write.
+  return { isZombie: state === 'Z' && threads <= 1, startTicks };
 }
 
 /** Absence is an answer here: systems without /proc are judged by the pid alone. */

@@ -1,6 +1,4 @@
-import type { NewTask } from '../../outbox/compose.ts';
-import { EMBED, ROW_SCHEMA_VERSION } from '../../outbox/compose.ts';
-import type { OutboxWriter, WriteAnswer } from '../../outbox/outbox-writer.ts';
+import { EMBED, ROW_SCHEMA_VERSION, type NewTask, type OutboxWriter, type WriteAnswer } from '../../outbox/outbox-writer.ts';
 import type { TextRow, TransactionAdapter } from '../../outbox/transaction-adapter.ts';
 import { translatePgError } from './pg-errors.ts';
 import { SQL } from './sql.generated.ts';

@@ -1,7 +1,10 @@
-import { connect } from 'node:net';
+import { connect, createServer, type AddressInfo } from 'node:net';
+import { deserialize, serialize } from 'node:v8';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import type { Clock } from '../../runtime/clock.ts';
 import { openPGliteDatabase } from '../pglite/pglite-database.ts';
 import type { SqlDatabase } from '../postgres/sql-database.ts';
+import { FrameReader } from './frame.ts';
 import { openRemoteDatabase, type EndpointSource } from './remote-database.ts';
 import { serveDatabase, type ServeOptions, type ServedDatabase } from './remote-server.ts';
 
@@ -242,6 +245,70 @@ describe('a database over the socket', () => {
     expect(await idsOf(table)).toEqual([]);
   });
 
+  it('gives up on a server that does not greet', async () => {
+    const clock = new ManualClock();
+    const mute = createServer(() => clock.fireAll()).listen(0, '127.0.0.1');
+    onTestFinished(() => void mute.close());
+    await new Promise(resolve => mute.once('listening', resolve));
+    const { port } = mute.address() as AddressInfo;
+    const remote = openRemoteDatabase({ port, token: '' }, { clock });
+    await expect(remote.query('select 1')).rejects.toMatchObject(UNAVAILABLE);
+  });
+
+  it('gives up on a server that does not answer, and on what else it was asked', async () => {
+    const clock = new ManualClock();
+    const query = (text: string): Promise<never> => {
+      if (text === 'second') clock.fireAll();
+      return new Promise(() => undefined);
+    };
+    const remote = openRemoteDatabase(await serve({}, { ...stubDatabase(), query }), { clock });
+    const outcomes = await Promise.allSettled([remote.query('first'), remote.query('second')]);
+    for (const outcome of outcomes) expect(outcome).toMatchObject({ reason: UNAVAILABLE });
+  });
+
+  it('ends at its limit a transaction whose function hangs', async () => {
+    const { server, table } = await setup();
+    const clock = new ManualClock();
+    const remote = openRemoteDatabase(server, { clock });
+    onTestFinished(() => remote.close());
+    const hanging = remote.transaction(async tx => {
+      await tx.query(`insert into ${table} values (1)`);
+      clock.fireAll();
+      await new Promise(() => undefined);
+    });
+    await expect(hanging).rejects.toMatchObject(UNAVAILABLE);
+    expect(await idsOf(table)).toEqual([]);
+  });
+
+  it('begins nothing more for a client that leaves its replies unread, and then goes on', async () => {
+    let asked = 0;
+    const query = (): Promise<[{ text: string }]> => {
+      asked++;
+      return Promise.resolve([{ text: 'x'.repeat(512 * 1024) }]);
+    };
+    const server = await serve({}, { ...stubDatabase(), query });
+    const requests = Array.from({ length: 200 }, (_, id) =>
+      frame(serialize({ id, op: 'query', text: '', params: [], tx: null })),
+    );
+    const lazy = connect(server.port, '127.0.0.1').pause();
+    onTestFinished(() => void lazy.destroy());
+    lazy.write(Buffer.concat([frame(Buffer.from(server.token, 'hex')), ...requests]));
+    const eager = open(server);
+    for (let i = 0; i < 50; i++) await eager.query('');
+    expect(asked).toBeLessThan(50 + 100);
+
+    const ids = new Set<unknown>();
+    const reader = new FrameReader(64 * 1024 * 1024);
+    for await (const chunk of lazy) {
+      for (const reply of reader.read(chunk as Buffer)) {
+        ids.add((deserialize(reply) as { id?: number }).id);
+      }
+      // The greeting has none.
+      if (ids.size === 1 + requests.length) break;
+    }
+    expect(asked).toBe(50 + requests.length);
+  });
+
   it('connects again by itself, to wherever the server is then', async () => {
     let server = await serve();
     const remote = open(() => Promise.resolve(server));
@@ -302,6 +369,20 @@ describe('a database over the socket', () => {
     expect(await idsOf(table)).toEqual([1]);
   });
 });
+
+/** Time that passes when the test says so. */
+class ManualClock implements Clock {
+  readonly #timers = new Set<() => void>();
+  now = (): number => 0;
+  monotonic = (): number => 0;
+  timer = (_ms: number, fn: () => void): (() => void) => {
+    this.#timers.add(fn);
+    return () => this.#timers.delete(fn);
+  };
+  fireAll(): void {
+    for (const fn of this.#timers) fn();
+  }
+}
 
 function stubDatabase(): SqlDatabase {
   return {

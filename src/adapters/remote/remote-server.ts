@@ -73,8 +73,7 @@ class Door {
     let session: RemoteSession | undefined;
     const onFrame = (frame: Buffer): void => {
       if (session !== undefined) {
-        // It fails only on what is no request at all, and then this is no client of ours.
-        session.handle(decodeRequest(frame)).catch(() => socket.destroy());
+        session.receive(decodeRequest(frame));
         return;
       }
       if (!this.#isToken(frame)) throw new Error('wrong token');

@@ -7,10 +7,10 @@ import { encode, type Reply, type Request } from './wire.ts';
 import { encodeError } from './wire-error.ts';
 
 /**
- * How many requests of one client may be under way. Beyond it nothing is read from that client, so
- * that its backlog waits in its own memory.
+ * How many requests of one client may be under way; one backend answers them one by one. Beyond it nothing more is read from that client,
+ * so that what it wants to say waits in its own memory.
  */
-const MAX_IN_FLIGHT = 256;
+const MAX_IN_FLIGHT = 64;
 
 /** One authenticated client of a served database: its transactions and subscriptions end with it. */
 export class RemoteSession {
@@ -21,6 +21,8 @@ export class RemoteSession {
   readonly #subscriptions = new Map<string, () => void>();
   /** Channels hinted while the client did not read. One hint each is all it needs. */
   readonly #lateHints = new Set<string>();
+  /** Requests that were read together with others and whose turn has not come. */
+  readonly #backlog: Request[] = [];
   #inFlight = 0;
   #ended: Promise<void> | undefined;
 
@@ -28,13 +30,32 @@ export class RemoteSession {
     this.#db = db;
     this.#socket = socket;
     this.#maxFrameBytes = maxFrameBytes;
-    socket.on('drain', () => this.#drained());
+    socket.on('drain', () => this.#onDrain());
   }
 
-  /** Answers one request; requests are answered as they get done, not in order. */
-  async handle(request: Request): Promise<void> {
-    this.#inFlight++;
+  /** Requests are answered as they get done, not in order. */
+  receive(request: Request): void {
+    this.#backlog.push(request);
     this.#regulate();
+  }
+
+  /** The client is gone. Resolves when its transactions are rolled back. */
+  end(): Promise<void> {
+    this.#ended ??= this.#end();
+    return this.#ended;
+  }
+
+  async #end(): Promise<void> {
+    this.#backlog.length = 0;
+    for (const undo of this.#subscriptions.values()) undo();
+    this.#subscriptions.clear();
+    const open = [...this.#transactions.values()];
+    this.#transactions.clear();
+    await Promise.all(open.map(transaction => transaction.rollback()));
+  }
+
+  async #answer(request: Request): Promise<void> {
+    this.#inFlight++;
     const { id } = request;
     try {
       const rows = await this.#run(request);
@@ -45,20 +66,6 @@ export class RemoteSession {
       this.#inFlight--;
       this.#regulate();
     }
-  }
-
-  /** The client is gone. Resolves when its transactions are rolled back. */
-  end(): Promise<void> {
-    this.#ended ??= this.#end();
-    return this.#ended;
-  }
-
-  async #end(): Promise<void> {
-    for (const undo of this.#subscriptions.values()) undo();
-    this.#subscriptions.clear();
-    const open = [...this.#transactions.values()];
-    this.#transactions.clear();
-    await Promise.all(open.map(transaction => transaction.rollback()));
   }
 
   async #run(request: Request): Promise<readonly SqlRow[]> {
@@ -134,20 +141,31 @@ export class RemoteSession {
     writeFrame(this.#socket, encode({ id: reply.id, error: encodeError(error) }));
   }
 
-  #drained(): void {
+  #onDrain(): void {
     const channels = [...this.#lateHints];
     this.#lateHints.clear();
     for (const channel of channels) this.#hint(channel);
     this.#regulate();
   }
 
-  /**
-   * Stops reading from a client that does not read its replies or asks for too much at once. Not by
-   * number while it has a transaction: the message that ends it may stand behind those that wait for it.
-   */
+  /** Begins what may begin, and reads more only when nothing is left that may not. */
   #regulate(): void {
-    const isBusy = this.#inFlight >= MAX_IN_FLIGHT && this.#transactions.size === 0;
-    if (isBusy || this.#socket.writableNeedDrain) this.#socket.pause();
-    else this.#socket.resume();
+    while (this.#mayBegin()) {
+      const request = this.#backlog.shift();
+      if (request === undefined) break;
+      // It fails only on what is no request at all, and then this is no client of ours.
+      this.#answer(request).catch(() => this.#socket.destroy());
+    }
+    if (this.#mayBegin()) this.#socket.resume();
+    else this.#socket.pause();
+  }
+
+  /**
+   * Not while the client leaves its replies unread, and not too much at once; except while it has a
+   * transaction, whose end may stand behind statements that wait for it.
+   */
+  #mayBegin(): boolean {
+    if (this.#socket.writableNeedDrain) return false;
+    return this.#inFlight < MAX_IN_FLIGHT || this.#transactions.size > 0;
   }
 }

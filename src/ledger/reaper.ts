@@ -1,4 +1,4 @@
-import type { CondemnTarget, Ledger, ReapReply } from '../ledger/ledger.ts';
+import type { CondemnTarget, Ledger, ReapReply } from './ledger.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 
 export interface ReaperSettings {

@@ -1,0 +1,59 @@
+import { outlastError } from '../../errors/error.ts';
+import { sleep } from '../../runtime/clock.ts';
+import { toText } from '../../task/json.ts';
+import { safeName } from '../../task/names.ts';
+import type { ResultRecord, ResultStore } from '../../result/result-store.ts';
+import { readContext, withStores, type CommandContext, type CommonOptions } from '../context.ts';
+import { EXIT, type ExitCode } from '../exit-codes.ts';
+import type { AddCommand } from '../command.ts';
+
+/** `outlast result`: how a task ended. */
+export const addResult: AddCommand = (program, output, finish) => {
+  program
+    .command('result')
+    .description('show how a task ended: its result, its error, or where it is')
+    .argument('<id>', 'the task')
+    .option('--wait <seconds>', 'wait until it has ended')
+    .action(async (id: string, options: CommonOptions & { readonly wait?: string }) => {
+      const context = await readContext(options, output);
+      const waitMs = readSeconds(options.wait ?? '0') * 1_000;
+      const record = await withStores(context, { createIfMissing: false }, stores => waitFor(stores.results, safeName(id, 'task id'), waitMs, context));
+      const { state, ending, result, error, why } = record;
+      if (options.json) output.json({ id, state, ending, result: result === null ? null : (JSON.parse(toText(result)) as unknown), error, why });
+      else if (ending === 'done') output.line(result === null ? 'done' : toText(result));
+      else output.line(`${ending ?? state}${error ? `: ${error.message}` : ''}`);
+      finish(exitCode(record));
+    });
+};
+
+const POLL_MS = 50;
+
+async function waitFor(results: ResultStore, id: string, waitMs: number, { runtime }: CommandContext): Promise<ResultRecord> {
+  const endsAt = runtime.clock.monotonic() + waitMs;
+  for (;;) {
+    const record = await results.read(id);
+    if (record.ending || runtime.clock.monotonic() >= endsAt) return record;
+    await sleep(runtime.clock, POLL_MS);
+  }
+}
+
+function exitCode(record: ResultRecord): ExitCode {
+  if (record.state === 'unknown') return EXIT.notFound;
+  switch (record.ending) {
+    case 'done':
+    case 'discarded':
+      return EXIT.done;
+    case 'dead':
+    case 'cancelled':
+    case 'expired':
+      return EXIT.failed;
+    case null:
+      return EXIT.partly;
+  }
+}
+
+function readSeconds(text: string): number {
+  const seconds = Number(text);
+  if (Number.isFinite(seconds) && seconds >= 0) return seconds;
+  throw outlastError('ERR_OPTION_RANGE', { message: `--wait is ${JSON.stringify(text)}`, hint: 'Give a number of seconds.', fields: { option: '--wait' } });
+}

@@ -1,0 +1,91 @@
+import { outlastError } from '../../errors/error.ts';
+import { createLoader, loadTaskModules } from '../../config/load-config.ts';
+import { task, type Task } from '../../task/define-task.ts';
+import type { Duration } from '../../task/duration.ts';
+import { rawCall } from '../../task/input.ts';
+import { decodeJson } from '../../task/json.ts';
+import { unchecked } from '../../task/standard-schema.ts';
+import type { SendOptions } from '../../task/define-task.ts';
+import { sendCalls } from '../../wiring/send-calls.ts';
+import type { Handler } from '../../worker/handler.ts';
+import { readContext, withStores, type CommandContext, type CommonOptions } from '../context.ts';
+import type { AddCommand } from '../command.ts';
+
+interface Options extends CommonOptions {
+  readonly args: string;
+  readonly kwargs: string;
+  readonly queue?: string;
+  readonly eta?: string;
+  readonly countdown?: string;
+  readonly expires?: string;
+  readonly id?: string;
+}
+
+/** `outlast send`: one task through the outbox. */
+export const addSend: AddCommand = (program, output) => {
+  program
+    .command('send')
+    .description('send a task through the outbox')
+    .argument('<name>', 'the task')
+    .option('--args <json>', 'positional arguments: a JSON array', '[]')
+    .option('--kwargs <json>', 'keyword arguments: a JSON object', '{}')
+    .option('--queue <name>', 'the queue')
+    .option('--eta <time>', 'not before this instant, ISO 8601')
+    .option('--countdown <seconds>', 'not before this long from now')
+    .option('--expires <seconds>', 'not begun after this long from now')
+    .option('--id <id>', 'your own id')
+    .action(async (name: string, options: Options) => {
+      checkJson('--args', options.args, '[');
+      checkJson('--kwargs', options.kwargs, '{');
+      const context = await readContext(options, output);
+      const known = await findContract(name, context);
+      if (!known && context.config.tasks.length > 0) output.note(`note: no handler of this configuration runs ${name}`);
+      const call = { task: known ?? looseTask(name), input: rawCall(options.args, options.kwargs), options: sendOptions(options) };
+      const [sent] = await withStores(context, {}, stores => sendCalls(stores, [call], context.config.maxPayloadBytes));
+      if (options.json) output.json({ id: sent?.id, isNew: sent?.isNew });
+      else output.line(sent?.id ?? '');
+    });
+};
+
+/** A name nobody here has a contract for: Python may. */
+function looseTask(name: string): Task {
+  return task(name, { args: unchecked<unknown[]>(), kwargs: unchecked<Record<string, unknown>>() }) as unknown as Task;
+}
+
+async function findContract(name: string, { config, loaded }: CommandContext): Promise<Task | undefined> {
+  if (config.tasks.length === 0) return undefined;
+  const handlers = await loadTaskModules(config.tasks, loaded.file ?? loaded.folder, createLoader(loaded.loader));
+  return handlers.map(({ handler }) => (handler as Handler).task).find(known => known.name === name);
+}
+
+function checkJson(option: string, text: string, opening: string): void {
+  let isFine = false;
+  let why = '';
+  try {
+    decodeJson(text);
+    isFine = text.trimStart().startsWith(opening);
+    why = opening === '[' ? 'it is not an array' : 'it is not an object';
+  } catch (error) {
+    why = (error as Error).message;
+  }
+  if (isFine) return;
+  throw outlastError('ERR_INPUT_NOT_JSON', {
+    message: `${option} is not what it should be: ${why}`,
+    hint: opening === '[' ? `Give a JSON array: ${option} '[1, "x"]'` : `Give a JSON object: ${option} '{"orderId": "17"}'`,
+    fields: { path: option },
+  });
+}
+
+function sendOptions(options: Options): SendOptions {
+  const { queue, eta, countdown, expires, id } = options;
+  return {
+    ...(queue === undefined ? {} : { queue }),
+    ...(eta === undefined ? {} : { eta: new Date(eta) }),
+    ...(countdown === undefined ? {} : { countdown: seconds(countdown) }),
+    ...(expires === undefined ? {} : { expires: seconds(expires) }),
+    ...(id === undefined ? {} : { id }),
+  };
+}
+
+/** A bare number is seconds; a unit is taken as well. */
+const seconds = (text: string): Duration => (/^[\d.]+$/.test(text) ? `${text}s` : text) as Duration;

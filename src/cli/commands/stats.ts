@@ -1,0 +1,29 @@
+import { outlastError } from '../../errors/error.ts';
+import { adminOn } from '../../admin/create-admin.ts';
+import { readContext, withStores, type CommonOptions } from '../context.ts';
+import type { AddCommand } from '../command.ts';
+
+/** `outlast stats`: how much there is of everything. */
+export const addStats: AddCommand = (program, output) => {
+  program
+    .command('stats')
+    .description('show how many tasks wait, run, are done and are dead')
+    .option('--top <n>', 'how many of the most failing tasks to show', '5')
+    .action(async (options: CommonOptions & { readonly top: string }) => {
+      const top = readTop(options.top);
+      const context = await readContext(options, output);
+      const stats = await withStores(context, { createIfMissing: false }, stores => adminOn(() => Promise.resolve(stores)).stats({ top }));
+      if (options.json) return output.json(stats);
+      const { outbox, tasks } = stats;
+      output.line(`outbox   pending ${outbox.pending}  claimed ${outbox.claimed}  oldest ${stats.oldestPendingSeconds === null ? '-' : `${stats.oldestPendingSeconds.toFixed(1)} s`}`);
+      output.line(`tasks    ${Object.entries(tasks).map(([state, count]) => `${state} ${count}`).join('  ')}`);
+      output.line(`dead     ${stats.dlqCount}   workers ${stats.workers}`);
+      if (stats.queues.length > 0) output.table(stats.queues, ['queue', 'waiting', 'running']);
+      if (stats.topFailing.length > 0) output.table(stats.topFailing, ['name', 'failures']);
+    });
+};
+
+function readTop(text: string): number {
+  if (/^\d{1,4}$/.test(text)) return Number(text);
+  throw outlastError('ERR_OPTION_RANGE', { message: `--top is ${JSON.stringify(text)}`, hint: 'Give a whole number.', fields: { option: '--top' } });
+}

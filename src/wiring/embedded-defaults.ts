@@ -1,0 +1,13 @@
+import type { ResolvedConfig } from '../config/config.ts';
+
+// One backend serves everybody in embedded mode and a transaction may hold it for seconds: a shorter lease would take
+// a busy database for a dead worker. The death of a child is seen by its supervisor, so recovery is no slower.
+const EMBEDDED_LEASE_MS = 30_000;
+const EMBEDDED_BEAT_MS = 3_000;
+
+/** Leases for an embedded database, unless the user has chosen. */
+export function embeddedDefaults(config: ResolvedConfig): ResolvedConfig {
+  const isChosen = [config.settings['worker.lease'], config.settings['worker.beat']].some(setting => setting?.source !== 'default');
+  if (config.database.kind !== 'pglite' || isChosen) return config;
+  return { ...config, worker: { ...config.worker, leaseMs: EMBEDDED_LEASE_MS, beatMs: EMBEDDED_BEAT_MS } };
+}

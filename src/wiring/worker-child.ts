@@ -1,0 +1,49 @@
+import { pathToFileURL } from 'node:url';
+import { resolveConfig } from '../config/config.ts';
+import { createLoader, loadConfig, loadTaskModules } from '../config/load-config.ts';
+import { Events } from '../telemetry/events.ts';
+import { createLogger } from '../telemetry/logger.ts';
+import { isHandler, type Handler } from '../worker/handler.ts';
+import { embeddedDefaults } from './embedded-defaults.ts';
+import { createRuntime } from './runtime.ts';
+import { handlerMap, makeWorker } from './services.ts';
+import { openStores } from './stores.ts';
+import { ThreadHeart } from './thread-heart.ts';
+import { SPEC_ENV, type ToChild, type WorkerSpec } from './worker-spec.ts';
+
+/** The entry of a worker process. It lives as long as its supervisor: when the channel closes it drains and exits. */
+const spec = JSON.parse(process.env[SPEC_ENV] ?? 'null') as WorkerSpec;
+const stop = new AbortController();
+process.on('message', (message: ToChild) => {
+  if (message === 'drain') stop.abort();
+});
+process.on('disconnect', () => stop.abort());
+// Ctrl-C reaches the whole group of processes; the supervisor alone decides, and tells us.
+process.on('SIGINT', () => undefined);
+process.on('SIGTERM', () => stop.abort());
+
+async function loadHandlers(patterns: readonly string[], base: string): Promise<readonly Handler[]> {
+  const loaded = await loadTaskModules(patterns, base, createLoader(spec.loader));
+  const handlers = loaded.map(({ handler }) => handler as Handler);
+  for (const file of spec.modules) {
+    const exports = (await import(pathToFileURL(file).href)) as Record<string, unknown>;
+    handlers.push(...Object.values(exports).filter(isHandler));
+  }
+  return handlers;
+}
+
+const loaded = await loadConfig(spec.configFile === null ? { cwd: process.cwd(), loader: spec.loader.kind } : { file: spec.configFile, loader: spec.loader.kind });
+const config = embeddedDefaults(resolveConfig(loaded.config, process.env, { folder: loaded.folder, worker: spec.worker }));
+const log = config.log ?? createLogger({ ...spec.log, write: line => void process.stderr.write(line), now: Date.now }, { pid: process.pid });
+const events = new Events((error, event) => log.error({ error, event }, 'a listener failed'));
+events.addAll(config.on);
+const runtime = createRuntime(log, events.emit);
+const handlers = handlerMap(await loadHandlers(config.tasks, loaded.file ?? loaded.folder));
+const stores = await openStores(config.database, { embedded: 'join', createIfMissing: false });
+const { beatMs, maxBlockMs } = config.worker;
+const heart = new ThreadHeart({ target: config.database, beatMs, maxBlockMs, log });
+const worker = makeWorker({ internals: { runtime, log }, stores, config, handlers, process: spec.process, heart });
+await worker.run(stop.signal);
+await stores.close();
+// Handlers that ignored their signal, and pools of user modules, must not keep a drained process alive.
+process.exit(0);

@@ -1,0 +1,21 @@
+import type { LoaderChoice } from '../config/load-config.ts';
+import type { WorkerOptions } from '../config/worker-options.ts';
+import type { LogLevel } from '../telemetry/logger.ts';
+
+/** What a supervisor tells its child; it travels as JSON in an environment variable. */
+export interface WorkerSpec {
+  /** The name of the process in the ledger, drawn by the supervisor before the child lives. */
+  readonly process: string;
+  /** The config file; null: defaults. */
+  readonly configFile: string | null;
+  readonly loader: LoaderChoice;
+  /** Module files whose exported handlers are run besides those of the config. */
+  readonly modules: readonly string[];
+  readonly worker: WorkerOptions;
+  readonly log: { readonly level: LogLevel; readonly json: boolean };
+}
+
+export const SPEC_ENV = 'OUTLAST_CHILD_SPEC';
+
+/** What travels over the channel between the two. */
+export type ToChild = 'drain';

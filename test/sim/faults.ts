@@ -1,0 +1,114 @@
+import { FAULT_POINTS, type FaultPointName } from '../../src/runtime/fault-point.ts';
+import type { SimPlan } from './plan.ts';
+import { SeededRandom } from './seeded-random.ts';
+import type { SimProcess } from './sim-process.ts';
+import type { VirtualTime } from './virtual-time.ts';
+
+export const FAULT_KINDS = [
+  'kill',
+  'kill-at-point',
+  'pause',
+  'pause-at-point',
+  'drain',
+  'lost-reply',
+  'lost-request',
+  'slow-call',
+  'outage',
+  'broker-cut',
+  'clock-jump',
+  'poison-pill',
+] as const;
+export type FaultKind = (typeof FAULT_KINDS)[number];
+
+export const SERVICES = ['ledger', 'outbox', 'broker'] as const;
+/** What a process calls over the network. In one database a fault of one is a fault of all. */
+export type Service = (typeof SERVICES)[number];
+
+/** What becomes of one call. */
+export interface Fate {
+  readonly requestMs: number;
+  readonly replyMs: number;
+  readonly loses: 'nothing' | 'request' | 'reply';
+}
+
+/** Decides what goes wrong, and counts it. Silent once the faults have ended. */
+export class Faults {
+  readonly counts: Map<FaultKind, number> = new Map();
+  readonly points: Map<FaultPointName, number> = new Map();
+  isActive = true;
+  readonly #plan: SimPlan;
+  readonly #time: VirtualTime;
+  readonly #random: SeededRandom;
+  readonly #downUntil = new Map<Service, number>();
+
+  constructor(plan: SimPlan, time: VirtualTime) {
+    this.#plan = plan;
+    this.#time = time;
+    this.#random = new SeededRandom(plan.seed, 'faults');
+  }
+
+  get total(): number {
+    let total = 0;
+    for (const count of this.counts.values()) total += count;
+    return total;
+  }
+
+  count(kind: FaultKind): void {
+    this.counts.set(kind, (this.counts.get(kind) ?? 0) + 1);
+  }
+
+  isDown(service: Service): boolean {
+    return this.isActive && this.#time.nowMs < (this.#downUntil.get(service) ?? 0);
+  }
+
+  bringDown(service: Service, ms: number): void {
+    this.count('outage');
+    const services = this.#plan.topology === 'one-database' ? SERVICES : [service];
+    for (const one of services) this.#downUntil.set(one, this.#time.nowMs + ms);
+  }
+
+  fate(): Fate {
+    const random = this.#random;
+    const { lostReply, lostRequest, slow } = this.#plan.rates;
+    const requestMs = random.int(1, 8);
+    // Most replies come with the effect: fewer events, and the gap between the two is tried often enough.
+    const replyMs = random.chance(0.25) ? random.int(1, 12) : 0;
+    if (!this.isActive) return { requestMs, replyMs, loses: 'nothing' };
+    const extraMs = this.#strikes('slow-call', slow) ? random.int(200, 6_000) : 0;
+    const isBefore = random.chance(0.5);
+    const late = { requestMs: requestMs + (isBefore ? extraMs : 0), replyMs: replyMs + (isBefore ? 0 : extraMs) };
+    if (this.#strikes('lost-reply', lostReply)) return { ...late, loses: 'reply' };
+    if (this.#strikes('lost-request', lostRequest)) return { ...late, loses: 'request' };
+    return { ...late, loses: 'nothing' };
+  }
+
+  /** A process has reached a gap between two effects: goes on, dies there, or sleeps for so long. */
+  atPoint(name: FaultPointName, process: SimProcess): 'go-on' | 'kill' | number {
+    this.points.set(name, (this.points.get(name) ?? 0) + 1);
+    const { killAtPoint, pauseAtPoint } = this.#plan.rates;
+    if (!this.isActive || !process.isRunning) return 'go-on';
+    // Beats reach their point all the time; without this they would get most of the faults.
+    const share = name === 'heart.renewed' ? 0.05 : 1;
+    if (this.#strikes('kill-at-point', killAtPoint * share)) return 'kill';
+    if (this.#strikes('pause-at-point', pauseAtPoint * share)) return this.pauseMs(name);
+    return 'go-on';
+  }
+
+  /** Relays may sleep past their claims, workers past their leases and now and then past the tombstones. */
+  pauseMs(name: FaultPointName | 'anywhere'): number {
+    const random = this.#random;
+    const { leaseMs, staleMs, dedupMs, rates } = this.#plan;
+    if (name.startsWith('relay.')) return random.int(1_000, Math.floor(staleMs * 1.5));
+    const isSleeper = name.startsWith('worker.ran') || name.startsWith('door.');
+    if (isSleeper && random.chance(rates.sleepPastTombstone)) return dedupMs + random.int(60_000, 90_000);
+    return random.int(500, 3 * leaseMs);
+  }
+
+  #strikes(kind: FaultKind, probability: number): boolean {
+    if (!this.#random.chance(probability)) return false;
+    this.count(kind);
+    return true;
+  }
+}
+
+export const ALL_POINTS: readonly FaultPointName[] = FAULT_POINTS;

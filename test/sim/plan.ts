@@ -1,0 +1,106 @@
+import { SeededRandom } from './seeded-random.ts';
+import { planTasks, type TaskPlan } from './task-plan.ts';
+
+export const TOPOLOGIES = ['broker-apart', 'one-database'] as const;
+/** Where messages go: to a broker (claim, publish, settle, take, ack), or in one statement into the ledger (move). */
+export type Topology = (typeof TOPOLOGIES)[number];
+
+/** How often each kind of fault strikes. Zero switches a kind off: seeds differ in what they try (swarm testing). */
+export interface FaultRates {
+  /** Mean time between two faults of the kind, over all processes. */
+  readonly killEveryMs: number;
+  readonly pauseEveryMs: number;
+  readonly drainEveryMs: number;
+  readonly outageEveryMs: number;
+  readonly brokerCutEveryMs: number;
+  readonly clockJumpEveryMs: number;
+  /** Chance per call. */
+  readonly lostReply: number;
+  readonly lostRequest: number;
+  readonly slow: number;
+  /** Chance each time a named gap between two effects is reached. */
+  readonly killAtPoint: number;
+  readonly pauseAtPoint: number;
+  /** Which share of those pauses outlasts even the tombstones. */
+  readonly sleepPastTombstone: number;
+}
+
+/** Everything a run is made of, drawn from its seed. */
+export interface SimPlan {
+  readonly seed: number;
+  readonly topology: Topology;
+  readonly workers: number;
+  readonly relays: number;
+  readonly resurrectors: number;
+  /** A supervisor sees a worker process end; without one its lease must run out. */
+  readonly isSupervised: boolean;
+  /** Stores hint that work is ready; without hints polling must do. */
+  readonly hasHints: boolean;
+  readonly concurrency: number;
+  readonly leaseMs: number;
+  readonly beatMs: number;
+  readonly idleMs: number;
+  readonly staleMs: number;
+  readonly sendTimeoutMs: number;
+  readonly dedupMs: number;
+  readonly batchSize: number;
+  readonly lookEveryMs: number;
+  readonly faultMs: number;
+  /** After the faults end everything must have converged within this time. */
+  readonly healMs: number;
+  readonly rates: FaultRates;
+  readonly tasks: readonly TaskPlan[];
+}
+
+function drawRates(random: SeededRandom, isSleepy: boolean): FaultRates {
+  const maybe = (share: number, value: () => number): number => (random.chance(share) ? value() : 0);
+  const every = (minMs: number, maxMs: number) => () => random.int(minMs, maxMs);
+  return {
+    killEveryMs: maybe(0.7, every(4_000, 30_000)),
+    pauseEveryMs: maybe(0.6, every(6_000, 30_000)),
+    drainEveryMs: maybe(0.4, every(8_000, 40_000)),
+    outageEveryMs: maybe(0.4, every(20_000, 60_000)),
+    brokerCutEveryMs: maybe(0.4, every(8_000, 40_000)),
+    clockJumpEveryMs: maybe(0.15, every(20_000, 60_000)),
+    lostReply: maybe(0.7, () => random.next() * 0.04),
+    lostRequest: maybe(0.5, () => random.next() * 0.03),
+    slow: maybe(0.5, () => random.next() * 0.03),
+    // Never off: random moments almost never fall into a gap, and the worst mistakes live there.
+    killAtPoint: 0.01 + random.next() * 0.03,
+    pauseAtPoint: 0.02 + random.next() * 0.05,
+    sleepPastTombstone: isSleepy ? 0.4 : 0,
+  };
+}
+
+/** Half of the seeds are short and busy; a quarter are long enough to outlast tombstones. */
+export function drawPlan(seed: number, topology: Topology): SimPlan {
+  const random = new SeededRandom(seed, `plan/${topology}`);
+  const isSleepy = random.chance(0.25);
+  const leaseMs = random.int(4_000, 8_000);
+  const staleMs = random.int(15_000, 30_000);
+  // A copy may come three stale timeouts late, and pauses, outages and lost connections add to that.
+  const dedupMs = Math.max(3 * staleMs, 100_000);
+  const faultMs = isSleepy ? dedupMs + random.int(80_000, 140_000) : random.int(25_000, 60_000);
+  return {
+    seed,
+    topology,
+    workers: random.int(2, 3),
+    relays: random.int(1, 2),
+    resurrectors: random.int(1, 2),
+    isSupervised: random.chance(0.5),
+    hasHints: random.chance(0.6),
+    concurrency: random.int(1, 5),
+    leaseMs,
+    beatMs: Math.floor(leaseMs / random.int(4, 6)),
+    idleMs: random.int(1_500, 4_000),
+    staleMs,
+    sendTimeoutMs: random.int(1_000, 4_000),
+    dedupMs,
+    batchSize: random.int(2, 12),
+    lookEveryMs: random.int(1_000, 2_500),
+    faultMs,
+    healMs: 2 * staleMs + 6 * leaseMs + 90_000,
+    rates: drawRates(random, isSleepy),
+    tasks: planTasks(random, { topology, count: random.int(8, 24), spanMs: Math.min(faultMs, 60_000) * 0.8 }),
+  };
+}
