@@ -33,7 +33,10 @@ export function adminOn(stores: () => Promise<Stores>): Admin {
   return {
     stats: async options => await (await stores()).reads.stats(options?.top ?? 5),
     deadLetters: {
-      list: async options => await (await stores()).reads.listDeadLetters({ limit: options?.limit ?? 50, cursor: options?.cursor ?? null }),
+      list: async options =>
+        await (
+          await stores()
+        ).reads.listDeadLetters({ limit: options?.limit ?? 50, cursor: options?.cursor ?? null }),
       show: async id => await (await stores()).reads.showDeadLetter(id),
       retry: async (id, version) => await retry(await stores(), id, version),
     },
@@ -45,9 +48,15 @@ export function adminOn(stores: () => Promise<Stores>): Admin {
 }
 
 /** The letter knows where it died; the version makes a double click one retry. */
-async function retry(stores: Stores, id: string, version: number | undefined): Promise<RetryStatus> {
+async function retry(
+  stores: Stores,
+  id: string,
+  version: number | undefined,
+): Promise<RetryStatus> {
   const letter = await stores.reads.showDeadLetter(id);
   if (!letter) return (await stores.reads.inspect(id)) ? 'conflict' : 'absent';
   const named = version ?? letter.version;
-  return letter.where === 'relay' ? await stores.outbox.reviveDeadLetter(id, named) : await stores.ledger.revive(id, named);
+  return letter.where === 'relay'
+    ? await stores.outbox.reviveDeadLetter(id, named)
+    : await stores.ledger.revive(id, named);
 }

@@ -4,7 +4,10 @@ import type { Where } from '../telemetry/events.ts';
 /** What the CLI and the dashboard see. Reads only. */
 export interface ReadModel {
   stats(top: number): Promise<Stats>;
-  listDeadLetters(page: { readonly limit: number; readonly cursor: string | null }): Promise<DeadLetterPage>;
+  listDeadLetters(page: {
+    readonly limit: number;
+    readonly cursor: string | null;
+  }): Promise<DeadLetterPage>;
   showDeadLetter(id: string): Promise<DeadLetterDetails | null>;
   inspect(id: string): Promise<TaskDetails | null>;
   /** Newest first; for the live view of `dev`. */
@@ -17,7 +20,11 @@ export interface Stats {
   readonly oldestPendingSeconds: number | null;
   readonly outbox: { readonly pending: number; readonly claimed: number; readonly sent: number };
   readonly tasks: Readonly<Record<'waiting' | 'running' | 'done' | 'dead' | 'cancelled', number>>;
-  readonly queues: readonly { readonly queue: string; readonly waiting: number; readonly running: number }[];
+  readonly queues: readonly {
+    readonly queue: string;
+    readonly waiting: number;
+    readonly running: number;
+  }[];
   readonly topFailing: readonly { readonly name: string; readonly failures: number }[];
   readonly workers: number;
 }

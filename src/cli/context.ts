@@ -31,13 +31,27 @@ export interface CommandContext {
   readonly output: Output;
 }
 
-export async function readContext(options: CommonOptions, output: Output, section?: SectionName): Promise<CommandContext> {
+export async function readContext(
+  options: CommonOptions,
+  output: Output,
+  section?: SectionName,
+): Promise<CommandContext> {
   if (options.envFile !== undefined) loadEnvFile(options.envFile);
   const loaded = await loadConfig({ file: options.config, loader: options.loader });
-  const flags: ConfigFlags = { folder: loaded.folder, ...(section ? { [section]: readFlags(section, options) } : {}) };
+  const flags: ConfigFlags = {
+    folder: loaded.folder,
+    ...(section ? { [section]: readFlags(section, options) } : {}),
+  };
   const config = embeddedDefaults(resolveConfig(loaded.config, process.env, flags));
   const level = options.verbose ? 'debug' : 'info';
-  const log = config.log ?? createLogger({ level, json: options.json ?? false, write: line => void process.stderr.write(line), now: Date.now });
+  const log =
+    config.log ??
+    createLogger({
+      level,
+      json: options.json ?? false,
+      write: line => void process.stderr.write(line),
+      now: Date.now,
+    });
   const events = new Events((error, event) => log.error({ error, event }, 'a listener failed'));
   events.addAll(config.on);
   for (const warning of config.warnings) log.warn({}, warning);
@@ -45,22 +59,34 @@ export async function readContext(options: CommonOptions, output: Output, sectio
 }
 
 /** The options of one section among all a command was given. */
-export function readFlags<S extends SectionName>(section: S, options: object): ReturnType<typeof optionsFromText<S>> {
+export function readFlags<S extends SectionName>(
+  section: S,
+  options: object,
+): ReturnType<typeof optionsFromText<S>> {
   const keys = OPTION_TABLE[section].map(row => row.key);
-  const given = Object.entries(options).filter(([key, value]) => keys.includes(key) && typeof value === 'string');
+  const given = Object.entries(options).filter(
+    ([key, value]) => keys.includes(key) && typeof value === 'string',
+  );
   return optionsFromText(section, Object.fromEntries(given) as Record<string, string>);
 }
 
 /** Adds a flag for every option of a section, with its default in the help. No default lives here. */
 export function addSectionFlags(command: Command, section: SectionName): Command {
   for (const row of OPTION_TABLE[section]) {
-    command.option(`${row.flag} <value>`, `${row.sentence} (default: ${row.default}; env: ${row.env})`);
+    command.option(
+      `${row.flag} <value>`,
+      `${row.sentence} (default: ${row.default}; env: ${row.env})`,
+    );
   }
   return command;
 }
 
 /** Opens the stores for one command and closes them whatever happens. */
-export async function withStores<T>(context: CommandContext, options: OpenOptions, fn: (stores: Stores) => Promise<T>): Promise<T> {
+export async function withStores<T>(
+  context: CommandContext,
+  options: OpenOptions,
+  fn: (stores: Stores) => Promise<T>,
+): Promise<T> {
   const stores = await openStores(context.config.database, options);
   try {
     return await fn(stores);

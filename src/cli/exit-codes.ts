@@ -22,7 +22,8 @@ Exit codes:
   130 ended by SIGINT  143 ended by SIGTERM`;
 
 export function exitCodeOf(error: unknown): ExitCode {
-  if (!isOutlastError(error)) return (error as { code?: unknown } | null)?.code === 'EACCES' ? EXIT.permission : EXIT.failed;
+  if (!isOutlastError(error))
+    return (error as { code?: unknown } | null)?.code === 'EACCES' ? EXIT.permission : EXIT.failed;
   if (error.code === 'ERR_FOLDER_HELD') return EXIT.conflict;
   if (error.code === 'ERR_SCHEMA_MISSING' || error.code === 'ERR_SCHEMA_NEWER') return EXIT.failed;
   switch (ERROR_FAMILY[error.code]) {

@@ -15,7 +15,17 @@ import { addWorker } from './commands/worker.ts';
 import { EXIT, EXIT_HELP, exitCodeOf } from './exit-codes.ts';
 import { createOutput, type Output } from './output.ts';
 
-const COMMANDS: readonly AddCommand[] = [addMigrate, addDev, addRelay, addWorker, addResurrector, addSend, addResult, addStats, addDeadLetters];
+const COMMANDS: readonly AddCommand[] = [
+  addMigrate,
+  addDev,
+  addRelay,
+  addWorker,
+  addResurrector,
+  addSend,
+  addResult,
+  addStats,
+  addDeadLetters,
+];
 
 /** Runs the command line; the exit code. */
 export async function main(argv: readonly string[]): Promise<number> {
@@ -42,7 +52,9 @@ export async function main(argv: readonly string[]): Promise<number> {
 }
 
 function createProgram(output: Output, finish: (code: number) => void): Command {
-  const manifest = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { readonly version: string };
+  const manifest = JSON.parse(
+    readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
+  ) as { readonly version: string };
   const program = new Command('outlast')
     .description('Background tasks that outlast crashes.')
     .version(manifest.version)
@@ -56,13 +68,18 @@ function createProgram(output: Output, finish: (code: number) => void): Command 
 }
 
 function allCommands(program: Command): readonly Command[] {
-  return program.commands.flatMap(command => (command.commands.length > 0 ? allCommands(command) : [command]));
+  return program.commands.flatMap(command =>
+    command.commands.length > 0 ? allCommands(command) : [command],
+  );
 }
 
 function addCommonOptions(command: Command): void {
   command
     .option('--config <file>', 'the config file (default: found upward from here)')
-    .option('--loader <kind>', 'how modules are loaded: native or jiti (default: as the config file needs)')
+    .option(
+      '--loader <kind>',
+      'how modules are loaded: native or jiti (default: as the config file needs)',
+    )
     .option('--env-file <file>', 'read environment variables from a file')
     .option('--json', 'machine-readable output')
     .option('--verbose', 'log more');
@@ -70,8 +87,17 @@ function addCommonOptions(command: Command): void {
 
 /** Errors say what to do; a stack is for bugs only. */
 function report(error: unknown, json: boolean, output: Output): void {
-  const { code, message, hint } = isOutlastError(error) ? error : { code: 'ERR_UNEXPECTED', message: error instanceof Error ? (error.stack ?? error.message) : String(error), hint: '' };
+  const { code, message, hint } = isOutlastError(error)
+    ? error
+    : {
+        code: 'ERR_UNEXPECTED',
+        message: error instanceof Error ? (error.stack ?? error.message) : String(error),
+        hint: '',
+      };
   const masked = message.replaceAll(/[a-z]+:\/\/\S+/g, maskUrl);
-  if (json) output.note(JSON.stringify({ error: { code, message: masked, hint, docs: 'docs/reference/errors.md' } }));
+  if (json)
+    output.note(
+      JSON.stringify({ error: { code, message: masked, hint, docs: 'docs/reference/errors.md' } }),
+    );
   else output.note(`error: ${masked} (${code})${hint === '' ? '' : `\n       ${hint}`}`);
 }

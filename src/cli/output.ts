@@ -7,7 +7,10 @@ export interface Output {
   table(rows: readonly Readonly<Record<string, unknown>>[], columns: readonly string[]): void;
 }
 
-export function createOutput(stdout: (text: string) => void, stderr: (text: string) => void): Output {
+export function createOutput(
+  stdout: (text: string) => void,
+  stderr: (text: string) => void,
+): Output {
   return {
     json: data => stdout(`${JSON.stringify(snakeCased(data))}\n`),
     line: text => stdout(`${visible(text)}\n`),
@@ -22,13 +25,32 @@ function visible(text: string): string {
   return text.replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '\uFFFD');
 }
 
-function formatTable(rows: readonly Readonly<Record<string, unknown>>[], columns: readonly string[]): string {
-  const cells = [columns.map(column => column.toUpperCase()), ...rows.map(row => columns.map(column => cell(row[column])))];
-  const widths = columns.map((_, index) => Math.max(...cells.map(line => line[index]?.length ?? 0)));
-  return cells.map(line => `${line.map((text, index) => text.padEnd(widths[index] ?? 0)).join('  ').trimEnd()}\n`).join('');
+function formatTable(
+  rows: readonly Readonly<Record<string, unknown>>[],
+  columns: readonly string[],
+): string {
+  const cells = [
+    columns.map(column => column.toUpperCase()),
+    ...rows.map(row => columns.map(column => cell(row[column]))),
+  ];
+  const widths = columns.map((_, index) =>
+    Math.max(...cells.map(line => line[index]?.length ?? 0)),
+  );
+  return cells
+    .map(
+      line =>
+        `${line
+          .map((text, index) => text.padEnd(widths[index] ?? 0))
+          .join('  ')
+          .trimEnd()}\n`,
+    )
+    .join('');
 }
 
-const cell = (value: unknown): string => visible(String(value ?? '')).replaceAll(/\s+/g, ' ').slice(0, 80);
+const cell = (value: unknown): string =>
+  visible(String(value ?? ''))
+    .replaceAll(/\s+/g, ' ')
+    .slice(0, 80);
 
 /** `deadAt` becomes `dead_at`, all the way down; bytes become base64. */
 export function snakeCased(value: unknown): unknown {
@@ -36,7 +58,10 @@ export function snakeCased(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(snakeCased);
   if (typeof value === 'bigint') return value.toString();
   if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [snake(key), snakeCased(item)]));
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) => [snake(key), snakeCased(item)]),
+  );
 }
 
-const snake = (key: string): string => key.replaceAll(/[A-Z]/g, letter => `_${letter.toLowerCase()}`);
+const snake = (key: string): string =>
+  key.replaceAll(/[A-Z]/g, letter => `_${letter.toLowerCase()}`);

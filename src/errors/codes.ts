@@ -30,7 +30,11 @@ export interface ErrorFields {
   readonly ERR_CHECKPOINT_TOO_LARGE: { readonly bytes: number; readonly maxBytes: number };
   readonly ERR_CLOSED: Record<never, never>;
   // OutcomeError: what `result()` found.
-  readonly ERR_TASK_FAILED: { readonly id: string; readonly type: string; readonly traceback: string };
+  readonly ERR_TASK_FAILED: {
+    readonly id: string;
+    readonly type: string;
+    readonly traceback: string;
+  };
   readonly ERR_TASK_DISCARDED: { readonly id: string };
   readonly ERR_TASK_CANCELLED: { readonly id: string };
   readonly ERR_TASK_EXPIRED: { readonly id: string };

@@ -173,9 +173,19 @@ export interface ParkItem {
 }
 
 export type BuryItem =
-  | { readonly kind: 'run'; readonly ref: RunRef; readonly reason: string; readonly error: ErrorRecord }
+  | {
+      readonly kind: 'run';
+      readonly ref: RunRef;
+      readonly reason: string;
+      readonly error: ErrorRecord;
+    }
   /** A message that never became a run: `id` is its own or made of a digest, the bytes are kept as they came. */
-  | { readonly kind: 'message'; readonly envelope: Envelope; readonly reason: string; readonly error: ErrorRecord };
+  | {
+      readonly kind: 'message';
+      readonly envelope: Envelope;
+      readonly reason: string;
+      readonly error: ErrorRecord;
+    };
 
 /** `expired`: every incarnation whose deadline passed. Others are closed because somebody saw them end. */
 export type CondemnTarget =

@@ -26,7 +26,11 @@ export class Reaper {
   #patientUntil: number;
   #seen: { readonly storeMs: number; readonly monotonic: number } | undefined;
 
-  constructor(ledger: Pick<Ledger, 'condemn' | 'reap'>, runtime: Runtime, settings: ReaperSettings) {
+  constructor(
+    ledger: Pick<Ledger, 'condemn' | 'reap'>,
+    runtime: Runtime,
+    settings: ReaperSettings,
+  ) {
     this.#ledger = ledger;
     this.#runtime = runtime;
     this.#settings = settings;
@@ -86,9 +90,16 @@ export class Reaper {
 
   #tell(reply: ReapReply): void {
     const { emit } = this.#runtime;
-    for (const { crashes, ...ref } of reply.returned) emit('task:resurrected', { ...ref, resurrections: crashes });
+    for (const { crashes, ...ref } of reply.returned)
+      emit('task:resurrected', { ...ref, resurrections: crashes });
     for (const { id, name, queue } of reply.buried) {
-      emit('task:dead-lettered', { id, name, queue, where: 'worker', reason: 'ERR_RESURRECTIONS_SPENT' });
+      emit('task:dead-lettered', {
+        id,
+        name,
+        queue,
+        where: 'worker',
+        reason: 'ERR_RESURRECTIONS_SPENT',
+      });
     }
   }
 }

@@ -17,7 +17,12 @@ export interface ComposeDeps {
 }
 
 /** Turns a contract, an input and options into what travels. Throws before anything is written. */
-export async function composeTask(task: Task, input: unknown, options: SendOptions, deps: ComposeDeps): Promise<NewTask> {
+export async function composeTask(
+  task: Task,
+  input: unknown,
+  options: SendOptions,
+  deps: ComposeDeps,
+): Promise<NewTask> {
   checkOptions(options);
   const { name, contract } = task;
   const call = await encodeInput(name, contract, input);
@@ -92,10 +97,18 @@ function momentMs(moment: Duration | Date, nowMs: number, option: string): numbe
 function instantMs(instant: Date, option: string): number {
   const ms = instant instanceof Date ? instant.getTime() : Number.NaN;
   if (!Number.isNaN(ms)) return ms;
-  throw outlastError('ERR_OPTION_RANGE', { message: `\`${option}\` is not a valid Date`, hint: 'Give a Date.', fields: { option } });
+  throw outlastError('ERR_OPTION_RANGE', {
+    message: `\`${option}\` is not a valid Date`,
+    hint: 'Give a Date.',
+    fields: { option },
+  });
 }
 
-async function envelopeOptions(task: Task, options: SendOptions, deps: ComposeDeps): Promise<EnvelopeOptions> {
+async function envelopeOptions(
+  task: Task,
+  options: SendOptions,
+  deps: ComposeDeps,
+): Promise<EnvelopeOptions> {
   const { contract } = task;
   const { deadline, tenant, headers, keepResult, link, celery } = options;
   return {
@@ -123,13 +136,18 @@ function checkHeaders(headers: Readonly<Record<string, string>>): Readonly<Recor
   return headers;
 }
 
-async function linkOptions(link: Task | Call | readonly (Task | Call)[], deps: ComposeDeps): Promise<readonly LinkOption[]> {
+async function linkOptions(
+  link: Task | Call | readonly (Task | Call)[],
+  deps: ComposeDeps,
+): Promise<readonly LinkOption[]> {
   const targets = Array.isArray(link) ? (link as readonly (Task | Call)[]) : [link as Task | Call];
   return await Promise.all(targets.map(target => linkOption(target, deps)));
 }
 
 async function linkOption(target: Task | Call, deps: ComposeDeps): Promise<LinkOption> {
-  const { task, input, options } = isTask(target) ? { task: target, input: undefined, options: {} } : target;
+  const { task, input, options } = isTask(target)
+    ? { task: target, input: undefined, options: {} }
+    : target;
   const { contract } = task;
   const call = isTask(target) ? null : await encodeInput(task.name, contract, input);
   return {

@@ -37,13 +37,19 @@ export class Producer<Tx> {
   /** All inputs are checked before the first row is written: an error leaves the transaction as it was. */
   async send(tx: Tx, calls: readonly Call[]): Promise<readonly Sent[]> {
     const tasks = await Promise.all(calls.map(call => this.#compose(call)));
-    const isDirect = tasks.map(task => this.#excluded.some(pattern => pattern.test(task.envelope.name)));
+    const isDirect = tasks.map(task =>
+      this.#excluded.some(pattern => pattern.test(task.envelope.name)),
+    );
     const written = tasks.filter((_, index) => !isDirect[index]);
     if (written.length > 0) this.#checkTransaction(tx);
     const answers = (await this.#deps.writer.write(tx, written)).values();
     const sent: Sent[] = [];
     for (const [index, task] of tasks.entries()) {
-      sent.push(isDirect[index] ? await this.#publish(task) : readAnswer(task, answers.next().value as WriteAnswer));
+      sent.push(
+        isDirect[index]
+          ? await this.#publish(task)
+          : readAnswer(task, answers.next().value as WriteAnswer),
+      );
     }
     return sent;
   }
@@ -57,7 +63,11 @@ export class Producer<Tx> {
     if (!isTask(call.task)) throw notATask();
     const nowMs = this.#deps.clock.now();
     const { maxPayloadBytes } = this.#deps;
-    return await composeTask(call.task, call.input, call.options, { nowMs, newId: () => uuidv7(nowMs), maxPayloadBytes });
+    return await composeTask(call.task, call.input, call.options, {
+      nowMs,
+      newId: () => uuidv7(nowMs),
+      maxPayloadBytes,
+    });
   }
 
   async #publish(task: NewTask): Promise<Sent> {
@@ -74,7 +84,10 @@ export class Producer<Tx> {
   #checkTransaction(tx: Tx): void {
     const status = this.#deps.adapter.status(tx);
     if (status === 'open' || status === 'unknown') return;
-    const message = status === 'none' ? 'this handle is not in a transaction' : 'this transaction has failed and can only be rolled back';
+    const message =
+      status === 'none'
+        ? 'this handle is not in a transaction'
+        : 'this transaction has failed and can only be rolled back';
     if (status === 'none' && !this.#deps.strict) {
       this.#deps.log.warn({}, `${message}: the task is committed by itself`);
       return;
@@ -89,7 +102,9 @@ export class Producer<Tx> {
 
 /** `metrics.*` as a pattern; every other character means itself. */
 function toPattern(glob: string): RegExp {
-  const escaped = glob.split('*').map(part => part.replaceAll(/[\\^$.|?+()[\]{}]/g, String.raw`\$&`));
+  const escaped = glob
+    .split('*')
+    .map(part => part.replaceAll(/[\\^$.|?+()[\]{}]/g, String.raw`\$&`));
   return new RegExp(`^${escaped.join('.*')}$`);
 }
 
@@ -101,14 +116,21 @@ function readAnswer(task: NewTask, answer: WriteAnswer): Sent {
     case 'earlier':
       return { id: answer.id, isNew: false };
     case 'key-mismatch':
-      throw mismatch(task.idempotencyKey ?? '', 'the idempotency key belongs to a send with other input');
+      throw mismatch(
+        task.idempotencyKey ?? '',
+        'the idempotency key belongs to a send with other input',
+      );
     case 'id-mismatch':
       throw mismatch(id, 'the id belongs to a task with other input');
   }
 }
 
 function mismatch(key: string, message: string): Error {
-  return outlastError('ERR_IDEMPOTENCY_MISMATCH', { message: `${message}: ${key}`, hint: 'Use another key or id, or send the same input.', fields: { key } });
+  return outlastError('ERR_IDEMPOTENCY_MISMATCH', {
+    message: `${message}: ${key}`,
+    hint: 'Use another key or id, or send the same input.',
+    fields: { key },
+  });
 }
 
 function notATask(): Error {

@@ -52,7 +52,8 @@ export class Batch {
   async #isStillOurs(left: number): Promise<boolean> {
     const { outbox, runtime, settings } = this.#deps;
     const now = runtime.clock.monotonic();
-    if (now < this.#claimEndsAt - Math.max(settings.sendTimeoutMs, settings.staleTimeoutMs / 2)) return true;
+    if (now < this.#claimEndsAt - Math.max(settings.sendTimeoutMs, settings.staleTimeoutMs / 2))
+      return true;
     const held = await outbox.renewClaim(this.#token, settings.staleTimeoutMs);
     this.#claimEndsAt = now + settings.staleTimeoutMs;
     if (held >= left) return true;
@@ -63,7 +64,10 @@ export class Batch {
   async #publish(rows: readonly OutboxRow[]): Promise<void> {
     const { broker, runtime, settings } = this.#deps;
     await runtime.faultPoint('relay.before-publish');
-    const outcomes = await this.#withinTime(broker.publish(rows.map(row => row.envelope)), settings.sendTimeoutMs);
+    const outcomes = await this.#withinTime(
+      broker.publish(rows.map(row => row.envelope)),
+      settings.sendTimeoutMs,
+    );
     await runtime.faultPoint('relay.published-not-settled');
     await this.#settle(rows, outcomes);
   }
@@ -85,10 +89,15 @@ export class Batch {
   async #settle(rows: readonly OutboxRow[], outcomes: readonly PublishOutcome[]): Promise<void> {
     const { outbox, runtime } = this.#deps;
     const sent = rows.filter((_, index) => outcomes[index]?.status === 'confirmed');
-    const settled = await outbox.settlePublished(this.#token, sent.map(row => row.row));
-    if (settled < sent.length) runtime.emit('relay:claim-lost', { token: this.#token, rows: sent.length - settled });
+    const settled = await outbox.settlePublished(
+      this.#token,
+      sent.map(row => row.row),
+    );
+    if (settled < sent.length)
+      runtime.emit('relay:claim-lost', { token: this.#token, rows: sent.length - settled });
     await runtime.faultPoint('relay.mid-settle');
-    for (const { envelope } of sent) runtime.emit('task:sent', { id: envelope.id, name: envelope.name, queue: envelope.queue });
+    for (const { envelope } of sent)
+      runtime.emit('task:sent', { id: envelope.id, name: envelope.name, queue: envelope.queue });
     const failures = rows.flatMap((row, index) => this.#failureOf(row, outcomes[index]));
     if (failures.length > 0) await outbox.settleFailed(this.#token, failures);
   }
@@ -98,10 +107,21 @@ export class Batch {
     const { runtime, settings } = this.#deps;
     const { id, name, queue } = row.envelope;
     const isDead = row.retries + 1 >= settings.maxRetries;
-    const policy = { baseMs: settings.backoffTimeMs, maxMs: settings.maxBackoffMs, jitter: settings.jitter };
+    const policy = {
+      baseMs: settings.backoffTimeMs,
+      maxMs: settings.maxBackoffMs,
+      jitter: settings.jitter,
+    };
     const delayMs = isDead ? null : backoffMs(policy, row.retries, runtime.random.next());
     runtime.emit('task:failed', { id, name, queue, where: 'relay', error: outcome.error });
-    if (isDead) runtime.emit('task:dead-lettered', { id, name, queue, where: 'relay', reason: 'ERR_ATTEMPTS_SPENT' });
+    if (isDead)
+      runtime.emit('task:dead-lettered', {
+        id,
+        name,
+        queue,
+        where: 'relay',
+        reason: 'ERR_ATTEMPTS_SPENT',
+      });
     return [{ row: row.row, error: outcome.error, delayMs }];
   }
 }

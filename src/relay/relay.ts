@@ -69,7 +69,12 @@ export class Relay {
     // The lease must stand before anything is claimed under it.
     await outbox.beat(this.#name, RELAY_LEASE_MS);
     const token = runtime.random.token();
-    const rows = await outbox.claim({ relay: this.#name, token, limit: settings.batchSize, staleMs: settings.staleTimeoutMs });
+    const rows = await outbox.claim({
+      relay: this.#name,
+      token,
+      limit: settings.batchSize,
+      staleMs: settings.staleTimeoutMs,
+    });
     if (rows.length > 0) await new Batch(token, rows, this.#deps).run(signal);
     return rows.length;
   }
@@ -77,7 +82,8 @@ export class Relay {
   #tellMoved({ answer, ...ref }: MovedRow): void {
     const { emit } = this.#deps.runtime;
     emit('task:created', ref);
-    if (answer === 'conflict') emit('task:dead-lettered', { ...ref, where: 'relay', reason: 'ERR_DIGEST' });
+    if (answer === 'conflict')
+      emit('task:dead-lettered', { ...ref, where: 'relay', reason: 'ERR_DIGEST' });
     else emit('task:sent', ref);
   }
 

@@ -54,7 +54,12 @@ export function createHandle(task: Task, origin: HandleOrigin, deps: HandleDeps)
   };
 }
 
-async function awaitResult(task: Task, origin: HandleOrigin, deps: HandleDeps, options: ResultOptions): Promise<unknown> {
+async function awaitResult(
+  task: Task,
+  origin: HandleOrigin,
+  deps: HandleDeps,
+  options: ResultOptions,
+): Promise<unknown> {
   const { clock } = deps;
   const timeoutMs = durationMs(options.timeout ?? '30s', 'timeout');
   const endsAt = clock.monotonic() + timeoutMs;
@@ -88,14 +93,30 @@ async function settle(task: Task, id: string, record: ResultRecord): Promise<unk
     case 'done':
       return await readResult(task, id, record);
     case 'discarded':
-      throw outlastError('ERR_TASK_DISCARDED', { message: `${id} was discarded: ${record.why ?? ''}`, hint: 'Its handler decided that there was nothing to do.', fields });
+      throw outlastError('ERR_TASK_DISCARDED', {
+        message: `${id} was discarded: ${record.why ?? ''}`,
+        hint: 'Its handler decided that there was nothing to do.',
+        fields,
+      });
     case 'cancelled':
-      throw outlastError('ERR_TASK_CANCELLED', { message: `${id} was cancelled`, hint: 'Send it again under another id if it is still wanted.', fields });
+      throw outlastError('ERR_TASK_CANCELLED', {
+        message: `${id} was cancelled`,
+        hint: 'Send it again under another id if it is still wanted.',
+        fields,
+      });
     case 'expired':
-      throw outlastError('ERR_TASK_EXPIRED', { message: `${id} was not begun before it expired`, hint: 'Run more workers, or let it expire later.', fields });
+      throw outlastError('ERR_TASK_EXPIRED', {
+        message: `${id} was not begun before it expired`,
+        hint: 'Run more workers, or let it expire later.',
+        fields,
+      });
     case 'dead':
     case null: {
-      const { type, message, traceback } = record.error ?? { type: 'unknown', message: record.why ?? '', traceback: '' };
+      const { type, message, traceback } = record.error ?? {
+        type: 'unknown',
+        message: record.why ?? '',
+        traceback: '',
+      };
       throw outlastError('ERR_TASK_FAILED', {
         message: `${id} failed: ${message}`,
         hint: `See: outlast dead-letters show ${id}`,
@@ -109,7 +130,11 @@ async function readResult(task: Task, id: string, record: ResultRecord): Promise
   const schema = task.contract.result;
   if (!schema) return undefined;
   if (record.result === null) {
-    throw outlastError('ERR_RESULT_GONE', { message: `the result of ${id} was not kept`, hint: 'Send with keepResult left out, or declare a result.', fields: { id } });
+    throw outlastError('ERR_RESULT_GONE', {
+      message: `the result of ${id} was not kept`,
+      hint: 'Send with keepResult left out, or declare a result.',
+      fields: { id },
+    });
   }
   const checked = await validate(schema, decodeJson(toText(record.result)));
   if ('value' in checked) return checked.value;

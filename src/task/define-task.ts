@@ -116,7 +116,19 @@ export interface SendOptions {
 }
 
 export const SEND_OPTIONS: readonly (keyof SendOptions)[] = [
-  'countdown', 'eta', 'expires', 'deadline', 'id', 'queue', 'priority', 'tenant', 'headers', 'keepResult', 'idempotencyKey', 'link', 'celery',
+  'countdown',
+  'eta',
+  'expires',
+  'deadline',
+  'id',
+  'queue',
+  'priority',
+  'tenant',
+  'headers',
+  'keepResult',
+  'idempotencyKey',
+  'link',
+  'celery',
 ];
 
 /** Input and options of a send; a task without input needs neither. */
@@ -161,10 +173,21 @@ export interface Call<Result = unknown> {
 export type InputOf<T> = T extends Task<infer S> ? S['input'] : never;
 export type ParsedOf<T> = T extends Task<infer S> ? S['parsed'] : never;
 export type ReturnedOf<T> = T extends Task<infer S> ? S['returned'] : never;
-export type ResultOf<T> = T extends Task<infer S> ? S['result'] : T extends Call<infer R> ? R : never;
+export type ResultOf<T> =
+  T extends Task<infer S> ? S['result'] : T extends Call<infer R> ? R : never;
 
 const KNOWN_OPTIONS = [
-  'input', 'result', 'args', 'kwargs', 'params', 'version', 'queue', 'priority', 'timeout', 'softTimeout', 'expires',
+  'input',
+  'result',
+  'args',
+  'kwargs',
+  'params',
+  'version',
+  'queue',
+  'priority',
+  'timeout',
+  'softTimeout',
+  'expires',
 ] as const;
 
 /**
@@ -186,7 +209,11 @@ export function task<
     [TASK]: true,
     name,
     contract,
-    with: (input?: unknown, sendOptions?: SendOptions) => ({ task: made, input, options: sendOptions ?? {} }),
+    with: (input?: unknown, sendOptions?: SendOptions) => ({
+      task: made,
+      input,
+      options: sendOptions ?? {},
+    }),
   };
   return made as Task<ShapeOf<I, R, A, K>>;
 }
@@ -195,7 +222,12 @@ export function isTask(value: unknown): value is Task {
   return typeof value === 'object' && value !== null && TASK in value;
 }
 
-type LooseOptions = TaskOptions<AnySchema | undefined, AnySchema | undefined, AnySchema | undefined, AnySchema | undefined>;
+type LooseOptions = TaskOptions<
+  AnySchema | undefined,
+  AnySchema | undefined,
+  AnySchema | undefined,
+  AnySchema | undefined
+>;
 
 function resolveContract(name: string, given: object): Contract {
   const options = given as LooseOptions;
@@ -224,13 +256,19 @@ function resolveContract(name: string, given: object): Contract {
     version: inRange(options.version ?? 1, `version of ${name}`, 1, 32_767),
     queue: safeName(options.queue ?? 'default', 'queue'),
     priority: inRange(options.priority ?? 0, `priority of ${name}`, 0, 9),
-    timeoutMs: options.timeout === undefined ? null : durationMs(options.timeout, `timeout of ${name}`),
-    softTimeoutMs: options.softTimeout === undefined ? null : durationMs(options.softTimeout, `softTimeout of ${name}`),
-    expiresMs: options.expires === undefined ? null : durationMs(options.expires, `expires of ${name}`),
+    timeoutMs:
+      options.timeout === undefined ? null : durationMs(options.timeout, `timeout of ${name}`),
+    softTimeoutMs:
+      options.softTimeout === undefined
+        ? null
+        : durationMs(options.softTimeout, `softTimeout of ${name}`),
+    expiresMs:
+      options.expires === undefined ? null : durationMs(options.expires, `expires of ${name}`),
   });
 }
 
-const schemaOf = (schema: unknown): StandardSchema | null => (schema === undefined ? null : (schema as StandardSchema));
+const schemaOf = (schema: unknown): StandardSchema | null =>
+  schema === undefined ? null : (schema as StandardSchema);
 
 export function inRange(value: number, option: string, min: number, max: number): number {
   if (Number.isInteger(value) && value >= min && value <= max) return value;

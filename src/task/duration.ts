@@ -5,7 +5,13 @@ type Unit = 'ms' | 's' | 'm' | 'h' | 'd';
 /** A length of time with its unit: `'250ms'`, `'30s'`, `'5m'`, `'2h'`, `'7d'`. */
 export type Duration = `${number}${Unit}`;
 
-const UNIT_MS: Readonly<Record<Unit, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+const UNIT_MS: Readonly<Record<Unit, number>> = {
+  ms: 1,
+  s: 1_000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+};
 const PATTERN = /^(\d{1,15}(?:\.\d{1,6})?)(ms|s|m|h|d)$/;
 
 /** The milliseconds of a duration. `option` names it in the error. */

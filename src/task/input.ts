@@ -26,11 +26,18 @@ interface ArgsInput {
  * Checks an input and gives its wire form. What is stored is the input as given: the worker validates again and
  * hands the schema's output to the handler.
  */
-export async function encodeInput(name: string, contract: Contract, input: unknown): Promise<WireCall> {
-  if (typeof input === 'object' && input !== null && RAW in input) return await encodeRaw(name, contract, input[RAW] as WireCall);
-  if (contract.args || contract.kwargs) return await encodeArgs(name, contract, (input ?? {}) as ArgsInput);
+export async function encodeInput(
+  name: string,
+  contract: Contract,
+  input: unknown,
+): Promise<WireCall> {
+  if (typeof input === 'object' && input !== null && RAW in input)
+    return await encodeRaw(name, contract, input[RAW] as WireCall);
+  if (contract.args || contract.kwargs)
+    return await encodeArgs(name, contract, (input ?? {}) as ArgsInput);
   if (!contract.input) {
-    if (input !== undefined) throw invalid(name, [{ path: '', message: 'this task takes no input' }]);
+    if (input !== undefined)
+      throw invalid(name, [{ path: '', message: 'this task takes no input' }]);
     return { args: '[]', kwargs: '{}' };
   }
   await check(name, contract.input, input);
@@ -73,7 +80,8 @@ export function decodeBody(body: Uint8Array): IncomingCall {
 export function inputFromCall(contract: Contract, call: IncomingCall): unknown {
   if (contract.args || contract.kwargs) return { args: call.args, kwargs: call.kwargs };
   const { args, kwargs } = call;
-  if (args.length === 0) return contract.input || Object.keys(kwargs).length > 0 ? kwargs : undefined;
+  if (args.length === 0)
+    return contract.input || Object.keys(kwargs).length > 0 ? kwargs : undefined;
   if (contract.params && args.length <= contract.params.length) {
     const named = contract.params.slice(0, args.length).map((param, index) => [param, args[index]]);
     return { ...kwargs, ...(Object.fromEntries(named) as object) };
@@ -83,7 +91,11 @@ export function inputFromCall(contract: Contract, call: IncomingCall): unknown {
 }
 
 /** What the handler gets: the schema's output. */
-export async function parseInput(name: string, contract: Contract, input: unknown): Promise<unknown> {
+export async function parseInput(
+  name: string,
+  contract: Contract,
+  input: unknown,
+): Promise<unknown> {
   if (contract.args || contract.kwargs) {
     const { args, kwargs } = input as ArgsInput;
     const parsed: { args?: unknown; kwargs?: unknown } = {};
@@ -95,7 +107,11 @@ export async function parseInput(name: string, contract: Contract, input: unknow
 }
 
 /** The schema's output, or `ERR_INPUT_INVALID` with every complaint and its path. */
-export async function check(name: string, schema: StandardSchema, value: unknown): Promise<unknown> {
+export async function check(
+  name: string,
+  schema: StandardSchema,
+  value: unknown,
+): Promise<unknown> {
   const issues = await validate(schema, value);
   if ('value' in issues) return issues.value;
   throw invalid(name, issues.issues);
@@ -107,7 +123,9 @@ export async function validate(
 ): Promise<{ readonly value: unknown } | { readonly issues: readonly InputIssue[] }> {
   const verdict = await schema['~standard'].validate(value);
   if (!verdict.issues) return { value: verdict.value };
-  return { issues: verdict.issues.map(issue => ({ path: formatPath(issue.path), message: issue.message })) };
+  return {
+    issues: verdict.issues.map(issue => ({ path: formatPath(issue.path), message: issue.message })),
+  };
 }
 
 function invalid(name: string, issues: readonly InputIssue[]): Error {

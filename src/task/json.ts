@@ -9,7 +9,11 @@ export type Jsonable<T> = T extends string | number | boolean | null | undefined
   ? T
   : T extends symbol | Date | RegExp | ((...args: never) => unknown)
     ? never
-    : T extends ReadonlyMap<unknown, unknown> | ReadonlySet<unknown> | ArrayBufferView | Promise<unknown>
+    : T extends
+          | ReadonlyMap<unknown, unknown>
+          | ReadonlySet<unknown>
+          | ArrayBufferView
+          | Promise<unknown>
       ? never
       : T extends readonly unknown[]
         ? { readonly [K in keyof T]: Jsonable<T[K]> }
@@ -80,8 +84,15 @@ function encodeArray(values: readonly unknown[], path: string, above: Set<object
 
 function encodeRecord(value: object, path: string, above: Set<object>): string {
   const prototype: unknown = Object.getPrototypeOf(value);
-  if (prototype !== Object.prototype && prototype !== null && Object.getPrototypeOf(prototype) !== null) {
-    return refuse(path, `a ${value.constructor?.name ?? 'class instance'} would not come back as one`);
+  if (
+    prototype !== Object.prototype &&
+    prototype !== null &&
+    Object.getPrototypeOf(prototype) !== null
+  ) {
+    return refuse(
+      path,
+      `a ${value.constructor?.name ?? 'class instance'} would not come back as one`,
+    );
   }
   if (typeof (value as { toJSON?: unknown }).toJSON === 'function') {
     return refuse(path, 'it has toJSON(), so something else would be sent');

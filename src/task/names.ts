@@ -6,7 +6,10 @@ import { outlastError } from '../errors/error.ts';
 const SAFE = /^[A-Za-z0-9_.:@/-]{1,128}$/;
 
 /** The name itself, or `ERR_NAME_UNSAFE`. */
-export function safeName(value: string, what: 'task name' | 'task id' | 'queue' | 'step' | 'tenant'): string {
+export function safeName(
+  value: string,
+  what: 'task name' | 'task id' | 'queue' | 'step' | 'tenant',
+): string {
   if (typeof value === 'string' && SAFE.test(value)) return value;
   throw outlastError('ERR_NAME_UNSAFE', {
     message: `${what} ${JSON.stringify(String(value).slice(0, 140))} is not allowed`,
@@ -20,7 +23,12 @@ const LONE_SURROGATE = /\p{Surrogate}/u;
 /** Keys may say more (a URL, an e-mail address), but not what a store cannot hold. */
 export function safeKey(value: string, what: string): string {
   // oxlint-disable-next-line no-control-regex -- control characters are what is refused
-  if (typeof value === 'string' && /^[^\u0000-\u001f\u007f]{1,255}$/.test(value) && !LONE_SURROGATE.test(value)) return value;
+  if (
+    typeof value === 'string' &&
+    /^[^\u0000-\u001f\u007f]{1,255}$/.test(value) &&
+    !LONE_SURROGATE.test(value)
+  )
+    return value;
   throw outlastError('ERR_NAME_UNSAFE', {
     message: `${what} is not allowed as a key`,
     hint: 'Use 1 to 255 characters without control characters.',

@@ -38,8 +38,18 @@ export function bury(why = ''): Verdict {
   return { [VERDICT]: 'bury', why };
 }
 
-export function asVerdict(value: unknown): { readonly kind: 'retry' | 'discard' | 'bury'; readonly why: string; readonly delayMs: number } | null {
+export function asVerdict(
+  value: unknown,
+): {
+  readonly kind: 'retry' | 'discard' | 'bury';
+  readonly why: string;
+  readonly delayMs: number;
+} | null {
   if (typeof value !== 'object' || value === null || !(VERDICT in value)) return null;
   const verdict = value as Verdict;
-  return { kind: verdict[VERDICT], why: verdict.why, delayMs: 'delayMs' in verdict ? verdict.delayMs : 0 };
+  return {
+    kind: verdict[VERDICT],
+    why: verdict.why,
+    delayMs: 'delayMs' in verdict ? verdict.delayMs : 0,
+  };
 }

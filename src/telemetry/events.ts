@@ -12,7 +12,11 @@ export interface EventMap {
   'task:created': TaskEvent;
   'task:sent': TaskEvent;
   'task:started': TaskEvent & { readonly epoch: number; readonly attempt: number };
-  'task:retried': TaskEvent & { readonly attempt: number; readonly delayMs: number; readonly error: unknown };
+  'task:retried': TaskEvent & {
+    readonly attempt: number;
+    readonly delayMs: number;
+    readonly error: unknown;
+  };
   'task:failed': TaskEvent & { readonly where: Where; readonly error: unknown };
   'task:done': TaskEvent & { readonly epoch: number };
   'task:discarded': TaskEvent & { readonly why: string };
@@ -44,7 +48,11 @@ export class Events {
   }
 
   /** Subscribes and returns the undo. */
-  on<N extends EventName>(name: N, listener: EventListener<N>, options?: { readonly signal?: AbortSignal }): () => void {
+  on<N extends EventName>(
+    name: N,
+    listener: EventListener<N>,
+    options?: { readonly signal?: AbortSignal },
+  ): () => void {
     const set = this.#listeners.get(name) ?? new Set();
     this.#listeners.set(name, set);
     set.add(listener);

@@ -43,14 +43,22 @@ function visible(text: string): string {
 
 export function createLogger(options: LogOptions, bound: object = {}): Logger {
   const threshold = LEVELS.indexOf(options.level);
-  const at = (level: LogLevel) => (fields: object, message: string): void => {
-    if (LEVELS.indexOf(level) < threshold) return;
-    const time = new Date(options.now()).toISOString();
-    const all = { ...bound, ...fields };
-    if (options.json) return options.write(`${JSON.stringify({ time, level, message, ...all }, plain)}\n`);
-    const details = Object.entries(all).map(([key, value]) => `${key}=${typeof value === 'string' ? value : JSON.stringify(value, plain)}`);
-    options.write(`${visible(`${time.slice(11, 23)} ${level.padEnd(5)} ${message} ${details.join(' ')}`.trimEnd())}\n`);
-  };
+  const at =
+    (level: LogLevel) =>
+    (fields: object, message: string): void => {
+      if (LEVELS.indexOf(level) < threshold) return;
+      const time = new Date(options.now()).toISOString();
+      const all = { ...bound, ...fields };
+      if (options.json)
+        return options.write(`${JSON.stringify({ time, level, message, ...all }, plain)}\n`);
+      const details = Object.entries(all).map(
+        ([key, value]) =>
+          `${key}=${typeof value === 'string' ? value : JSON.stringify(value, plain)}`,
+      );
+      options.write(
+        `${visible(`${time.slice(11, 23)} ${level.padEnd(5)} ${message} ${details.join(' ')}`.trimEnd())}\n`,
+      );
+    };
   return {
     debug: at('debug'),
     info: at('info'),

@@ -3,7 +3,12 @@ import { PostgresOutboxWriter } from '../adapters/postgres/postgres-outbox-write
 import { fromDatabase, type SqlTransaction } from '../adapters/postgres/sql-transaction.ts';
 import { Producer } from '../outbox/producer.ts';
 import type { TransactionAdapter } from '../outbox/transaction-adapter.ts';
-import { createHandle, type HandleDeps, type HandleOrigin, type TaskHandle } from '../result/result-handle.ts';
+import {
+  createHandle,
+  type HandleDeps,
+  type HandleOrigin,
+  type TaskHandle,
+} from '../result/result-handle.ts';
 import { safeName } from '../task/names.ts';
 import type { SendOptions } from '../task/define-task.ts';
 import type { Call, Task } from '../task/define-task.ts';
@@ -30,7 +35,10 @@ export function createOutlastOn(stores: Stores, options: CreateOptions<SqlTransa
   return instanceOf(new Internals(config, stores), adapter);
 }
 
-function instanceOf<Tx>(internals: Internals, given: TransactionAdapter<Tx> | undefined): Outlast<Tx> {
+function instanceOf<Tx>(
+  internals: Internals,
+  given: TransactionAdapter<Tx> | undefined,
+): Outlast<Tx> {
   const own = fromDatabase(async () => (await internals.stores()).db);
   const adapter = given ?? (own as unknown as TransactionAdapter<Tx>);
   const producer = makeProducer(internals, adapter);
@@ -42,7 +50,8 @@ function instanceOf<Tx>(internals: Internals, given: TransactionAdapter<Tx> | un
       if (status === 'ok') internals.log.info({ task: id }, 'cancelled');
     },
   };
-  const handleOf = (task: Task, origin: HandleOrigin): TaskHandle => createHandle(task, origin, handleDeps);
+  const handleOf = (task: Task, origin: HandleOrigin): TaskHandle =>
+    createHandle(task, origin, handleDeps);
   const origin: HandlerOrigin = {
     door: faultPoint => new PostgresDoor(adapter, faultPoint),
     sendInside: async (tx, task, input, sendOptions) => {
@@ -53,7 +62,9 @@ function instanceOf<Tx>(internals: Internals, given: TransactionAdapter<Tx> | un
   const send = async (tx: Tx, calls: readonly Call[]): Promise<TaskHandle[]> => {
     const sent = await producer.send(tx, calls);
     const isUncommitted = (): boolean => adapter.status(tx) === 'open';
-    return sent.map(({ id, isNew }, index) => handleOf((calls[index] as Call).task, { id, isNew, isUncommitted }));
+    return sent.map(({ id, isNew }, index) =>
+      handleOf((calls[index] as Call).task, { id, isNew, isUncommitted }),
+    );
   };
   const made = {
     send: async (tx: Tx, task: Task, input?: unknown, sendOptions: SendOptions = {}) =>
@@ -63,9 +74,11 @@ function instanceOf<Tx>(internals: Internals, given: TransactionAdapter<Tx> | un
       const id = await producer.push({ task, input, options: sendOptions });
       return handleOf(task, { id, isNew: true, isUncommitted: () => false });
     },
-    find: (task: Task, id: string) => handleOf(task, { id: safeName(id, 'task id'), isNew: false, isUncommitted: () => false }),
+    find: (task: Task, id: string) =>
+      handleOf(task, { id: safeName(id, 'task id'), isNew: false, isUncommitted: () => false }),
     transaction: <T>(fn: (tx: Tx) => Promise<T>) => adapter.transaction(fn),
-    handler: (task: Task, handler: Parameters<typeof defineHandler>[1]) => defineHandler(task, handler, origin),
+    handler: (task: Task, handler: Parameters<typeof defineHandler>[1]) =>
+      defineHandler(task, handler, origin),
     on: internals.events.on.bind(internals.events),
     via: <Other>(other: TransactionAdapter<Other>) => instanceOf(internals, other),
     close: () => internals.close(),

@@ -7,7 +7,12 @@ const EMBEDDED_BEAT_MS = 3_000;
 
 /** Leases for an embedded database, unless the user has chosen. */
 export function embeddedDefaults(config: ResolvedConfig): ResolvedConfig {
-  const isChosen = [config.settings['worker.lease'], config.settings['worker.beat']].some(setting => setting?.source !== 'default');
+  const isChosen = [config.settings['worker.lease'], config.settings['worker.beat']].some(
+    setting => setting?.source !== 'default',
+  );
   if (config.database.kind !== 'pglite' || isChosen) return config;
-  return { ...config, worker: { ...config.worker, leaseMs: EMBEDDED_LEASE_MS, beatMs: EMBEDDED_BEAT_MS } };
+  return {
+    ...config,
+    worker: { ...config.worker, leaseMs: EMBEDDED_LEASE_MS, beatMs: EMBEDDED_BEAT_MS },
+  };
 }

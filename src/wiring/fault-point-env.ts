@@ -1,5 +1,10 @@
 import { outlastError } from '../errors/error.ts';
-import { FAULT_POINTS, noFaults, type FaultPoint, type FaultPointName } from '../runtime/fault-point.ts';
+import {
+  FAULT_POINTS,
+  noFaults,
+  type FaultPoint,
+  type FaultPointName,
+} from '../runtime/fault-point.ts';
 
 type Action = 'kill' | 'stop';
 

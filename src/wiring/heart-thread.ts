@@ -16,7 +16,12 @@ let lookedAt = systemClock.monotonic();
 
 // A beat that hangs in a lost network must not keep the next ones waiting.
 const ledger = new PostgresLedger(
-  await openDatabase(data.target, { poolSize: 1, queryTimeoutMs: 2 * data.beatMs, embedded: 'join', createIfMissing: false }),
+  await openDatabase(data.target, {
+    poolSize: 1,
+    queryTimeoutMs: 2 * data.beatMs,
+    embedded: 'join',
+    createIfMissing: false,
+  }),
 );
 let isBeating = false;
 
@@ -39,7 +44,9 @@ function watchMainLoop(): void {
   lookedAt = now;
   const stuckMs = now - (shared[HEART_SLOTS.tickedAt] ?? now);
   if (stuckMs <= data.maxBlockMs) return;
-  process.stderr.write(`worker:stuck the event loop has stood still for ${Math.round(stuckMs)} ms; killing ${process.pid}\n`);
+  process.stderr.write(
+    `worker:stuck the event loop has stood still for ${Math.round(stuckMs)} ms; killing ${process.pid}\n`,
+  );
   process.kill(process.pid, 'SIGKILL');
 }
 

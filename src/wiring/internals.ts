@@ -20,7 +20,9 @@ export class Internals {
     this.file = file;
     this.config = resolveConfig(file, process.env);
     this.log = this.config.log ?? silentLogger;
-    this.events = new Events((error, name) => this.log.error({ error, event: name }, 'a listener failed'));
+    this.events = new Events((error, name) =>
+      this.log.error({ error, event: name }, 'a listener failed'),
+    );
     this.events.addAll(this.config.on);
     this.runtime = createRuntime(this.log, this.events.emit);
     for (const warning of this.config.warnings) this.log.warn({}, warning);
@@ -46,5 +48,9 @@ export class Internals {
 }
 
 function closed(): Error {
-  return outlastError('ERR_CLOSED', { message: 'this Outlast was closed', hint: 'Create a new one, or close it later.', fields: {} });
+  return outlastError('ERR_CLOSED', {
+    message: 'this Outlast was closed',
+    hint: 'Create a new one, or close it later.',
+    fields: {},
+  });
 }

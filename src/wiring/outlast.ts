@@ -12,7 +12,9 @@ export type { SqlTransaction };
 export const INTERNALS: unique symbol = Symbol.for('outlast.internals') as never;
 
 /** The handles of many calls, each with its own result type. */
-export type HandlesOf<C extends readonly Call[]> = { readonly [K in keyof C]: TaskHandle<ResultOf<C[K]>> };
+export type HandlesOf<C extends readonly Call[]> = {
+  readonly [K in keyof C]: TaskHandle<ResultOf<C[K]>>;
+};
 
 /** What is given to `createOutlast`: a configuration, and the library your transactions belong to. */
 export interface CreateOptions<Tx> extends OutlastConfig {
@@ -22,7 +24,11 @@ export interface CreateOptions<Tx> extends OutlastConfig {
 /** Outlast as an application sees it. `Tx` is the transaction type of your own library. */
 export interface Outlast<Tx = SqlTransaction> extends AsyncDisposable {
   /** Writes a task inside your open transaction: it appears when that commits, or never. */
-  send<S extends TaskShape>(tx: Tx, task: Task<S>, ...rest: SendRest<S>): Promise<TaskHandle<S['result']>>;
+  send<S extends TaskShape>(
+    tx: Tx,
+    task: Task<S>,
+    ...rest: SendRest<S>
+  ): Promise<TaskHandle<S['result']>>;
   /** Many at once, one statement per thousand. */
   sendMany<const C extends readonly Call[]>(tx: Tx, calls: C): Promise<HandlesOf<C>>;
   /** No outbox: straight to the broker, confirmed. It escapes a rollback. */
@@ -37,7 +43,11 @@ export interface Outlast<Tx = SqlTransaction> extends AsyncDisposable {
     handler: HandlerFunction<S, Tx, C> | HandlerOptions<S, Tx, C>,
   ): Handler;
   /** Subscribes to an event of this process; returns the undo. */
-  on<N extends EventName>(name: N, listener: EventListener<N>, options?: { readonly signal?: AbortSignal }): () => void;
+  on<N extends EventName>(
+    name: N,
+    listener: EventListener<N>,
+    options?: { readonly signal?: AbortSignal },
+  ): () => void;
   /** The same outbox through another library. */
   via<Other>(adapter: TransactionAdapter<Other>): Outlast<Other>;
   /** Closes our own connections; yours stay open. */

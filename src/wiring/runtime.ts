@@ -7,5 +7,11 @@ import type { Logger } from '../telemetry/logger.ts';
 
 /** The real world, for a part that runs in production. */
 export function createRuntime(log: Logger, emit: EventSink): Runtime {
-  return { clock: systemClock, random: systemRandom, faultPoint: faultPointFromEnv(process.env), log, emit };
+  return {
+    clock: systemClock,
+    random: systemRandom,
+    faultPoint: faultPointFromEnv(process.env),
+    log,
+    emit,
+  };
 }

@@ -8,7 +8,11 @@ import type { Call } from '../task/define-task.ts';
 import type { Stores } from './stores.ts';
 
 /** Sends calls through the outbox in a transaction of their own: for commands, which have no transaction to join. */
-export async function sendCalls(stores: Stores, calls: readonly Call[], maxPayloadBytes: number): Promise<readonly Sent[]> {
+export async function sendCalls(
+  stores: Stores,
+  calls: readonly Call[],
+  maxPayloadBytes: number,
+): Promise<readonly Sent[]> {
   const adapter = fromDatabase(() => Promise.resolve(stores.db));
   const producer = new Producer({
     adapter,
@@ -22,4 +26,3 @@ export async function sendCalls(stores: Stores, calls: readonly Call[], maxPaylo
   });
   return await adapter.transaction(tx => producer.send(tx, calls));
 }
-

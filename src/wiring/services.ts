@@ -26,7 +26,10 @@ export interface StartOptions {
 type AnyOutlast = Pick<Outlast<never>, typeof INTERNALS>;
 
 /** Runs a relay in this process. */
-export async function startRelay(outlast: AnyOutlast, options: StartOptions & RelayOptions = {}): Promise<Service> {
+export async function startRelay(
+  outlast: AnyOutlast,
+  options: StartOptions & RelayOptions = {},
+): Promise<Service> {
   const { signal, ...relay } = options;
   const internals = outlast[INTERNALS];
   const config = resolveConfig(internals.file, process.env, { relay });
@@ -45,17 +48,28 @@ export async function startWorker(
   const internals = outlast[INTERNALS];
   const config = embeddedDefaults(resolveConfig(internals.file, process.env, { worker }));
   const handlers = handlerMap(tasks);
-  return await startOn(internals, signal, stores => makeWorker({ internals, stores, config, handlers, process: `own:${systemRandom.token()}` }));
+  return await startOn(internals, signal, stores =>
+    makeWorker({ internals, stores, config, handlers, process: `own:${systemRandom.token()}` }),
+  );
 }
 
 /** Runs a resurrector in this process. */
-export async function startResurrector(outlast: AnyOutlast, options: StartOptions & ResurrectorOptions = {}): Promise<Service> {
+export async function startResurrector(
+  outlast: AnyOutlast,
+  options: StartOptions & ResurrectorOptions = {},
+): Promise<Service> {
   const { signal, ...resurrector } = options;
   const internals = outlast[INTERNALS];
   const config = resolveConfig(internals.file, process.env, { resurrector });
   return await startOn(internals, signal, stores => {
     const { ledger, broker, outbox } = stores;
-    return new Resurrector({ ledger, broker, outbox, runtime: internals.runtime, settings: resurrectorSettings(config) });
+    return new Resurrector({
+      ledger,
+      broker,
+      outbox,
+      runtime: internals.runtime,
+      settings: resurrectorSettings(config),
+    });
   });
 }
 
@@ -65,7 +79,10 @@ export async function startResurrector(outlast: AnyOutlast, options: StartOption
  * @example
  * await runOnce(outlast, { tasks: [chargeHandler], maxTime: '50s' });
  */
-export async function runOnce(outlast: AnyOutlast, options: { readonly tasks: readonly Handler[]; readonly maxTime?: Duration }): Promise<void> {
+export async function runOnce(
+  outlast: AnyOutlast,
+  options: { readonly tasks: readonly Handler[]; readonly maxTime?: Duration },
+): Promise<void> {
   const internals = outlast[INTERNALS];
   const { clock } = internals.runtime;
   const stores = await internals.stores();
@@ -87,7 +104,11 @@ export async function runOnce(outlast: AnyOutlast, options: { readonly tasks: re
 }
 
 /** Opens connections of its own for a service, and closes them when it has ended. */
-async function startOn(internals: Internals, signal: AbortSignal | undefined, make: (stores: Stores) => { run(signal: AbortSignal): Promise<void> }): Promise<Service> {
+async function startOn(
+  internals: Internals,
+  signal: AbortSignal | undefined,
+  make: (stores: Stores) => { run(signal: AbortSignal): Promise<void> },
+): Promise<Service> {
   // PGlite has one handle per process: services share the instance's.
   const isShared = internals.config.database.kind === 'pglite';
   const stores = isShared ? await internals.stores() : await openStores(internals.config.database);
@@ -112,12 +133,23 @@ export interface WorkerParts {
   readonly heart?: Heart;
 }
 
-export function makeWorker({ internals, stores, config, handlers, process: name, heart }: WorkerParts): Worker {
+export function makeWorker({
+  internals,
+  stores,
+  config,
+  handlers,
+  process: name,
+  heart,
+}: WorkerParts): Worker {
   const { ledger, broker } = stores;
   const { runtime, log } = internals;
   const { beatMs, maxBlockMs } = config.worker;
   const isEmbedded = config.database.kind === 'pglite';
-  const beating = heart ?? (isEmbedded ? new LoopHeart(ledger, runtime, beatMs) : new ThreadHeart({ target: config.database, beatMs, maxBlockMs, log }));
+  const beating =
+    heart ??
+    (isEmbedded
+      ? new LoopHeart(ledger, runtime, beatMs)
+      : new ThreadHeart({ target: config.database, beatMs, maxBlockMs, log }));
   const settings = { ...config.worker, process: name, host: hostname(), pid: process.pid };
   return new Worker({ ledger, broker, handlers, runtime, heart: beating, settings });
 }

@@ -1,3 +1,7 @@
+import { systemClock } from '../runtime/clock.ts';
+
+const ECHO_MS = 500;
+
 /** Exit codes of a process that a second signal ended at once. */
 const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 } as const;
 
@@ -10,9 +14,14 @@ const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 } as const;
  */
 export function shutdownSignal(onFirst: () => void = () => undefined): AbortSignal {
   const controller = new AbortController();
+  let firstAt = 0;
   for (const [name, code] of Object.entries(EXIT_CODES)) {
     process.on(name, () => {
-      if (controller.signal.aborted) process.exit(code);
+      const now = systemClock.monotonic();
+      // npm passes on a Ctrl-C that the terminal has sent us already: one press, two signals.
+      if (controller.signal.aborted && now - firstAt > ECHO_MS) process.exit(code);
+      if (controller.signal.aborted) return;
+      firstAt = now;
       onFirst();
       controller.abort();
     });

@@ -1,5 +1,10 @@
 import type { ReadModel } from '../admin/read-model.ts';
-import { checkSchema, migrate, printMigrations, type MigrateReport } from '../adapters/postgres/migrate.ts';
+import {
+  checkSchema,
+  migrate,
+  printMigrations,
+  type MigrateReport,
+} from '../adapters/postgres/migrate.ts';
 import { PgDatabase } from '../adapters/postgres/pg-database.ts';
 import { PostgresBroker } from '../adapters/postgres/postgres-broker.ts';
 import { PostgresLedger } from '../adapters/postgres/postgres-ledger.ts';
@@ -36,9 +41,16 @@ export interface OpenOptions {
 }
 
 /** Connects to the database and nothing else; tables may be missing. */
-export async function openDatabase(target: DatabaseTarget, options: OpenOptions = {}): Promise<SqlDatabase> {
+export async function openDatabase(
+  target: DatabaseTarget,
+  options: OpenOptions = {},
+): Promise<SqlDatabase> {
   if (target.kind === 'postgres') {
-    return await PgDatabase.open({ url: target.url, poolSize: options.poolSize ?? 10, queryTimeoutMs: options.queryTimeoutMs ?? 35_000 });
+    return await PgDatabase.open({
+      url: target.url,
+      poolSize: options.poolSize ?? 10,
+      queryTimeoutMs: options.queryTimeoutMs ?? 35_000,
+    });
   }
   return await openEmbedded(target.folder, {
     mode: options.embedded ?? 'own-or-join',
@@ -47,7 +59,10 @@ export async function openDatabase(target: DatabaseTarget, options: OpenOptions 
 }
 
 /** Connects, and refuses a database whose tables are not what this version works with. */
-export async function openStores(target: DatabaseTarget, options: OpenOptions = {}): Promise<Stores> {
+export async function openStores(
+  target: DatabaseTarget,
+  options: OpenOptions = {},
+): Promise<Stores> {
   const db = await openDatabase(target, options);
   try {
     // An embedded database is nobody's to administrate: whoever opens it first makes its tables.

@@ -25,7 +25,10 @@ export function makeSupervisor({ stores, config, runtime, spec }: SuperviseOptio
 
 function spawnChild(spec: WorkerSpec): Child {
   const entry = fileURLToPath(new URL('./worker-child.js', import.meta.url));
-  const child = fork(entry, [], { env: { ...process.env, [SPEC_ENV]: JSON.stringify(spec) }, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+  const child = fork(entry, [], {
+    env: { ...process.env, [SPEC_ENV]: JSON.stringify(spec) },
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  });
   const exited = new Promise<string>(resolve => {
     child.once('exit', (code, signal) => resolve(signal ?? `code ${code}`));
     child.once('error', error => resolve(error.message));
@@ -34,5 +37,11 @@ function spawnChild(spec: WorkerSpec): Child {
     // The channel of a child that is just dying is gone; its exit says the rest.
     if (child.connected) child.send(message, () => undefined);
   };
-  return { process: spec.process, pid: child.pid ?? 0, exited, drain: () => say('drain'), kill: () => void child.kill('SIGKILL') };
+  return {
+    process: spec.process,
+    pid: child.pid ?? 0,
+    exited,
+    drain: () => say('drain'),
+    kill: () => void child.kill('SIGKILL'),
+  };
 }

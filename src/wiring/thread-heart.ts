@@ -50,9 +50,18 @@ export class ThreadHeart implements Heart {
 
   #start(): Thread {
     const { target, beatMs, maxBlockMs, log } = this.#options;
-    const workerData: HeartThreadData = { target, worker: this.#worker, beatMs, maxBlockMs, shared: this.#shared };
+    const workerData: HeartThreadData = {
+      target,
+      worker: this.#worker,
+      beatMs,
+      maxBlockMs,
+      shared: this.#shared,
+    };
     // Flags of the main thread (a debugger, a loader) are not for this one.
-    const thread = new Thread(new URL('./heart-thread.js', import.meta.url), { workerData, execArgv: [] });
+    const thread = new Thread(new URL('./heart-thread.js', import.meta.url), {
+      workerData,
+      execArgv: [],
+    });
     thread.on('message', (message: Beat | { readonly error: string }) => {
       if ('error' in message) log.warn({ error: message.error }, 'beat failed');
       else this.#onBeat(message);

@@ -22,7 +22,10 @@ process.on('disconnect', () => stop.abort());
 process.on('SIGINT', () => undefined);
 process.on('SIGTERM', () => stop.abort());
 
-async function loadHandlers(patterns: readonly string[], base: string): Promise<readonly Handler[]> {
+async function loadHandlers(
+  patterns: readonly string[],
+  base: string,
+): Promise<readonly Handler[]> {
   const loaded = await loadTaskModules(patterns, base, createLoader(spec.loader));
   const handlers = loaded.map(({ handler }) => handler as Handler);
   for (const file of spec.modules) {
@@ -32,9 +35,20 @@ async function loadHandlers(patterns: readonly string[], base: string): Promise<
   return handlers;
 }
 
-const loaded = await loadConfig(spec.configFile === null ? { cwd: process.cwd(), loader: spec.loader.kind } : { file: spec.configFile, loader: spec.loader.kind });
-const config = embeddedDefaults(resolveConfig(loaded.config, process.env, { folder: loaded.folder, worker: spec.worker }));
-const log = config.log ?? createLogger({ ...spec.log, write: line => void process.stderr.write(line), now: Date.now }, { pid: process.pid });
+const loaded = await loadConfig(
+  spec.configFile === null
+    ? { cwd: process.cwd(), loader: spec.loader.kind }
+    : { file: spec.configFile, loader: spec.loader.kind },
+);
+const config = embeddedDefaults(
+  resolveConfig(loaded.config, process.env, { folder: loaded.folder, worker: spec.worker }),
+);
+const log =
+  config.log ??
+  createLogger(
+    { ...spec.log, write: line => void process.stderr.write(line), now: Date.now },
+    { pid: process.pid },
+  );
 const events = new Events((error, event) => log.error({ error, event }, 'a listener failed'));
 events.addAll(config.on);
 const runtime = createRuntime(log, events.emit);
@@ -42,7 +56,14 @@ const handlers = handlerMap(await loadHandlers(config.tasks, loaded.file ?? load
 const stores = await openStores(config.database, { embedded: 'join', createIfMissing: false });
 const { beatMs, maxBlockMs } = config.worker;
 const heart = new ThreadHeart({ target: config.database, beatMs, maxBlockMs, log });
-const worker = makeWorker({ internals: { runtime, log }, stores, config, handlers, process: spec.process, heart });
+const worker = makeWorker({
+  internals: { runtime, log },
+  stores,
+  config,
+  handlers,
+  process: spec.process,
+  heart,
+});
 await worker.run(stop.signal);
 await stores.close();
 // Handlers that ignored their signal, and pools of user modules, must not keep a drained process alive.

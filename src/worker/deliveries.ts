@@ -21,7 +21,10 @@ export interface Beginnable {
  * Sorts what the broker gave: what cannot be read is buried, what is not due is parked, and both are acknowledged
  * because the ledger has them then. The rest can be begun.
  */
-export async function acceptDeliveries(deliveries: readonly Delivery[], deps: DeliveryDeps): Promise<readonly Beginnable[]> {
+export async function acceptDeliveries(
+  deliveries: readonly Delivery[],
+  deps: DeliveryDeps,
+): Promise<readonly Beginnable[]> {
   const beginnable: Beginnable[] = [];
   const settled: Delivery[] = [];
   for (const delivery of deliveries) {
@@ -30,7 +33,9 @@ export async function acceptDeliveries(deliveries: readonly Delivery[], deps: De
       await deps.ledger.bury([undecodable(message)]);
       settled.push(delivery);
     } else if (message.etaMs !== null && message.etaMs > deps.runtime.clock.now()) {
-      await deps.ledger.park([{ envelope: message, delayMs: message.etaMs - deps.runtime.clock.now() }]);
+      await deps.ledger.park([
+        { envelope: message, delayMs: message.etaMs - deps.runtime.clock.now() },
+      ]);
       settled.push(delivery);
     } else {
       beginnable.push({ delivery, envelope: message });
@@ -73,8 +78,17 @@ export async function answerDeliveries(
 
 /** Same id, other bytes: kept under id and digest, so that it neither runs nor vanishes. */
 function impostor(envelope: Envelope): BuryItem {
-  const error = { type: 'ERR_DIGEST', message: `another task has the id ${envelope.id} with other bytes`, traceback: '' };
-  return { kind: 'message', envelope: { ...envelope, id: `${envelope.id}#${envelope.digest.slice(0, 16)}` }, reason: 'ERR_DIGEST', error };
+  const error = {
+    type: 'ERR_DIGEST',
+    message: `another task has the id ${envelope.id} with other bytes`,
+    traceback: '',
+  };
+  return {
+    kind: 'message',
+    envelope: { ...envelope, id: `${envelope.id}#${envelope.digest.slice(0, 16)}` },
+    reason: 'ERR_DIGEST',
+    error,
+  };
 }
 
 function undecodable(message: UndecodableMessage): BuryItem {
@@ -91,5 +105,10 @@ function undecodable(message: UndecodableMessage): BuryItem {
     etaMs: null,
     expiresMs: null,
   };
-  return { kind: 'message', envelope, reason: 'ERR_UNDECODABLE', error: { type: 'ERR_UNDECODABLE', message: message.why, traceback: '' } };
+  return {
+    kind: 'message',
+    envelope,
+    reason: 'ERR_UNDECODABLE',
+    error: { type: 'ERR_UNDECODABLE', message: message.why, traceback: '' },
+  };
 }

@@ -9,11 +9,20 @@ import type { SendOptions } from '../task/define-task.ts';
  * `fn` does not run. Throws `ERR_FENCE_STALE` when another epoch owns the task.
  */
 export interface EffectDoor<Tx = unknown> {
-  pass(run: RunRef, step: string, fn: (tx: Tx) => Promise<Uint8Array | null>): Promise<Uint8Array | null>;
+  pass(
+    run: RunRef,
+    step: string,
+    fn: (tx: Tx) => Promise<Uint8Array | null>,
+  ): Promise<Uint8Array | null>;
 }
 
 /** Writes a task into the outbox inside a transaction; the id of the task. */
-export type SendInside<Tx = unknown> = (tx: Tx, task: Task, input: unknown, options: SendOptions) => Promise<string>;
+export type SendInside<Tx = unknown> = (
+  tx: Tx,
+  task: Task,
+  input: unknown,
+  options: SendOptions,
+) => Promise<string>;
 
 /** Where a handler comes from: the instance whose transactions its effects join. */
 export interface HandlerOrigin {

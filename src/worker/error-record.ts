@@ -6,7 +6,8 @@ const MAX_TRACEBACK = 8_000;
 
 /** What anybody may throw, as texts of bounded length. */
 export function errorRecord(error: unknown): ErrorRecord {
-  if (!(error instanceof Error)) return { type: typeof error, message: describe(error).slice(0, MAX_MESSAGE), traceback: '' };
+  if (!(error instanceof Error))
+    return { type: typeof error, message: describe(error).slice(0, MAX_MESSAGE), traceback: '' };
   return {
     type: error.name || 'Error',
     message: String(error.message).slice(0, MAX_MESSAGE),

@@ -13,7 +13,13 @@ import { RunScope, type RunScopeDeps, type RunStop } from './run-scope.ts';
 /** What is to be done about a run that ended. */
 export type Settlement =
   | { readonly kind: 'commit'; readonly outcome: Outcome }
-  | { readonly kind: 'fail'; readonly error: ErrorRecord; readonly delayMs: number | null; readonly reason: string; readonly cause: unknown }
+  | {
+      readonly kind: 'fail';
+      readonly error: ErrorRecord;
+      readonly delayMs: number | null;
+      readonly reason: string;
+      readonly cause: unknown;
+    }
   | { readonly kind: 'bury'; readonly reason: string; readonly error: ErrorRecord }
   /** Not finished and not failed: given back. */
   | { readonly kind: 'release' }
@@ -25,15 +31,23 @@ export interface ExecuteDeps extends RunScopeDeps {
 }
 
 /** Runs one task from bytes to settlement. Never throws. */
-export async function execute(task: BegunTask, stop: RunStop, deps: ExecuteDeps): Promise<Settlement> {
+export async function execute(
+  task: BegunTask,
+  stop: RunStop,
+  deps: ExecuteDeps,
+): Promise<Settlement> {
   const handler = deps.handlers.get(task.envelope.name);
-  if (!handler) return bury('ERR_TASK_UNKNOWN', `no handler for ${task.envelope.name} in this worker`);
-  if (digestOf(task.envelope) !== task.envelope.digest) return bury('ERR_DIGEST', 'the bytes are not those that were sent');
+  if (!handler)
+    return bury('ERR_TASK_UNKNOWN', `no handler for ${task.envelope.name} in this worker`);
+  if (digestOf(task.envelope) !== task.envelope.digest)
+    return bury('ERR_DIGEST', 'the bytes are not those that were sent');
   const prepared = await prepare(task, handler);
   if ('kind' in prepared) return prepared;
   const scope = new RunScope(task, handler, prepared.input, stop, deps);
   try {
-    const value = await scope.race(withTask(scope.context, () => invoke(handler, prepared.input, scope)));
+    const value = await scope.race(
+      withTask(scope.context, () => invoke(handler, prepared.input, scope)),
+    );
     return await settleValue(handler, task, scope, value);
   } catch (error) {
     return settleError(handler, task, scope, error);
@@ -84,7 +98,12 @@ async function migrate(task: BegunTask, handler: Handler, input: unknown): Promi
   return value;
 }
 
-async function settleValue(handler: Handler, task: BegunTask, scope: RunScope, value: unknown): Promise<Settlement> {
+async function settleValue(
+  handler: Handler,
+  task: BegunTask,
+  scope: RunScope,
+  value: unknown,
+): Promise<Settlement> {
   const verdict = asVerdict(value);
   switch (verdict?.kind) {
     case 'discard':
@@ -92,25 +111,45 @@ async function settleValue(handler: Handler, task: BegunTask, scope: RunScope, v
     case 'bury':
       return bury('buried by its handler', verdict.why);
     case 'retry':
-      return failed(handler, task, scope, new Error(verdict.why || 'the handler asked for another run'), verdict.delayMs);
+      return failed(
+        handler,
+        task,
+        scope,
+        new Error(verdict.why || 'the handler asked for another run'),
+        verdict.delayMs,
+      );
     case undefined:
-      return { kind: 'commit', outcome: { kind: 'done', result: await encodeResult(handler, scope, value) } };
+      return {
+        kind: 'commit',
+        outcome: { kind: 'done', result: await encodeResult(handler, scope, value) },
+      };
   }
 }
 
 /** Null where no value is kept. The value is checked as the handler gave it, and stored so; readers parse it. */
-async function encodeResult(handler: Handler, scope: RunScope, value: unknown): Promise<Uint8Array | null> {
+async function encodeResult(
+  handler: Handler,
+  scope: RunScope,
+  value: unknown,
+): Promise<Uint8Array | null> {
   const schema = handler.task.contract.result;
   if (!schema || scope.options.keepResult === false) return null;
   const checked = await validate(schema, value);
   if ('issues' in checked) {
     const [first] = checked.issues;
-    throw new TypeError(`the result is not what its schema asks for: ${first?.path ?? ''} ${first?.message ?? ''}`);
+    throw new TypeError(
+      `the result is not what its schema asks for: ${first?.path ?? ''} ${first?.message ?? ''}`,
+    );
   }
   return toBytes(encodeJson(value));
 }
 
-function settleError(handler: Handler, task: BegunTask, scope: RunScope, error: unknown): Settlement {
+function settleError(
+  handler: Handler,
+  task: BegunTask,
+  scope: RunScope,
+  error: unknown,
+): Settlement {
   const reason = scope.stopReason();
   if (reason === 'lost' || isOutlastError(error, 'ERR_FENCE_STALE')) return { kind: 'drop' };
   if (reason === 'release') return { kind: 'release' };
@@ -119,11 +158,27 @@ function settleError(handler: Handler, task: BegunTask, scope: RunScope, error: 
   return failed(handler, task, scope, error, null);
 }
 
-function failed(handler: Handler, task: BegunTask, scope: RunScope, cause: unknown, askedMs: number | null): Settlement {
+function failed(
+  handler: Handler,
+  task: BegunTask,
+  scope: RunScope,
+  cause: unknown,
+  askedMs: number | null,
+): Settlement {
   const error = errorRecord(cause);
   const isTimeout = isOutlastError(cause, 'ERR_TIMEOUT');
-  const isSpent = task.failures + 1 >= handler.maxAttempts || scope.isPastDeadline() || !isWorthRetrying(handler, cause);
-  if (isSpent) return { kind: 'fail', error, delayMs: null, reason: isTimeout ? 'ERR_TIMEOUT' : 'ERR_ATTEMPTS_SPENT', cause };
+  const isSpent =
+    task.failures + 1 >= handler.maxAttempts ||
+    scope.isPastDeadline() ||
+    !isWorthRetrying(handler, cause);
+  if (isSpent)
+    return {
+      kind: 'fail',
+      error,
+      delayMs: null,
+      reason: isTimeout ? 'ERR_TIMEOUT' : 'ERR_ATTEMPTS_SPENT',
+      cause,
+    };
   const delayMs = askedMs ?? backoffMs(handler.backoff, task.failures, scope.random());
   return { kind: 'fail', error, delayMs, reason: '', cause };
 }

@@ -13,7 +13,12 @@ export function followUps(task: BegunTask, outcome: Outcome): readonly AfterEntr
   return options.link.map((link, index) => followUp(task, options, link, { result, index }));
 }
 
-function followUp(task: BegunTask, parent: EnvelopeOptions, link: LinkOption, at: { result: string; index: number }): AfterEntry {
+function followUp(
+  task: BegunTask,
+  parent: EnvelopeOptions,
+  link: LinkOption,
+  at: { result: string; index: number },
+): AfterEntry {
   const position = `link:${at.index}`;
   const id = derivedId(task.id, position);
   const { args, kwargs } = link.call ?? callWith(at.result);
@@ -26,12 +31,25 @@ function followUp(task: BegunTask, parent: EnvelopeOptions, link: LinkOption, at
     parentId: task.id,
   };
   const digest = digestOf({ name, id, version, body });
-  const publish = { id, name, queue, priority, version, body, options: toBytes(JSON.stringify(options)), digest, etaMs: null, expiresMs: null };
+  const publish = {
+    id,
+    name,
+    queue,
+    priority,
+    version,
+    body,
+    options: toBytes(JSON.stringify(options)),
+    digest,
+    etaMs: null,
+    expiresMs: null,
+  };
   return { key: `${task.id}/${position}`, publish };
 }
 
 /** An object is the keyword arguments of the next task, anything else its one argument; no result, no argument. */
 function callWith(result: string): { readonly args: string; readonly kwargs: string } {
   if (result === 'null') return { args: '[]', kwargs: '{}' };
-  return result.startsWith('{') ? { args: '[]', kwargs: result } : { args: `[${result}]`, kwargs: '{}' };
+  return result.startsWith('{')
+    ? { args: '[]', kwargs: result }
+    : { args: `[${result}]`, kwargs: '{}' };
 }

@@ -59,7 +59,15 @@ export interface Handler {
   readonly origin: HandlerOrigin;
 }
 
-const KNOWN_OPTIONS = ['mode', 'maxResurrections', 'retry', 'migrations', 'checkpoint', 'onSoftTimeout', 'run'];
+const KNOWN_OPTIONS = [
+  'mode',
+  'maxResurrections',
+  'retry',
+  'migrations',
+  'checkpoint',
+  'onSoftTimeout',
+  'run',
+];
 
 /** Joins a contract and its code. Users call it as `outlast.handler`, which knows the transaction's type. */
 export function defineHandler<S extends TaskShape, Tx, C = never>(
@@ -94,7 +102,10 @@ export function isHandler(value: unknown): value is Handler {
   return typeof value === 'object' && value !== null && HANDLER in value;
 }
 
-function checkOptions(name: string, options: { readonly mode?: string; readonly run?: unknown }): void {
+function checkOptions(
+  name: string,
+  options: { readonly mode?: string; readonly run?: unknown },
+): void {
   const unknown = Object.keys(options).find(key => !KNOWN_OPTIONS.includes(key));
   if (unknown !== undefined) {
     throw outlastError('ERR_UNKNOWN_OPTION', {
@@ -120,8 +131,13 @@ function checkOptions(name: string, options: { readonly mode?: string; readonly 
 }
 
 /** From the oldest version named every step up to the contract's must be there, or old payloads get stuck half-way. */
-function readMigrations(task: Task, given: Readonly<Record<number, unknown>>): Handler['migrations'] {
-  const steps = new Map(Object.entries(given).map(([from, step]) => [Number(from), step as (old: unknown) => unknown]));
+function readMigrations(
+  task: Task,
+  given: Readonly<Record<number, unknown>>,
+): Handler['migrations'] {
+  const steps = new Map(
+    Object.entries(given).map(([from, step]) => [Number(from), step as (old: unknown) => unknown]),
+  );
   const oldest = Math.min(...steps.keys());
   for (let version = oldest; version < task.contract.version; version++) {
     if (steps.has(version)) continue;

@@ -1,5 +1,8 @@
 /** Queue names in a random order in which heavier ones tend to come first; light ones still get their turn. */
-export function orderQueues(queues: Readonly<Record<string, number>>, random: () => number): readonly string[] {
+export function orderQueues(
+  queues: Readonly<Record<string, number>>,
+  random: () => number,
+): readonly string[] {
   const names = Object.entries(queues);
   if (names.length === 1) return names.map(([name]) => name);
   // The smallest of exponentially distributed draws falls on a name in proportion to its weight.

@@ -45,7 +45,13 @@ export class RunScope {
   #seq: number;
   #sends = 0;
 
-  constructor(task: BegunTask, handler: Handler, input: unknown, stop: RunStop, deps: RunScopeDeps) {
+  constructor(
+    task: BegunTask,
+    handler: Handler,
+    input: unknown,
+    stop: RunStop,
+    deps: RunScopeDeps,
+  ) {
     this.#task = task;
     this.#handler = handler;
     this.#stop = stop;
@@ -97,7 +103,8 @@ export class RunScope {
     const { timeoutMs, softTimeoutMs, deadlineMs } = this.options;
     const timer = (ms: number, fn: () => void): void => void this.#undo.push(clock.timer(ms, fn));
     if (timeoutMs !== undefined) timer(timeoutMs, () => this.#expire(timeoutMs, 'its timeout'));
-    if (deadlineMs !== undefined) timer(deadlineMs - clock.now(), () => this.#expire(deadlineMs - clock.now(), 'its deadline'));
+    if (deadlineMs !== undefined)
+      timer(deadlineMs - clock.now(), () => this.#expire(deadlineMs - clock.now(), 'its deadline'));
     if (softTimeoutMs !== undefined) timer(softTimeoutMs, () => this.#softExpire());
   }
 
@@ -115,7 +122,8 @@ export class RunScope {
     this.#soft.abort();
     const { onSoftTimeout } = this.#handler;
     if (!onSoftTimeout) return;
-    const report = (error: unknown): void => this.context.log.warn({ error }, 'onSoftTimeout failed');
+    const report = (error: unknown): void =>
+      this.context.log.warn({ error }, 'onSoftTimeout failed');
     try {
       Promise.resolve(onSoftTimeout(this.context)).catch(report);
     } catch (error) {
@@ -149,7 +157,8 @@ export class RunScope {
 
   async #checkpoint(data: unknown): Promise<void> {
     const { name } = this.#task.envelope;
-    if (this.#handler.checkpoint) await check(`checkpoint of ${name}`, this.#handler.checkpoint, data);
+    if (this.#handler.checkpoint)
+      await check(`checkpoint of ${name}`, this.#handler.checkpoint, data);
     const bytes = toBytes(encodeJson(data));
     if (bytes.length > MAX_CHECKPOINT_BYTES) {
       throw outlastError('ERR_CHECKPOINT_TOO_LARGE', {
@@ -176,7 +185,9 @@ export class RunScope {
     const [input, options] = rest as [unknown, SendOptions | undefined];
     const step = `send:${++this.#sends}`;
     const bytes = await this.#door.pass(this.#task, step, async tx =>
-      toBytes(encodeJson(await this.#handler.origin.sendInside(tx, task as Task, input, options ?? {}))),
+      toBytes(
+        encodeJson(await this.#handler.origin.sendInside(tx, task as Task, input, options ?? {})),
+      ),
     );
     return decodeJson(toText(bytes ?? toBytes('""'))) as string;
   }

@@ -42,12 +42,26 @@ export class Run {
     const { runtime } = this.#deps;
     const { id, envelope, epoch, failures } = this.task;
     await runtime.faultPoint('worker.begun-not-started');
-    runtime.emit('task:started', { id, name: envelope.name, queue: envelope.queue, epoch, attempt: failures + 1 });
-    const settlement = await execute(this.task, { signal: this.#stop.signal, draining: this.#draining }, this.#deps);
+    runtime.emit('task:started', {
+      id,
+      name: envelope.name,
+      queue: envelope.queue,
+      epoch,
+      attempt: failures + 1,
+    });
+    const settlement = await execute(
+      this.task,
+      { signal: this.#stop.signal, draining: this.#draining },
+      this.#deps,
+    );
     const status = await this.#settle(settlement);
     await this.#acknowledge(status);
     if (status === 'ok') await this.#afterwards(settlement);
-    else if (settlement.kind !== 'drop') runtime.log.warn({ task: id, epoch, status, settlement: settlement.kind }, 'not the rightful run any more');
+    else if (settlement.kind !== 'drop')
+      runtime.log.warn(
+        { task: id, epoch, status, settlement: settlement.kind },
+        'not the rightful run any more',
+      );
   }
 
   async #settle(settlement: Settlement): Promise<StepStatus> {
@@ -58,7 +72,13 @@ export class Run {
       case 'commit': {
         await runtime.faultPoint('worker.ran-not-committed');
         const { outcome } = settlement;
-        return await settler.commit.settle({ ref, outcome, after: followUps(this.task, outcome), dedupMs, resultMs });
+        return await settler.commit.settle({
+          ref,
+          outcome,
+          after: followUps(this.task, outcome),
+          dedupMs,
+          resultMs,
+        });
       }
       case 'fail': {
         await runtime.faultPoint('worker.failed-not-told');
@@ -87,7 +107,10 @@ export class Run {
       if (status === 'ok') await broker.ack([this.#delivery]);
       else await broker.giveBack([this.#delivery]);
     } catch (error) {
-      runtime.log.warn({ error, task: this.task.id }, 'the broker took no answer; it will deliver the copy again');
+      runtime.log.warn(
+        { error, task: this.task.id },
+        'the broker took no answer; it will deliver the copy again',
+      );
     }
   }
 
@@ -104,8 +127,19 @@ export class Run {
       }
       case 'fail':
         runtime.emit('task:failed', { ...ref, where: 'worker', error: settlement.cause });
-        if (settlement.delayMs === null) runtime.emit('task:dead-lettered', { ...ref, where: 'worker', reason: settlement.reason });
-        else runtime.emit('task:retried', { ...ref, attempt: failures + 1, delayMs: settlement.delayMs, error: settlement.cause });
+        if (settlement.delayMs === null)
+          runtime.emit('task:dead-lettered', {
+            ...ref,
+            where: 'worker',
+            reason: settlement.reason,
+          });
+        else
+          runtime.emit('task:retried', {
+            ...ref,
+            attempt: failures + 1,
+            delayMs: settlement.delayMs,
+            error: settlement.cause,
+          });
         return;
       case 'bury':
         runtime.emit('task:dead-lettered', { ...ref, where: 'worker', reason: settlement.reason });
@@ -123,7 +157,10 @@ export class Run {
     try {
       await carryOut(entries, broker, ledger);
     } catch (error) {
-      runtime.log.warn({ error, task: this.task.id }, 'follow-ups were not sent; a resurrector repeats them');
+      runtime.log.warn(
+        { error, task: this.task.id },
+        'follow-ups were not sent; a resurrector repeats them',
+      );
     }
   }
 }

@@ -22,7 +22,11 @@ export class StepBatcher<Item> {
   #waiting: Waiting<Item>[] = [];
   #isBusy = false;
 
-  constructor(call: (items: readonly Item[]) => Promise<readonly StepStatus[]>, runtime: Runtime, isHopeless: () => boolean) {
+  constructor(
+    call: (items: readonly Item[]) => Promise<readonly StepStatus[]>,
+    runtime: Runtime,
+    isHopeless: () => boolean,
+  ) {
     this.#call = call;
     this.#runtime = runtime;
     this.#isHopeless = isHopeless;
@@ -71,9 +75,14 @@ export interface Settler {
   readonly bury: StepBatcher<Parameters<Ledger['bury']>[0][number]>;
 }
 
-export function createSettler(ledger: Ledger, runtime: Runtime, isHopeless: () => boolean): Settler {
-  const batcher = <Item>(call: (items: readonly Item[]) => Promise<readonly StepStatus[]>): StepBatcher<Item> =>
-    new StepBatcher(call, runtime, isHopeless);
+export function createSettler(
+  ledger: Ledger,
+  runtime: Runtime,
+  isHopeless: () => boolean,
+): Settler {
+  const batcher = <Item>(
+    call: (items: readonly Item[]) => Promise<readonly StepStatus[]>,
+  ): StepBatcher<Item> => new StepBatcher(call, runtime, isHopeless);
   return {
     commit: batcher(items => ledger.commit(items)),
     fail: batcher(items => ledger.fail(items)),

@@ -52,7 +52,9 @@ export class Supervisor {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    const places = Array.from({ length: this.#deps.settings.processes }, () => this.#keepAlive(signal));
+    const places = Array.from({ length: this.#deps.settings.processes }, () =>
+      this.#keepAlive(signal),
+    );
     await Promise.all([...places, this.#lookAround(signal)]);
   }
 
@@ -82,7 +84,10 @@ export class Supervisor {
     for (;;) {
       try {
         const returned = await this.#reaper.condemn({ kind: 'process', process: child.process });
-        runtime.log[signal.aborted ? 'info' : 'warn']({ pid: child.pid, how, returned }, 'a worker process ended');
+        runtime.log[signal.aborted ? 'info' : 'warn'](
+          { pid: child.pid, how, returned },
+          'a worker process ended',
+        );
         return;
       } catch (error) {
         if (!isUnavailable(error)) throw error;

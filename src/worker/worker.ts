@@ -123,9 +123,21 @@ export class Worker {
   #makeRunDeps(): RunDeps {
     const { ledger, broker, runtime, settings } = this.#deps;
     const worker = this.#worker;
-    const settler = createSettler(ledger, runtime, () => this.#isClosed || this.#isGivingUp || this.#worker !== worker);
+    const settler = createSettler(
+      ledger,
+      runtime,
+      () => this.#isClosed || this.#isGivingUp || this.#worker !== worker,
+    );
     const { dedupWindowMs, resultTtlMs } = settings;
-    return { ...this.#deps, ledger, broker, runtime, settler, dedupMs: dedupWindowMs, resultMs: resultTtlMs };
+    return {
+      ...this.#deps,
+      ledger,
+      broker,
+      runtime,
+      settler,
+      dedupMs: dedupWindowMs,
+      resultMs: resultTtlMs,
+    };
   }
 
   async #take(free: number, signal: AbortSignal): Promise<BeginOpen | null> {
@@ -141,7 +153,12 @@ export class Worker {
       limit: free - messages.length,
       suspects: [...this.#runs.values()].some(run => run.task.crashes > 0) ? 0 : 1,
       messages,
-      crashBudgets: { '*': 5, ...Object.fromEntries([...handlers].map(([name, { maxResurrections }]) => [name, maxResurrections])) },
+      crashBudgets: {
+        '*': 5,
+        ...Object.fromEntries(
+          [...handlers].map(([name, { maxResurrections }]) => [name, maxResurrections]),
+        ),
+      },
     };
     // Until its tasks are started the answer is ours to know: a beat must not take them for forgotten ones.
     this.#asked.add(request.run);
@@ -174,7 +191,8 @@ export class Worker {
         if (!isUnavailable(error)) throw error;
         runtime.log.warn({ error }, 'begin failed');
         // What landed without our knowing is found by the next beat and released.
-        if (signal.aborted || !isOurs() || runtime.clock.monotonic() - startedAt > KEEP_UNBEGUN_MS) return null;
+        if (signal.aborted || !isOurs() || runtime.clock.monotonic() - startedAt > KEEP_UNBEGUN_MS)
+          return null;
         await sleep(runtime.clock, STORE_RETRY_MS, signal);
       }
     }
@@ -204,7 +222,9 @@ export class Worker {
       // Begun after the beat was sent: the answer cannot know of it.
       if (run.startedAt < beat.sentAt && !stored.has(key)) run.stop('lost');
     }
-    const orphans = beat.reply.runs.filter(ref => !this.#runs.has(keyOf(ref)) && !this.#asked.has(ref.run));
+    const orphans = beat.reply.runs.filter(
+      ref => !this.#runs.has(keyOf(ref)) && !this.#asked.has(ref.run),
+    );
     for (const ref of orphans) void this.#runDeps.settler.release.settle(ref);
     this.#wake.hint();
   }
@@ -237,7 +257,10 @@ export class Worker {
   #fence(): void {
     if (this.#isFenced) return;
     this.#isFenced = true;
-    this.#deps.runtime.log.warn({ worker: this.#worker }, 'no beat was answered; handlers are aborted');
+    this.#deps.runtime.log.warn(
+      { worker: this.#worker },
+      'no beat was answered; handlers are aborted',
+    );
     for (const run of this.#runs.values()) run.stop('release');
   }
 
@@ -246,9 +269,13 @@ export class Worker {
     const { clock, faultPoint, log, emit } = this.#deps.runtime;
     const { ledger, heart, settings } = this.#deps;
     this.#draining.abort();
-    const all = (): Promise<unknown> => Promise.all([...this.#runs.values()].map(run => run.finished.catch(() => undefined)));
+    const all = (): Promise<unknown> =>
+      Promise.all([...this.#runs.values()].map(run => run.finished.catch(() => undefined)));
     const patience = new AbortController();
-    await Promise.race([all().then(() => patience.abort()), sleep(clock, settings.shutdownTimeoutMs, patience.signal)]);
+    await Promise.race([
+      all().then(() => patience.abort()),
+      sleep(clock, settings.shutdownTimeoutMs, patience.signal),
+    ]);
     const released = this.#runs.size;
     await faultPoint('worker.drain-before-release');
     for (const run of this.#runs.values()) run.stop('release');

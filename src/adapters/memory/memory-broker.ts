@@ -85,6 +85,13 @@ export class MemoryBroker {
     }
   }
 
+  /** Whether a copy of this task is in a queue or in a hand; for tests. */
+  holds(id: string): boolean {
+    const isCopy = ({ message }: QueuedMessage): boolean => 'id' in message && message.id === id;
+    const held = [...this.#held.values()].flatMap(messages => [...messages.values()]);
+    return held.some(isCopy) || [...this.#queues.values()].some(queue => queue.some(isCopy));
+  }
+
   /** Messages in queues and in hands; for tests. */
   count(): { readonly queued: number; readonly held: number } {
     const sum = (sizes: number[]): number => sizes.reduce((total, size) => total + size, 0);

@@ -12,12 +12,23 @@ import { OUTBOX_GUARDS, type OutboxGuards, type OutboxRecord } from './memory-ou
 import { copyEnvelope } from './memory-record.ts';
 import { MemoryTransaction } from './memory-transaction.ts';
 
+/** A row that was touched in the name of a claim, and whose it was. */
+export interface SettleEntry {
+  readonly step: 'renew' | 'publish' | 'fail' | 'release';
+  readonly id: string;
+  readonly token: string;
+  /** The token the row carried; anything else than `token` means that it was somebody else's. */
+  readonly owner: string;
+}
+
 export interface MemoryOutboxOptions {
   /** The store's clock. */
   readonly clock: Pick<Clock, 'now'>;
   /** Given where outbox and ledger are one database: rows are then moved, not published. */
   readonly ledger?: Pick<MemoryLedger, 'receive'>;
   readonly guards?: Partial<OutboxGuards>;
+  /** Told of every row that is settled, in the order of the store. */
+  readonly journal?: (entry: SettleEntry) => void;
 }
 
 /** The outbox in RAM: a writer's side with transactions, and the relay's side as the port says. */
@@ -29,6 +40,7 @@ export class MemoryOutboxStore implements OutboxStore {
   readonly move: ((limit: number) => Promise<MoveReply>) | null;
   readonly #clock: Pick<Clock, 'now'>;
   readonly #guards: OutboxGuards;
+  readonly #journal: (entry: SettleEntry) => void;
   readonly #leases = new Map<string, number>();
   readonly #hints = new Set<() => void>();
   #lastRow = 0;
@@ -37,6 +49,7 @@ export class MemoryOutboxStore implements OutboxStore {
     const { ledger } = options;
     this.#clock = options.clock;
     this.#guards = { ...OUTBOX_GUARDS, ...options.guards };
+    this.#journal = options.journal ?? (() => undefined);
     this.move = ledger === undefined ? null : async limit => this.#move(limit, ledger);
   }
 
@@ -79,13 +92,13 @@ export class MemoryOutboxStore implements OutboxStore {
   }
 
   async renewClaim(token: string, staleMs: number): Promise<number> {
-    const owned = this.#owned(token);
+    const owned = this.#owned(token, 'renew');
     for (const record of owned) record.claimedUntilMs = this.#clock.now() + staleMs;
     return owned.length;
   }
 
   async settlePublished(token: string, rows: readonly string[]): Promise<number> {
-    const owned = this.#ownedOf(token, rows);
+    const owned = this.#ownedOf(token, rows, 'publish');
     for (const record of owned) this.#remove(record);
     return owned.length;
   }
@@ -93,7 +106,7 @@ export class MemoryOutboxStore implements OutboxStore {
   async settleFailed(token: string, failures: readonly PublishFailure[]): Promise<number> {
     let settled = 0;
     for (const { row, error, delayMs } of failures) {
-      const [record] = this.#ownedOf(token, [row]);
+      const [record] = this.#ownedOf(token, [row], 'fail');
       if (record === undefined) continue;
       record.retries += 1;
       record.errors.push({ atMs: this.#clock.now(), message: error });
@@ -105,7 +118,7 @@ export class MemoryOutboxStore implements OutboxStore {
   }
 
   async release(token: string, deferMs: number): Promise<number> {
-    const owned = this.#owned(token);
+    const owned = this.#owned(token, 'release');
     for (const record of owned) this.#free(record, deferMs);
     this.#hint();
     return owned.length;
@@ -189,15 +202,22 @@ export class MemoryOutboxStore implements OutboxStore {
     }
   }
 
-  #owned(token: string): OutboxRecord[] {
-    return [...this.rows.values()].filter(record => this.#guards.isOwned(record, token));
+  #owned(token: string, step: SettleEntry['step']): OutboxRecord[] {
+    const owned = [...this.rows.values()].filter(record => this.#guards.isOwned(record, token));
+    return this.#told(owned, token, step);
   }
 
-  #ownedOf(token: string, rows: readonly string[]): OutboxRecord[] {
-    const named = rows.map(row => this.rows.get(Number(row)));
-    return named.filter(
-      record => record !== undefined && this.#guards.isOwned(record, token),
-    ) as OutboxRecord[];
+  #ownedOf(token: string, rows: readonly string[], step: SettleEntry['step']): OutboxRecord[] {
+    const named = rows.map(row => this.rows.get(Number(row))).filter(record => record !== undefined);
+    const owned = named.filter(record => this.#guards.isOwned(record, token));
+    return this.#told(owned, token, step);
+  }
+
+  #told(owned: OutboxRecord[], token: string, step: SettleEntry['step']): OutboxRecord[] {
+    for (const record of owned) {
+      this.#journal({ step, id: record.envelope.id, token, owner: record.token });
+    }
+    return owned;
   }
 
   #free(record: OutboxRecord, deferMs: number): void {

@@ -24,13 +24,15 @@ export async function migrate(db: SqlDatabase): Promise<MigrateReport> {
     const missing = MIGRATIONS.filter(migration => migration.version > version);
     for (const migration of missing) {
       for (const statement of migration.statements) await tx.query(statement);
-      await tx.query('insert into outlast_migration (version, name, breaking) values ($1, $2, $3)', [
-        migration.version,
-        migration.name,
-        migration.breaking,
-      ]);
+      await tx.query(
+        'insert into outlast_migration (version, name, breaking) values ($1, $2, $3)',
+        [migration.version, migration.name, migration.breaking],
+      );
     }
-    return { applied: missing.map(migration => migration.name), version: Math.max(version, KNOWN_VERSION) };
+    return {
+      applied: missing.map(migration => migration.name),
+      version: Math.max(version, KNOWN_VERSION),
+    };
   });
 }
 
@@ -40,14 +42,19 @@ export async function checkSchema(db: SqlDatabase): Promise<void> {
   const version = present[0]?.['present'] === true ? await readVersion(db) : 0;
   if (version >= KNOWN_VERSION) return;
   throw outlastError('ERR_SCHEMA_MISSING', {
-    message: version === 0 ? "the database has none of Outlast's tables" : `the database is at schema version ${version}, this version needs ${KNOWN_VERSION}`,
+    message:
+      version === 0
+        ? "the database has none of Outlast's tables"
+        : `the database is at schema version ${version}, this version needs ${KNOWN_VERSION}`,
     hint: 'Run: npx outlast migrate',
     fields: {},
   });
 }
 
 async function readVersion(runner: SqlRunner): Promise<number> {
-  const rows = await runner.query('select version, breaking from outlast_migration order by version');
+  const rows = await runner.query(
+    'select version, breaking from outlast_migration order by version',
+  );
   const newer = rows.filter(row => (row['version'] as number) > KNOWN_VERSION);
   if (newer.some(row => row['breaking'] === true)) {
     const found = newer.at(-1)?.['version'] as number;
@@ -62,5 +69,7 @@ async function readVersion(runner: SqlRunner): Promise<number> {
 
 /** The SQL of all migrations, for people who apply it themselves. */
 export function printMigrations(): string {
-  return MIGRATIONS.map(({ name, statements }) => `-- ${name}\n${statements.join(';\n')};\n`).join('\n');
+  return MIGRATIONS.map(({ name, statements }) => `-- ${name}\n${statements.join(';\n')};\n`).join(
+    '\n',
+  );
 }

@@ -25,6 +25,7 @@ export const MIGRATIONS = [
   eta timestamptz,
   expires_at timestamptz,
   idempotency_key text,
+  deaths integer not null default 0,
   retries smallint not null default 0,
   last_error text,
   error_history bytea not null default '',
@@ -45,7 +46,7 @@ export const MIGRATIONS = [
 )`,
       `create table outlast_dead_letter (
   task_id text primary key,
-  version integer not null default 1,
+  version integer not null,
   task_name text not null,
   queue text not null,
   priority smallint not null,

@@ -14,7 +14,11 @@ export interface PgDatabaseOptions {
 
 // A statement of ours never takes seconds; one that does is stuck behind a lock or a lost network, and the
 // caller had better hear of it. A stopped process must not hold row locks for ever either.
-const SESSION = { statement_timeout: 30_000, lock_timeout: 10_000, idle_in_transaction_session_timeout: 10_000 };
+const SESSION = {
+  statement_timeout: 30_000,
+  lock_timeout: 10_000,
+  idle_in_transaction_session_timeout: 10_000,
+};
 const CONNECT_TIMEOUT_MS = 5_000;
 
 /** Ours whatever the application did to pg's global parsers: int8 is text, times are dates. */
@@ -54,11 +58,22 @@ export class PgDatabase implements SqlDatabase {
 
   static async open(options: PgDatabaseOptions): Promise<PgDatabase> {
     const pg = await loadPg();
-    const config = { connectionString: options.url, connectionTimeoutMillis: CONNECT_TIMEOUT_MS, types: TYPES, keepAlive: true };
-    const pool = new pg.Pool({ ...config, ...SESSION, max: options.poolSize, query_timeout: options.queryTimeoutMs });
+    const config = {
+      connectionString: options.url,
+      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+      types: TYPES,
+      keepAlive: true,
+    };
+    const pool = new pg.Pool({
+      ...config,
+      ...SESSION,
+      max: options.poolSize,
+      query_timeout: options.queryTimeoutMs,
+    });
     // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
     pool.on('error', () => undefined);
-    const makeClient = (): Client => new pg.Client({ ...config, application_name: 'outlast-listen' });
+    const makeClient = (): Client =>
+      new pg.Client({ ...config, application_name: 'outlast-listen' });
     return new PgDatabase(pool, new PgListener(makeClient));
   }
 
@@ -72,7 +87,10 @@ export class PgDatabase implements SqlDatabase {
 
   async transaction<T>(fn: (tx: SqlRunner) => Promise<T>): Promise<T> {
     const client = await this.#connect();
-    const run = async (text: string, params: readonly SqlParam[] = []): Promise<readonly SqlRow[]> => {
+    const run = async (
+      text: string,
+      params: readonly SqlParam[] = [],
+    ): Promise<readonly SqlRow[]> => {
       try {
         return (await client.query(text, params as unknown[])).rows as SqlRow[];
       } catch (error) {

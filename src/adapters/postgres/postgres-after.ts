@@ -10,7 +10,11 @@ interface StoredEntry extends Omit<Envelope, 'body' | 'options'> {
 /** An entry as bytes of its own: it outlives the task row it came from. */
 export function encodeAfter(entry: AfterEntry): Uint8Array {
   const { publish } = entry;
-  const stored: StoredEntry = { ...publish, body: base64(publish.body), options: base64(publish.options) };
+  const stored: StoredEntry = {
+    ...publish,
+    body: base64(publish.body),
+    options: base64(publish.options),
+  };
   return toBytes(JSON.stringify(stored));
 }
 

@@ -25,7 +25,11 @@ export class PostgresDoor<Tx> implements EffectDoor<Tx> {
     this.#faultPoint = faultPoint;
   }
 
-  async pass(run: RunRef, step: string, fn: (tx: Tx) => Promise<Uint8Array | null>): Promise<Uint8Array | null> {
+  async pass(
+    run: RunRef,
+    step: string,
+    fn: (tx: Tx) => Promise<Uint8Array | null>,
+  ): Promise<Uint8Array | null> {
     for (let start = 1; ; start++) {
       try {
         return await this.#adapter.transaction(tx => this.#inside(tx, run, step, fn));
@@ -38,10 +42,19 @@ export class PostgresDoor<Tx> implements EffectDoor<Tx> {
     }
   }
 
-  async #inside(tx: Tx, run: RunRef, step: string, fn: (tx: Tx) => Promise<Uint8Array | null>): Promise<Uint8Array | null> {
-    const execute = (text: string, values: readonly (string | null)[]) => this.#adapter.execute(tx, text, values);
+  async #inside(
+    tx: Tx,
+    run: RunRef,
+    step: string,
+    fn: (tx: Tx) => Promise<Uint8Array | null>,
+  ): Promise<Uint8Array | null> {
+    const execute = (text: string, values: readonly (string | null)[]) =>
+      this.#adapter.execute(tx, text, values);
     const epoch = String(run.epoch);
-    const [before] = await execute(`select set_config('lock_timeout', '5s', true) as now, current_setting('lock_timeout') as before`, []);
+    const [before] = await execute(
+      `select set_config('lock_timeout', '5s', true) as now, current_setting('lock_timeout') as before`,
+      [],
+    );
     // A stopped process must not hold the fence for ever: the server ends what its owner has forgotten.
     if (this.#adapter.endsIdleTransactions) await execute(LIMIT_IDLE, []);
     const fenced = await execute(SQL.doorFence, [run.id, epoch, run.run]);
@@ -52,7 +65,8 @@ export class PostgresDoor<Tx> implements EffectDoor<Tx> {
     const [mark] = await execute(SQL.doorStep, [run.id, step, epoch]);
     if (mark?.['is_new'] !== '1') return fromBase64(mark?.['value'] ?? null);
     const value = await fn(tx);
-    if (value !== null) await execute(SQL.doorValue, [run.id, step, Buffer.from(value).toString('base64')]);
+    if (value !== null)
+      await execute(SQL.doorValue, [run.id, step, Buffer.from(value).toString('base64')]);
     await this.#faultPoint('door.effect-not-committed');
     return value;
   }

@@ -20,7 +20,13 @@ import type {
   TaskRef,
   WorkerOpening,
 } from '../../ledger/ledger.ts';
-import { encodeError, encodeOutcome, readEnvelope, readNumber, taskColumns } from './postgres-rows.ts';
+import {
+  encodeError,
+  encodeOutcome,
+  readEnvelope,
+  readNumber,
+  taskColumns,
+} from './postgres-rows.ts';
 import { decodeAfter, encodeAfter } from './postgres-after.ts';
 import type { SqlDatabase, SqlRow } from './sql-database.ts';
 import { SQL } from './sql.generated.ts';
@@ -54,13 +60,25 @@ export class PostgresLedger implements Ledger {
   }
 
   async begin(request: BeginRequest): Promise<BeginReply> {
-    const ofMessages = request.messages.length > 0 ? await this.#beginMessages(request) : NO_MESSAGES;
+    const ofMessages =
+      request.messages.length > 0 ? await this.#beginMessages(request) : NO_MESSAGES;
     if (ofMessages === null) return { status: 'closed' };
-    const suspects = Math.max(0, request.suspects - ofMessages.begun.filter(task => task.crashes > 0).length);
+    const suspects = Math.max(
+      0,
+      request.suspects - ofMessages.begun.filter(task => task.crashes > 0).length,
+    );
     const { worker, run, queues, limit } = request;
-    const rows = await this.#db.query(SQL.beginDue, [worker, run, queues, limit, suspects, JSON.stringify(request.crashBudgets)]);
+    const rows = await this.#db.query(SQL.beginDue, [
+      worker,
+      run,
+      queues,
+      limit,
+      suspects,
+      JSON.stringify(request.crashBudgets),
+      [...ofMessages.ids],
+    ]);
     if (rows[0]?.['open'] !== '1') return { status: 'closed' };
-    const handed = rows.filter(row => row['id'] !== null && !ofMessages.ids.has(row['id'] as string));
+    const handed = rows.filter(row => row['id'] !== null);
     const due = handed.filter(row => row['late'] === false).map(readBegun);
     const begun = [...ofMessages.begun, ...due];
     return {
@@ -78,11 +96,32 @@ export class PostgresLedger implements Ledger {
     return await this.#db.transaction(async tx => {
       if ((await tx.query(SQL.lockWorker, [worker])).length === 0) return null;
       const columns = taskColumns(messages);
-      await tx.query(SQL.beginMessages, [worker, run, JSON.stringify(request.crashBudgets), ...columns]);
+      await tx.query(SQL.beginMessages, [
+        worker,
+        run,
+        JSON.stringify(request.crashBudgets),
+        request.suspects,
+        ...columns,
+      ]);
       const ids = messages.map(message => message.id);
-      const rows = await tx.query(SQL.beginAnswers, [worker, run, ids, messages.map(message => message.digest)]);
-      const begun = rows.filter(row => row['answer'] === 'begun').map(readBegun);
-      return { begun, ids: new Set(begun.map(task => task.id)), answers: rows.map(row => row['answer'] as MessageAnswer) };
+      const rows = await tx.query(SQL.beginAnswers, [
+        worker,
+        run,
+        ids,
+        messages.map(message => message.digest),
+      ]);
+      // The same message may come twice in one batch: one run answers both.
+      const byId = new Map(
+        rows
+          .filter(row => row['answer'] === 'begun')
+          .map(row => [row['id'] as string, readBegun(row)]),
+      );
+      const begun = [...byId.values()];
+      return {
+        begun,
+        ids: new Set(begun.map(task => task.id)),
+        answers: rows.map(row => row['answer'] as MessageAnswer),
+      };
     });
   }
 
@@ -105,24 +144,34 @@ export class PostgresLedger implements Ledger {
   async commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]> {
     const outcomes = items.map(item => encodeOutcome(item.outcome));
     const after = items.flatMap(item => item.after.map(entry => ({ ref: item.ref, entry })));
-    return await this.#step(SQL.commit, items.map(item => item.ref), [
-      outcomes.map(outcome => outcome.ending),
-      outcomes.map(outcome => outcome.result),
-      outcomes.map(outcome => outcome.error),
-      items.map((item, index) => Math.max(item.dedupMs, outcomes[index]?.result ? item.resultMs : 0)),
-      after.map(({ ref }) => ref.id),
-      after.map(({ ref }) => ref.run),
-      after.map(({ entry }) => entry.key),
-      after.map(({ entry }) => encodeAfter(entry)),
-    ]);
+    return await this.#step(
+      SQL.commit,
+      items.map(item => item.ref),
+      [
+        outcomes.map(outcome => outcome.ending),
+        outcomes.map(outcome => outcome.result),
+        outcomes.map(outcome => outcome.error),
+        items.map((item, index) =>
+          Math.max(item.dedupMs, outcomes[index]?.result ? item.resultMs : 0),
+        ),
+        after.map(({ ref }) => ref.id),
+        after.map(({ ref }) => ref.run),
+        after.map(({ entry }) => entry.key),
+        after.map(({ entry }) => encodeAfter(entry)),
+      ],
+    );
   }
 
   async fail(items: readonly FailItem[]): Promise<readonly StepStatus[]> {
-    return await this.#step(SQL.fail, items.map(item => item.ref), [
-      items.map(item => encodeError(item.error)),
-      items.map(item => (item.delayMs === null ? null : Math.round(item.delayMs))),
-      items.map(item => item.reason),
-    ]);
+    return await this.#step(
+      SQL.fail,
+      items.map(item => item.ref),
+      [
+        items.map(item => encodeError(item.error)),
+        items.map(item => (item.delayMs === null ? null : Math.round(item.delayMs))),
+        items.map(item => item.reason),
+      ],
+    );
   }
 
   async release(items: readonly RunRef[]): Promise<readonly StepStatus[]> {
@@ -130,7 +179,11 @@ export class PostgresLedger implements Ledger {
   }
 
   /** Every step of a run names the same three things first, and answers with one status per run. */
-  async #step(text: string, refs: readonly RunRef[], rest: Parameters<SqlDatabase['query']>[1] & object): Promise<readonly StepStatus[]> {
+  async #step(
+    text: string,
+    refs: readonly RunRef[],
+    rest: Parameters<SqlDatabase['query']>[1] & object,
+  ): Promise<readonly StepStatus[]> {
     if (refs.length === 0) return [];
     const names = [refs.map(ref => ref.id), refs.map(ref => ref.epoch), refs.map(ref => ref.run)];
     const rows = await this.#db.query(text, [...names, ...rest]);
@@ -146,10 +199,11 @@ export class PostgresLedger implements Ledger {
   async bury(items: readonly BuryItem[]): Promise<readonly StepStatus[]> {
     const runs = items.filter(item => item.kind === 'run');
     const messages = items.filter(item => item.kind === 'message');
-    const statuses = await this.#step(SQL.buryRuns, runs.map(item => item.ref), [
-      runs.map(item => item.reason),
-      runs.map(item => encodeError(item.error)),
-    ]);
+    const statuses = await this.#step(
+      SQL.buryRuns,
+      runs.map(item => item.ref),
+      [runs.map(item => item.reason), runs.map(item => encodeError(item.error))],
+    );
     if (messages.length > 0) {
       const columns = taskColumns(messages.map(item => item.envelope)).slice(0, 8);
       await this.#db.query(SQL.buryMessages, [
@@ -184,9 +238,16 @@ export class PostgresLedger implements Ledger {
   async reap(limit: number): Promise<ReapReply> {
     const rows = await this.#db.query(SQL.reap, [limit]);
     const refs = (state: string) =>
-      rows.filter(row => row['state'] === state).map(row => ({ ...readRef(row), crashes: row['crashes'] as number }));
+      rows
+        .filter(row => row['state'] === state)
+        .map(row => ({ ...readRef(row), crashes: row['crashes'] as number }));
     const [returned, buried] = [refs('waiting'), refs('dead')];
-    return { returned, buried, more: returned.length + buried.length === limit, storeMs: Number(rows[0]?.['store_ms']) };
+    return {
+      returned,
+      buried,
+      more: returned.length + buried.length === limit,
+      storeMs: Number(rows[0]?.['store_ms']),
+    };
   }
 
   async revive(id: string, version: number): Promise<ReviveStatus> {
@@ -235,4 +296,3 @@ function readBegun(row: SqlRow): BegunTask {
     checkpointSeq: Number(row['checkpoint_seq']),
   };
 }
-

@@ -57,11 +57,20 @@ export class PostgresOutboxStore implements OutboxStore {
     let settled = 0;
     if (again.length > 0) {
       const delays = again.map(failure => Math.round(failure.delayMs ?? 0));
-      const rows = await this.#db.query(SQL.settleFailed, [token, ...columns(again), delays, again.map(errorLine)]);
+      const rows = await this.#db.query(SQL.settleFailed, [
+        token,
+        ...columns(again),
+        delays,
+        again.map(errorLine),
+      ]);
       settled += rows.length;
     }
     if (dead.length > 0) {
-      const rows = await this.#db.query(SQL.settleDead, [token, ...columns(dead), dead.map(errorLine)]);
+      const rows = await this.#db.query(SQL.settleDead, [
+        token,
+        ...columns(dead),
+        dead.map(errorLine),
+      ]);
       settled += rows.length;
     }
     return settled;
@@ -104,7 +113,9 @@ function columns(failures: readonly PublishFailure[]): [string[], string[]] {
 
 function errorLine(failure: PublishFailure): Uint8Array {
   const error = { type: 'publish', message: storable(failure.error), traceback: '' };
-  return toBytes(`${JSON.stringify({ step: failure.delayMs === null ? 'dead' : 'failed', epoch: 0, error })}\n`);
+  return toBytes(
+    `${JSON.stringify({ step: failure.delayMs === null ? 'dead' : 'failed', epoch: 0, error })}\n`,
+  );
 }
 
 function readOutboxRow(row: SqlRow): OutboxRow {

@@ -1,4 +1,10 @@
-import { EMBED, ROW_SCHEMA_VERSION, type NewTask, type OutboxWriter, type WriteAnswer } from '../../outbox/outbox-writer.ts';
+import {
+  EMBED,
+  ROW_SCHEMA_VERSION,
+  type NewTask,
+  type OutboxWriter,
+  type WriteAnswer,
+} from '../../outbox/outbox-writer.ts';
 import type { TextRow, TransactionAdapter } from '../../outbox/transaction-adapter.ts';
 import { translatePgError } from './pg-errors.ts';
 import { SQL } from './sql.generated.ts';
@@ -46,7 +52,11 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
   }
 
   async #writeOne(tx: Tx, task: NewTask): Promise<WriteAnswer> {
-    const [row] = await this.#execute(tx, SQL.enqueue, Object.values(rowTexts(task)) as (string | null)[]);
+    const [row] = await this.#execute(
+      tx,
+      SQL.enqueue,
+      Object.values(rowTexts(task)) as (string | null)[],
+    );
     if (row?.['written'] === '1') return { kind: 'new' };
     return await this.#judge(tx, task, row ?? {});
   }
@@ -67,19 +77,31 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
     const { envelope, fingerprint } = task;
     const heldBy = row['held_by'] ?? null;
     if (heldBy !== null && heldBy !== envelope.id) {
-      return row['held_fingerprint'] === fingerprint ? { kind: 'earlier', id: heldBy } : { kind: 'key-mismatch' };
+      return row['held_fingerprint'] === fingerprint
+        ? { kind: 'earlier', id: heldBy }
+        : { kind: 'key-mismatch' };
     }
     const digest = row['earlier_digest'] ?? (await this.#readDigest(tx, envelope.id));
-    return digest === envelope.digest ? { kind: 'earlier', id: envelope.id } : { kind: 'id-mismatch' };
+    return digest === envelope.digest
+      ? { kind: 'earlier', id: envelope.id }
+      : { kind: 'id-mismatch' };
   }
 
   /** The row that was in the way may have been committed after our statement began: only the next one sees it. */
   async #readDigest(tx: Tx, id: string): Promise<string | null> {
-    const [row] = await this.#execute(tx, 'select digest from outlast_outbox where task_id = $1::text', [id]);
+    const [row] = await this.#execute(
+      tx,
+      'select digest from outlast_outbox where task_id = $1::text',
+      [id],
+    );
     return row?.['digest'] ?? null;
   }
 
-  async #execute(tx: Tx, text: string, values: readonly (string | null)[]): Promise<readonly TextRow[]> {
+  async #execute(
+    tx: Tx,
+    text: string,
+    values: readonly (string | null)[],
+  ): Promise<readonly TextRow[]> {
     try {
       return await this.#adapter.execute(tx, text, values);
     } catch (error) {
@@ -110,4 +132,5 @@ function rowTexts({ envelope, call, idempotencyKey, fingerprint }: NewTask): Row
   };
 }
 
-const base64 = (data: string | Uint8Array): string => Buffer.from(data as Uint8Array).toString('base64');
+const base64 = (data: string | Uint8Array): string =>
+  Buffer.from(data as Uint8Array).toString('base64');

@@ -35,22 +35,32 @@ export class PostgresReadModel implements ReadModel {
     return {
       queueDepth: pending + claimed,
       dlqCount: Number(outbox['dead']) + tasks.dead,
-      oldestPendingSeconds: outbox['oldest_seconds'] === null ? null : Number(outbox['oldest_seconds']),
+      oldestPendingSeconds:
+        outbox['oldest_seconds'] === null ? null : Number(outbox['oldest_seconds']),
       outbox: { pending, claimed, sent: Number(outbox['sent']) },
       tasks,
       queues: sumQueues(byQueue),
-      topFailing: failing.map(row => ({ name: row['name'] as string, failures: Number(row['failures']) })),
+      topFailing: failing.map(row => ({
+        name: row['name'] as string,
+        failures: Number(row['failures']),
+      })),
       workers: Number(workers['count']),
     };
   }
 
-  async listDeadLetters(page: { readonly limit: number; readonly cursor: string | null }): Promise<DeadLetterPage> {
+  async listDeadLetters(page: {
+    readonly limit: number;
+    readonly cursor: string | null;
+  }): Promise<DeadLetterPage> {
     const [id, deadAt] = page.cursor === null ? [null, null] : splitCursor(page.cursor);
     const rows = await this.#db.query(SQL.deadLettersList, [deadAt, id, page.limit + 1]);
     const items = rows.slice(0, page.limit).map(readSummary);
     // The cursor keeps the microseconds that a Date has not: cut off, rows of the same millisecond would be skipped.
     const last = rows[page.limit - 1];
-    const next = rows.length > page.limit && last ? `${last['id'] as string} ${last['cursor_at'] as string}` : null;
+    const next =
+      rows.length > page.limit && last
+        ? `${last['id'] as string} ${last['cursor_at'] as string}`
+        : null;
     return { items, next };
   }
 
@@ -106,7 +116,9 @@ function readSummary(row: SqlRow): DeadLetterSummary {
 }
 
 function readHistory(bytes: Uint8Array): readonly HistoryEntry[] {
-  const lines = toText(bytes).split('\n').filter(line => line !== '');
+  const lines = toText(bytes)
+    .split('\n')
+    .filter(line => line !== '');
   return lines.map(line => JSON.parse(line) as HistoryEntry);
 }
 

@@ -3,7 +3,13 @@ import { decodeError } from './postgres-rows.ts';
 import type { SqlDatabase } from './sql-database.ts';
 import { SQL } from './sql.generated.ts';
 
-const UNKNOWN: ResultRecord = { state: 'unknown', ending: null, result: null, error: null, why: null };
+const UNKNOWN: ResultRecord = {
+  state: 'unknown',
+  ending: null,
+  result: null,
+  error: null,
+  why: null,
+};
 
 /** Outcomes live in the ledger's rows until their time is over. */
 export class PostgresResultStore implements ResultStore {

@@ -57,5 +57,9 @@ export interface OutcomeColumns {
 export function encodeOutcome(outcome: Outcome): OutcomeColumns {
   return outcome.kind === 'done'
     ? { ending: 'done', result: outcome.result, error: null }
-    : { ending: 'discarded', result: null, error: encodeError({ type: 'discarded', message: outcome.why, traceback: '' }) };
+    : {
+        ending: 'discarded',
+        result: null,
+        error: encodeError({ type: 'discarded', message: outcome.why, traceback: '' }),
+      };
 }

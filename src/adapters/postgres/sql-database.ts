@@ -1,5 +1,11 @@
 /** A parameter every driver here passes on unchanged. */
-export type SqlParam = string | number | boolean | null | Uint8Array | readonly (string | number | boolean | null | Uint8Array)[];
+export type SqlParam =
+  | string
+  | number
+  | boolean
+  | null
+  | Uint8Array
+  | readonly (string | number | boolean | null | Uint8Array)[];
 export type SqlRow = Readonly<Record<string, unknown>>;
 
 /** Anything a statement can be run on. */

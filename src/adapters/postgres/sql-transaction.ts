@@ -3,7 +3,10 @@ import type { SqlDatabase, SqlRunner } from './sql-database.ts';
 
 /** A transaction on Outlast's own database, for those who bring no library of their own. */
 export interface SqlTransaction {
-  query(text: string, values?: readonly (string | number | boolean | null | Uint8Array)[]): Promise<readonly Readonly<Record<string, unknown>>[]>;
+  query(
+    text: string,
+    values?: readonly (string | number | boolean | null | Uint8Array)[],
+  ): Promise<readonly Readonly<Record<string, unknown>>[]>;
 }
 
 /** Our own connections as one more library. `open` may connect late: a producer that never sends needs no connection. */

@@ -21,7 +21,7 @@ order by m.place`,
   beginDue: `with me as materialized (
   select id from outlast_worker where id = $1 and state = 'open' for key share
 ), again as materialized (
-  select t.id from outlast_task t where t.owner = $1 and t.run = $2 and t.state = 'running'
+  select t.id from outlast_task t where t.owner = $1 and t.run = $2 and t.state = 'running' and t.id <> all($7::text[])
 ), due as materialized (
   select t.id, t.crashes, t.late, row_number() over () as place
   from unnest($3::text[]) with ordinality as q(name, place)
@@ -63,11 +63,15 @@ select (select count(*) from me)::text as open, g.late, g.id, g.name, g.queue, g
 from (select 1) one left join given g on true
 order by g.place`,
   beginMessages: `with msg as (
-  select m.*, to_timestamp(m.eta_ms / 1000.0) as eta, to_timestamp(m.expires_ms / 1000.0) as expires_at,
+  select distinct on (m.id) m.*, to_timestamp(m.eta_ms / 1000.0) as eta, to_timestamp(m.expires_ms / 1000.0) as expires_at,
     coalesce(to_timestamp(m.expires_ms / 1000.0) <= clock_timestamp(), false) as late,
     coalesce(($3::jsonb ->> m.name)::int, ($3::jsonb ->> '*')::int) as budget
-  from unnest($4::text[], $5::text[], $6::text[], $7::int[], $8::int[], $9::bytea[], $10::bytea[], $11::text[], $12::bigint[], $13::bigint[])
-    as m(id, name, queue, priority, version, body, options, digest, eta_ms, expires_ms)
+  from unnest($5::text[], $6::text[], $7::text[], $8::int[], $9::int[], $10::bytea[], $11::bytea[], $12::text[], $13::bigint[], $14::bigint[])
+    with ordinality as m(id, name, queue, priority, version, body, options, digest, eta_ms, expires_ms, place)
+  order by m.id, m.place
+), suspected as (
+  select m.id, row_number() over (order by m.place) as nth
+  from msg m join outlast_task t on t.id = m.id where t.state = 'waiting' and t.crashes > 0
 ), put as (
   insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, eta, expires_at,
     state, epoch, run, owner, crash_budget, ending, ended_at, keep_until, history)
@@ -92,7 +96,8 @@ update outlast_task t set
   history = outlast_history(t.history, case when m.late then outlast_line('expired', t.epoch, null, null)
     else outlast_line('begun', t.epoch + 1, $1, null) end)
 from msg m
-where t.id = m.id and t.state = 'waiting' and t.digest = m.digest and (t.due <= clock_timestamp() or m.late)`,
+where t.id = m.id and t.state = 'waiting' and t.digest = m.digest and (t.due <= clock_timestamp() or m.late)
+  and (t.crashes = 0 or m.late or exists (select 1 from suspected s where s.id = m.id and s.nth <= $4::int))`,
   buryMessages: `insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, state, ending, ended_at, reason, error, version, history)
 select m.id, m.name, m.queue, m.priority, m.version, m.body, m.options, m.digest, 'dead', 'dead', clock_timestamp(), m.reason, m.error, 1,
   outlast_line('buried', 0, null, m.error)
@@ -109,7 +114,7 @@ on conflict (id) do nothing`,
     history = outlast_history(t.history, outlast_line('buried', t.epoch, t.owner, i.error))
   from item i
   where t.id = i.id and t.state = 'running' and t.epoch = i.epoch and t.run = i.run
-  returning t.id
+  returning t.id, t.run
 )
 select case
     when m.id is not null then 'ok'
@@ -117,7 +122,7 @@ select case
     when t.settled_run = i.run and t.settled_as = 'bury' then 'ok'
     else 'stale'
   end as status
-from item i left join moved m on m.id = i.id left join outlast_task t on t.id = i.id
+from item i left join moved m on m.id = i.id and m.run = i.run left join outlast_task t on t.id = i.id
 order by i.place`,
   cancel: `with gone as (
   delete from outlast_outbox where task_id = $1 returning task_name, queue
@@ -188,7 +193,7 @@ select case
     when t.settled_run = i.run and t.settled_as = 'commit' then 'ok'
     else 'stale'
   end as status
-from item i left join moved m on m.id = i.id left join outlast_task t on t.id = i.id
+from item i left join moved m on m.id = i.id and m.run = i.run left join outlast_task t on t.id = i.id
 order by i.place`,
   condemnExpired: `with dead as materialized (
   select id from outlast_worker where state = 'open' and deadline < clock_timestamp() order by id for update skip locked
@@ -317,7 +322,7 @@ select
     history = outlast_history(t.history, outlast_line(case when i.delay_ms is null then 'dead' else 'failed' end, t.epoch, t.owner, i.error))
   from item i
   where t.id = i.id and t.state = 'running' and t.epoch = i.epoch and t.run = i.run
-  returning t.id
+  returning t.id, t.run
 )
 select case
     when m.id is not null then 'ok'
@@ -325,7 +330,7 @@ select case
     when t.settled_run = i.run and t.settled_as = 'fail' then 'ok'
     else 'stale'
   end as status
-from item i left join moved m on m.id = i.id left join outlast_task t on t.id = i.id
+from item i left join moved m on m.id = i.id and m.run = i.run left join outlast_task t on t.id = i.id
 order by i.place`,
   inspectTask: `select id, name, queue, state, epoch::text as epoch, failures, crashes, created_at, history from outlast_task where id = $1
 union all
@@ -478,7 +483,7 @@ where claim_token = $1 and state = 'claimed' returning id::text as row`,
     history = outlast_history(t.history, outlast_line('released', t.epoch, t.owner, null))
   from item i
   where t.id = i.id and t.state = 'running' and t.epoch = i.epoch and t.run = i.run
-  returning t.id
+  returning t.id, t.run
 ), note as (select pg_notify('outlast_task', '') from (select 1 from moved limit 1) m)
 select case
     when m.id is not null then 'ok'
@@ -486,7 +491,7 @@ select case
     when t.settled_run = i.run and t.settled_as = 'release' then 'ok'
     else 'stale'
   end as status, (select count(*) from note)::text as notified
-from item i left join moved m on m.id = i.id left join outlast_task t on t.id = i.id
+from item i left join moved m on m.id = i.id and m.run = i.run left join outlast_task t on t.id = i.id
 order by i.place`,
   renewClaim: `update outlast_outbox set claimed_until = clock_timestamp() + $2::bigint * interval '1 millisecond'
 where claim_token = $1 and state = 'claimed' returning id::text as row`,
@@ -496,16 +501,16 @@ where claim_token = $1 and state = 'claimed' returning id::text as row`,
 )
 select t.id, t.epoch::text as epoch, t.run
 from beat left join outlast_task t on t.owner = beat.id and t.state = 'running'`,
-  reviveDeadLetter: `with gone as (
-  delete from outlast_dead_letter where task_id = $1 and version = $2 returning *
-), back as (
+  reviveDeadLetter: `with back as (
   insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
-    payload_version, available_at, eta, expires_at, idempotency_key, error_history, created_at)
+    payload_version, available_at, eta, expires_at, idempotency_key, deaths, error_history, created_at)
   select task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
-    payload_version, clock_timestamp(), eta, expires_at, idempotency_key, error_history, created_at
-  from gone
+    payload_version, clock_timestamp(), eta, expires_at, idempotency_key, version, error_history, created_at
+  from outlast_dead_letter where task_id = $1 and version = $2
   on conflict (task_id) do nothing
   returning task_id
+), gone as (
+  delete from outlast_dead_letter d using back where d.task_id = back.task_id returning d.task_id
 ), note as (select pg_notify('outlast_outbox', '') from back)
 select (select count(*) from gone)::text as gone, (select count(*) from note)::text as notified,
   (select count(*) from outlast_dead_letter where task_id = $1)::text as known`,
@@ -523,13 +528,15 @@ gone as (
   where o.id = i.id and o.claim_token = $1 and o.state = 'claimed'
   returning o.*, i.error, i.line
 )
-insert into outlast_dead_letter (task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
+insert into outlast_dead_letter as d (task_id, version, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
   payload_version, eta, expires_at, idempotency_key, retries, failure_reason, error_history, created_at)
-select task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
+select case when exists (select 1 from outlast_dead_letter l where l.task_id = g.task_id and l.digest <> g.digest)
+    then g.task_id || '#' || left(g.digest, 16) else g.task_id end,
+  deaths + 1, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
   payload_version, eta, expires_at, idempotency_key, retries + 1, error, outlast_history(error_history, line), created_at
-from gone
-on conflict (task_id) do update set version = outlast_dead_letter.version + 1, failure_reason = excluded.failure_reason,
-  error_history = outlast_history(outlast_dead_letter.error_history, excluded.error_history), dead_at = clock_timestamp()
+from gone g
+on conflict (task_id) do update set version = d.version + 1, failure_reason = excluded.failure_reason,
+  error_history = outlast_history(d.error_history, excluded.error_history), dead_at = clock_timestamp()
 returning task_id as row`,
   settleFailed: `with item as (select * from unnest($2::bigint[], $3::text[], $4::bigint[], $5::bytea[]) as i(id, error, delay_ms, line))
 update outlast_outbox o

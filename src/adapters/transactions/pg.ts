@@ -1,4 +1,8 @@
-import type { TextRow, TransactionAdapter, TransactionStatus } from '../../outbox/transaction-adapter.ts';
+import type {
+  TextRow,
+  TransactionAdapter,
+  TransactionStatus,
+} from '../../outbox/transaction-adapter.ts';
 
 /** As much of a `pg` client as is used. */
 export interface PgClientLike {
@@ -28,10 +32,15 @@ const STATUS: Readonly<Record<string, TransactionStatus>> = { T: 'open', I: 'non
  * const outlast = createOutlast({ adapter: fromPg(pool) });
  */
 export function fromPg<P extends PgPoolLike>(pool: P): TransactionAdapter<PgClientOf<P>> {
-  const execute = async (client: PgClientLike, text: string, values: readonly (string | null)[]): Promise<readonly TextRow[]> =>
-    (await client.query(text, [...values])).rows as TextRow[];
+  const execute = async (
+    client: PgClientLike,
+    text: string,
+    values: readonly (string | null)[],
+  ): Promise<readonly TextRow[]> => (await client.query(text, [...values])).rows as TextRow[];
   const status = (client: PgClientLike): TransactionStatus => {
-    const told = (client as { getTransactionStatus?: () => string | null }).getTransactionStatus?.();
+    const told = (
+      client as { getTransactionStatus?: () => string | null }
+    ).getTransactionStatus?.();
     return STATUS[told ?? ''] ?? 'unknown';
   };
   const adapter: TransactionAdapter<PgClientLike> = {
@@ -44,7 +53,10 @@ export function fromPg<P extends PgPoolLike>(pool: P): TransactionAdapter<PgClie
   return adapter as unknown as TransactionAdapter<PgClientOf<P>>;
 }
 
-async function inTransaction<T>(pool: PgPoolLike, fn: (client: PgClientLike) => Promise<T>): Promise<T> {
+async function inTransaction<T>(
+  pool: PgPoolLike,
+  fn: (client: PgClientLike) => Promise<T>,
+): Promise<T> {
   const client = await pool.connect();
   let broken: Error | undefined;
   try {

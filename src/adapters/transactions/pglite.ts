@@ -12,7 +12,11 @@ export interface PGliteLike {
 }
 
 /** The transaction type of this PGlite. */
-export type PGliteTransactionOf<D> = D extends { transaction: (fn: (tx: infer Tx) => Promise<unknown>) => unknown } ? Tx : never;
+export type PGliteTransactionOf<D> = D extends {
+  transaction: (fn: (tx: infer Tx) => Promise<unknown>) => unknown;
+}
+  ? Tx
+  : never;
 
 /**
  * Sends inside transactions of PGlite. A `tx` is what `db.transaction` hands out.
@@ -20,13 +24,16 @@ export type PGliteTransactionOf<D> = D extends { transaction: (fn: (tx: infer Tx
  * @example
  * const outlast = createOutlast({ adapter: fromPGlite(db) });
  */
-export function fromPGlite<D extends PGliteLike>(db: D): TransactionAdapter<PGliteTransactionOf<D>> {
+export function fromPGlite<D extends PGliteLike>(
+  db: D,
+): TransactionAdapter<PGliteTransactionOf<D>> {
   const adapter: TransactionAdapter<PGliteTransactionLike> = {
     dialect: 'postgres',
     // PGlite's idle timeout freezes the whole process.
     endsIdleTransactions: false,
     execute: async (tx, text, values) => (await tx.query(text, [...values])).rows as TextRow[],
-    transaction: async fn => await db.transaction(fn as (tx: never) => Promise<Awaited<ReturnType<typeof fn>>>),
+    transaction: async fn =>
+      await db.transaction(fn as (tx: never) => Promise<Awaited<ReturnType<typeof fn>>>),
     status: tx => {
       if (typeof tx.rollback !== 'function') return 'none';
       return tx.closed ? 'none' : 'open';

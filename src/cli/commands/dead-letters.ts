@@ -11,20 +11,32 @@ export const addDeadLetters: AddCommand = (program, output, finish) => {
   const parent = program.command('dead-letters').description('tasks that could not be helped');
   const run = async <T>(options: CommonOptions, fn: (admin: Admin) => Promise<T>): Promise<T> => {
     const context = await readContext(options, output);
-    return await withStores(context, { createIfMissing: false }, stores => fn(adminOn(() => Promise.resolve(stores))));
+    return await withStores(context, { createIfMissing: false }, stores =>
+      fn(adminOn(() => Promise.resolve(stores))),
+    );
   };
   parent
     .command('list')
     .description('list them, newest first')
     .option('--limit <n>', 'how many', '50')
     .option('--cursor <text>', 'where the last page ended')
-    .action(async (options: CommonOptions & { readonly limit: string; readonly cursor?: string }) => {
-      const page = await run(options, admin => admin.deadLetters.list({ limit: readLimit(options.limit), ...(options.cursor === undefined ? {} : { cursor: options.cursor }) }));
-      if (options.json) return output.json(page);
-      if (page.items.length === 0) return output.note('no dead letters');
-      output.table(page.items.map(item => ({ ...item })), ['id', 'name', 'queue', 'where', 'reason', 'deadAt', 'error']);
-      if (page.next !== null) output.note(`more: --cursor '${page.next}'`);
-    });
+    .action(
+      async (options: CommonOptions & { readonly limit: string; readonly cursor?: string }) => {
+        const page = await run(options, admin =>
+          admin.deadLetters.list({
+            limit: readLimit(options.limit),
+            ...(options.cursor === undefined ? {} : { cursor: options.cursor }),
+          }),
+        );
+        if (options.json) return output.json(page);
+        if (page.items.length === 0) return output.note('no dead letters');
+        output.table(
+          page.items.map(item => ({ ...item })),
+          ['id', 'name', 'queue', 'where', 'reason', 'deadAt', 'error'],
+        );
+        if (page.next !== null) output.note(`more: --cursor '${page.next}'`);
+      },
+    );
   parent
     .command('show')
     .description('show one with its payload and history')
@@ -40,14 +52,24 @@ export const addDeadLetters: AddCommand = (program, output, finish) => {
     .description('bring one back, once')
     .argument('<id...>', 'the tasks')
     .action(async (ids: readonly string[], options: CommonOptions) => {
-      const statuses = await run(options, async admin => await Promise.all(ids.map(async id => ({ id, status: await admin.deadLetters.retry(id) }))));
+      const statuses = await run(
+        options,
+        async admin =>
+          await Promise.all(
+            ids.map(async id => ({ id, status: await admin.deadLetters.retry(id) })),
+          ),
+      );
       if (options.json) output.json({ items: statuses });
       else for (const { id, status } of statuses) output.line(`${id} ${RETRY_WORDS[status]}`);
       finish(retryCode(statuses.map(({ status }) => status)));
     });
 };
 
-const RETRY_WORDS = { ok: 'waits again', absent: 'is not known', conflict: 'is not dead (any more)' } as const;
+const RETRY_WORDS = {
+  ok: 'waits again',
+  absent: 'is not known',
+  conflict: 'is not dead (any more)',
+} as const;
 
 function retryCode(statuses: readonly (keyof typeof RETRY_WORDS)[]): number {
   const done = statuses.filter(status => status === 'ok').length;
@@ -68,13 +90,31 @@ function payloadText(letter: DeadLetterDetails): string {
 
 function showLetter(letter: DeadLetterDetails, output: Output): void {
   const { id, name, queue, where, reason, error, deadAt, version } = letter;
-  output.line([`id       ${id}`, `name     ${name}`, `queue    ${queue}`, `where    ${where}`, `reason   ${reason}`, `error    ${error}`, `dead at  ${deadAt}`, `version  ${version}`].join('\n'));
+  output.line(
+    [
+      `id       ${id}`,
+      `name     ${name}`,
+      `queue    ${queue}`,
+      `where    ${where}`,
+      `reason   ${reason}`,
+      `error    ${error}`,
+      `dead at  ${deadAt}`,
+      `version  ${version}`,
+    ].join('\n'),
+  );
   output.line(`payload  ${payloadText(letter)}`);
-  for (const { at, step, epoch, error: failure } of letter.history) output.line(`  ${at ?? ''} ${step} epoch ${epoch}${failure ? ` ${failure.type}: ${failure.message}` : ''}`);
+  for (const { at, step, epoch, error: failure } of letter.history)
+    output.line(
+      `  ${at ?? ''} ${step} epoch ${epoch}${failure ? ` ${failure.type}: ${failure.message}` : ''}`,
+    );
 }
 
 function readLimit(text: string): number {
   const limit = Number(text);
   if (Number.isInteger(limit) && limit >= 1 && limit <= 1_000) return limit;
-  throw outlastError('ERR_OPTION_RANGE', { message: `--limit is ${JSON.stringify(text)}`, hint: 'Give a whole number from 1 to 1000.', fields: { option: '--limit' } });
+  throw outlastError('ERR_OPTION_RANGE', {
+    message: `--limit is ${JSON.stringify(text)}`,
+    hint: 'Give a whole number from 1 to 1000.',
+    fields: { option: '--limit' },
+  });
 }

@@ -11,7 +11,9 @@ export const addDev: AddCommand = (program, output) => {
     .option('--port <n>', 'where the page is served; the next free one if it is taken', '4600')
     .action(async (options: CommonOptions & { readonly port: string }) => {
       const context = await readContext(options, output);
-      const signal = shutdownSignal(() => output.note('draining; press Ctrl-C again to exit at once'));
+      const signal = shutdownSignal(() =>
+        output.note('draining; press Ctrl-C again to exit at once'),
+      );
       const dev = await startDev({ ...context, port: Number(options.port), signal });
       await dev.finished;
     });

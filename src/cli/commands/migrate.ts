@@ -15,7 +15,11 @@ export const addMigrate: AddCommand = (program, output) => {
       try {
         const report = await migrate(db);
         if (options.json) return output.json(report);
-        output.line(report.applied.length === 0 ? `nothing to do: schema version ${report.version}` : `applied ${report.applied.join(', ')}: schema version ${report.version}`);
+        output.line(
+          report.applied.length === 0
+            ? `nothing to do: schema version ${report.version}`
+            : `applied ${report.applied.join(', ')}: schema version ${report.version}`,
+        );
       } finally {
         await db.close();
       }

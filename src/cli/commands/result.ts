@@ -17,9 +17,19 @@ export const addResult: AddCommand = (program, output, finish) => {
     .action(async (id: string, options: CommonOptions & { readonly wait?: string }) => {
       const context = await readContext(options, output);
       const waitMs = readSeconds(options.wait ?? '0') * 1_000;
-      const record = await withStores(context, { createIfMissing: false }, stores => waitFor(stores.results, safeName(id, 'task id'), waitMs, context));
+      const record = await withStores(context, { createIfMissing: false }, stores =>
+        waitFor(stores.results, safeName(id, 'task id'), waitMs, context),
+      );
       const { state, ending, result, error, why } = record;
-      if (options.json) output.json({ id, state, ending, result: result === null ? null : (JSON.parse(toText(result)) as unknown), error, why });
+      if (options.json)
+        output.json({
+          id,
+          state,
+          ending,
+          result: result === null ? null : (JSON.parse(toText(result)) as unknown),
+          error,
+          why,
+        });
       else if (ending === 'done') output.line(result === null ? 'done' : toText(result));
       else output.line(`${ending ?? state}${error ? `: ${error.message}` : ''}`);
       finish(exitCode(record));
@@ -28,7 +38,12 @@ export const addResult: AddCommand = (program, output, finish) => {
 
 const POLL_MS = 50;
 
-async function waitFor(results: ResultStore, id: string, waitMs: number, { runtime }: CommandContext): Promise<ResultRecord> {
+async function waitFor(
+  results: ResultStore,
+  id: string,
+  waitMs: number,
+  { runtime }: CommandContext,
+): Promise<ResultRecord> {
   const endsAt = runtime.clock.monotonic() + waitMs;
   for (;;) {
     const record = await results.read(id);
@@ -55,5 +70,9 @@ function exitCode(record: ResultRecord): ExitCode {
 function readSeconds(text: string): number {
   const seconds = Number(text);
   if (Number.isFinite(seconds) && seconds >= 0) return seconds;
-  throw outlastError('ERR_OPTION_RANGE', { message: `--wait is ${JSON.stringify(text)}`, hint: 'Give a number of seconds.', fields: { option: '--wait' } });
+  throw outlastError('ERR_OPTION_RANGE', {
+    message: `--wait is ${JSON.stringify(text)}`,
+    hint: 'Give a number of seconds.',
+    fields: { option: '--wait' },
+  });
 }

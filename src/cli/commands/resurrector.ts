@@ -6,15 +6,27 @@ import type { AddCommand } from '../command.ts';
 
 /** `outlast resurrector`: brings back what died. */
 export const addResurrector: AddCommand = (program, output) => {
-  const command = program.command('resurrector').description('bring back what dead workers were running');
+  const command = program
+    .command('resurrector')
+    .description('bring back what dead workers were running');
   addSectionFlags(command, 'resurrector').action(async (options: CommonOptions) => {
     const context = await readContext(options, output, 'resurrector');
     const { runtime, config, log } = context;
     const signal = shutdownSignal(() => log.info({}, 'stopping; a second signal exits at once'));
-    await withStores(context, { embedded: 'join', createIfMissing: false }, async ({ ledger, broker, outbox }) => {
-      log.info({}, 'resurrector started');
-      await new Resurrector({ ledger, broker, outbox, runtime, settings: resurrectorSettings(config) }).run(signal);
-      log.info({}, 'resurrector stopped');
-    });
+    await withStores(
+      context,
+      { embedded: 'join', createIfMissing: false },
+      async ({ ledger, broker, outbox }) => {
+        log.info({}, 'resurrector started');
+        await new Resurrector({
+          ledger,
+          broker,
+          outbox,
+          runtime,
+          settings: resurrectorSettings(config),
+        }).run(signal);
+        log.info({}, 'resurrector stopped');
+      },
+    );
   });
 };

@@ -39,9 +39,16 @@ export const addSend: AddCommand = (program, output) => {
       checkJson('--kwargs', options.kwargs, '{');
       const context = await readContext(options, output);
       const known = await findContract(name, context);
-      if (!known && context.config.tasks.length > 0) output.note(`note: no handler of this configuration runs ${name}`);
-      const call = { task: known ?? looseTask(name), input: rawCall(options.args, options.kwargs), options: sendOptions(options) };
-      const [sent] = await withStores(context, {}, stores => sendCalls(stores, [call], context.config.maxPayloadBytes));
+      if (!known && context.config.tasks.length > 0)
+        output.note(`note: no handler of this configuration runs ${name}`);
+      const call = {
+        task: known ?? looseTask(name),
+        input: rawCall(options.args, options.kwargs),
+        options: sendOptions(options),
+      };
+      const [sent] = await withStores(context, {}, stores =>
+        sendCalls(stores, [call], context.config.maxPayloadBytes),
+      );
       if (options.json) output.json({ id: sent?.id, isNew: sent?.isNew });
       else output.line(sent?.id ?? '');
     });
@@ -49,13 +56,25 @@ export const addSend: AddCommand = (program, output) => {
 
 /** A name nobody here has a contract for: Python may. */
 function looseTask(name: string): Task {
-  return task(name, { args: unchecked<unknown[]>(), kwargs: unchecked<Record<string, unknown>>() }) as unknown as Task;
+  return task(name, {
+    args: unchecked<unknown[]>(),
+    kwargs: unchecked<Record<string, unknown>>(),
+  }) as unknown as Task;
 }
 
-async function findContract(name: string, { config, loaded }: CommandContext): Promise<Task | undefined> {
+async function findContract(
+  name: string,
+  { config, loaded }: CommandContext,
+): Promise<Task | undefined> {
   if (config.tasks.length === 0) return undefined;
-  const handlers = await loadTaskModules(config.tasks, loaded.file ?? loaded.folder, createLoader(loaded.loader));
-  return handlers.map(({ handler }) => (handler as Handler).task).find(known => known.name === name);
+  const handlers = await loadTaskModules(
+    config.tasks,
+    loaded.file ?? loaded.folder,
+    createLoader(loaded.loader),
+  );
+  return handlers
+    .map(({ handler }) => (handler as Handler).task)
+    .find(known => known.name === name);
 }
 
 function checkJson(option: string, text: string, opening: string): void {
@@ -71,7 +90,10 @@ function checkJson(option: string, text: string, opening: string): void {
   if (isFine) return;
   throw outlastError('ERR_INPUT_NOT_JSON', {
     message: `${option} is not what it should be: ${why}`,
-    hint: opening === '[' ? `Give a JSON array: ${option} '[1, "x"]'` : `Give a JSON object: ${option} '{"orderId": "17"}'`,
+    hint:
+      opening === '['
+        ? `Give a JSON array: ${option} '[1, "x"]'`
+        : `Give a JSON object: ${option} '{"orderId": "17"}'`,
     fields: { path: option },
   });
 }

@@ -12,11 +12,19 @@ export const addStats: AddCommand = (program, output) => {
     .action(async (options: CommonOptions & { readonly top: string }) => {
       const top = readTop(options.top);
       const context = await readContext(options, output);
-      const stats = await withStores(context, { createIfMissing: false }, stores => adminOn(() => Promise.resolve(stores)).stats({ top }));
+      const stats = await withStores(context, { createIfMissing: false }, stores =>
+        adminOn(() => Promise.resolve(stores)).stats({ top }),
+      );
       if (options.json) return output.json(stats);
       const { outbox, tasks } = stats;
-      output.line(`outbox   pending ${outbox.pending}  claimed ${outbox.claimed}  oldest ${stats.oldestPendingSeconds === null ? '-' : `${stats.oldestPendingSeconds.toFixed(1)} s`}`);
-      output.line(`tasks    ${Object.entries(tasks).map(([state, count]) => `${state} ${count}`).join('  ')}`);
+      output.line(
+        `outbox   pending ${outbox.pending}  claimed ${outbox.claimed}  oldest ${stats.oldestPendingSeconds === null ? '-' : `${stats.oldestPendingSeconds.toFixed(1)} s`}`,
+      );
+      output.line(
+        `tasks    ${Object.entries(tasks)
+          .map(([state, count]) => `${state} ${count}`)
+          .join('  ')}`,
+      );
       output.line(`dead     ${stats.dlqCount}   workers ${stats.workers}`);
       if (stats.queues.length > 0) output.table(stats.queues, ['queue', 'waiting', 'running']);
       if (stats.topFailing.length > 0) output.table(stats.topFailing, ['name', 'failures']);
@@ -25,5 +33,9 @@ export const addStats: AddCommand = (program, output) => {
 
 function readTop(text: string): number {
   if (/^\d{1,4}$/.test(text)) return Number(text);
-  throw outlastError('ERR_OPTION_RANGE', { message: `--top is ${JSON.stringify(text)}`, hint: 'Give a whole number.', fields: { option: '--top' } });
+  throw outlastError('ERR_OPTION_RANGE', {
+    message: `--top is ${JSON.stringify(text)}`,
+    hint: 'Give a whole number.',
+    fields: { option: '--top' },
+  });
 }

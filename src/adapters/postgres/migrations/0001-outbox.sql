@@ -24,6 +24,8 @@ create table outlast_outbox (
   eta timestamptz,
   expires_at timestamptz,
   idempotency_key text,
+  -- How often this row was a dead letter before: a revival names the death it undoes.
+  deaths integer not null default 0,
   retries smallint not null default 0,
   last_error text,
   error_history bytea not null default '',
@@ -48,7 +50,7 @@ alter table outlast_outbox set (
 -- Rows that could not be published, with everything they had.
 create table outlast_dead_letter (
   task_id text primary key,
-  version integer not null default 1,
+  version integer not null,
   task_name text not null,
   queue text not null,
   priority smallint not null,

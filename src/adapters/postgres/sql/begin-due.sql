@@ -1,12 +1,13 @@
 -- Hands out up to $4 waiting tasks that are due. The own worker row is locked FOR KEY SHARE: without it a begin and
 -- a condemn pass each other, and a task runs under an incarnation nobody watches.
--- A repeat with the same run finds what it was given before, and is given nothing else.
+-- A repeat with the same run finds what it was given before, and is given nothing else; messages begun under the same
+-- run ($7) are not among it.
 -- Ten priorities are ten index look-ups per queue, so that tasks waiting for a later time are never walked over.
--- params: worker text, run text, queues text[], limit int, suspects int, budgets text
+-- params: worker text, run text, queues text[], limit int, suspects int, budgets text, others text[]
 with me as materialized (
   select id from outlast_worker where id = $1 and state = 'open' for key share
 ), again as materialized (
-  select t.id from outlast_task t where t.owner = $1 and t.run = $2 and t.state = 'running'
+  select t.id from outlast_task t where t.owner = $1 and t.run = $2 and t.state = 'running' and t.id <> all($7::text[])
 ), due as materialized (
   select t.id, t.crashes, t.late, row_number() over () as place
   from unnest($3::text[]) with ordinality as q(name, place)

@@ -1,12 +1,17 @@
 -- Takes custody of messages that no record knows, and wakes records that are waiting and due. The caller holds its
 -- worker row and asks for the answers in the next statement of the same transaction.
--- params: worker text, run text, budgets text, ids text[], names text[], queues text[], priorities int[], versions int[], bodies bytea[], options bytea[], digests text[], etas bigint[], expires bigint[]
+-- params: worker text, run text, budgets text, suspects int, ids text[], names text[], queues text[], priorities int[], versions int[], bodies bytea[], options bytea[], digests text[], etas bigint[], expires bigint[]
 with msg as (
-  select m.*, to_timestamp(m.eta_ms / 1000.0) as eta, to_timestamp(m.expires_ms / 1000.0) as expires_at,
+  select distinct on (m.id) m.*, to_timestamp(m.eta_ms / 1000.0) as eta, to_timestamp(m.expires_ms / 1000.0) as expires_at,
     coalesce(to_timestamp(m.expires_ms / 1000.0) <= clock_timestamp(), false) as late,
     coalesce(($3::jsonb ->> m.name)::int, ($3::jsonb ->> '*')::int) as budget
-  from unnest($4::text[], $5::text[], $6::text[], $7::int[], $8::int[], $9::bytea[], $10::bytea[], $11::text[], $12::bigint[], $13::bigint[])
-    as m(id, name, queue, priority, version, body, options, digest, eta_ms, expires_ms)
+  from unnest($5::text[], $6::text[], $7::text[], $8::int[], $9::int[], $10::bytea[], $11::bytea[], $12::text[], $13::bigint[], $14::bigint[])
+    with ordinality as m(id, name, queue, priority, version, body, options, digest, eta_ms, expires_ms, place)
+  order by m.id, m.place
+), suspected as (
+  -- Tasks with a crash on record run beside no other such task: those too many stay waiting.
+  select m.id, row_number() over (order by m.place) as nth
+  from msg m join outlast_task t on t.id = m.id where t.state = 'waiting' and t.crashes > 0
 ), put as (
   insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, eta, expires_at,
     state, epoch, run, owner, crash_budget, ending, ended_at, keep_until, history)
@@ -32,3 +37,4 @@ update outlast_task t set
     else outlast_line('begun', t.epoch + 1, $1, null) end)
 from msg m
 where t.id = m.id and t.state = 'waiting' and t.digest = m.digest and (t.due <= clock_timestamp() or m.late)
+  and (t.crashes = 0 or m.late or exists (select 1 from suspected s where s.id = m.id and s.nth <= $4::int))

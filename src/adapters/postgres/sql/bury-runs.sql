@@ -10,7 +10,7 @@ with item as (
     history = outlast_history(t.history, outlast_line('buried', t.epoch, t.owner, i.error))
   from item i
   where t.id = i.id and t.state = 'running' and t.epoch = i.epoch and t.run = i.run
-  returning t.id
+  returning t.id, t.run
 )
 select case
     when m.id is not null then 'ok'
@@ -18,5 +18,5 @@ select case
     when t.settled_run = i.run and t.settled_as = 'bury' then 'ok'
     else 'stale'
   end as status
-from item i left join moved m on m.id = i.id left join outlast_task t on t.id = i.id
+from item i left join moved m on m.id = i.id and m.run = i.run left join outlast_task t on t.id = i.id
 order by i.place

@@ -25,5 +25,5 @@ select case
     when t.settled_run = i.run and t.settled_as = 'commit' then 'ok'
     else 'stale'
   end as status
-from item i left join moved m on m.id = i.id left join outlast_task t on t.id = i.id
+from item i left join moved m on m.id = i.id and m.run = i.run left join outlast_task t on t.id = i.id
 order by i.place

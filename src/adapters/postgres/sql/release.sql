@@ -8,7 +8,7 @@ with item as (
     history = outlast_history(t.history, outlast_line('released', t.epoch, t.owner, null))
   from item i
   where t.id = i.id and t.state = 'running' and t.epoch = i.epoch and t.run = i.run
-  returning t.id
+  returning t.id, t.run
 ), note as (select pg_notify('outlast_task', '') from (select 1 from moved limit 1) m)
 select case
     when m.id is not null then 'ok'
@@ -16,5 +16,5 @@ select case
     when t.settled_run = i.run and t.settled_as = 'release' then 'ok'
     else 'stale'
   end as status, (select count(*) from note)::text as notified
-from item i left join moved m on m.id = i.id left join outlast_task t on t.id = i.id
+from item i left join moved m on m.id = i.id and m.run = i.run left join outlast_task t on t.id = i.id
 order by i.place

@@ -1,4 +1,5 @@
 -- Moves rows that spent their retries to the dead letters, with everything they had, as far as they are still ours.
+-- A letter with this id and other bytes stays as it is; the newcomer lies beside it under id and digest.
 -- params: token text, rows bigint[], errors text[], lines bytea[]
 with item as (select * from unnest($2::bigint[], $3::text[], $4::bytea[]) as i(id, error, line)),
 gone as (
@@ -6,11 +7,13 @@ gone as (
   where o.id = i.id and o.claim_token = $1 and o.state = 'claimed'
   returning o.*, i.error, i.line
 )
-insert into outlast_dead_letter (task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
+insert into outlast_dead_letter as d (task_id, version, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
   payload_version, eta, expires_at, idempotency_key, retries, failure_reason, error_history, created_at)
-select task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
+select case when exists (select 1 from outlast_dead_letter l where l.task_id = g.task_id and l.digest <> g.digest)
+    then g.task_id || '#' || left(g.digest, 16) else g.task_id end,
+  deaths + 1, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
   payload_version, eta, expires_at, idempotency_key, retries + 1, error, outlast_history(error_history, line), created_at
-from gone
-on conflict (task_id) do update set version = outlast_dead_letter.version + 1, failure_reason = excluded.failure_reason,
-  error_history = outlast_history(outlast_dead_letter.error_history, excluded.error_history), dead_at = clock_timestamp()
+from gone g
+on conflict (task_id) do update set version = d.version + 1, failure_reason = excluded.failure_reason,
+  error_history = outlast_history(d.error_history, excluded.error_history), dead_at = clock_timestamp()
 returning task_id as row

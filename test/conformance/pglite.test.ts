@@ -1,0 +1,28 @@
+import { afterAll, beforeAll } from 'vitest';
+import {
+  openPGliteDatabase,
+  type PGliteDatabase,
+} from '../../src/adapters/pglite/pglite-database.ts';
+import { migrate } from '../../src/adapters/postgres/migrate.ts';
+import { describeLedgerBroker } from './broker.ts';
+import { describeLedger } from './ledger.ts';
+import { describeOutboxStore } from './outbox-store.ts';
+import { describeResultStore } from './result-store.ts';
+import { sqlFixtures } from './sql-fixtures.ts';
+
+let db: PGliteDatabase;
+
+beforeAll(async () => {
+  db = await openPGliteDatabase({ memory: true });
+  await migrate(db);
+});
+
+afterAll(() => db.close());
+
+const fixtures = sqlFixtures(() => db);
+
+describeLedger('PGlite', () => fixtures.outbox(true));
+describeOutboxStore('PGlite, broker apart', () => fixtures.outbox(false));
+describeOutboxStore('PGlite, one database', () => fixtures.outbox(true));
+describeResultStore('PGlite', () => fixtures.outbox(true));
+describeLedgerBroker('PGlite', () => fixtures.ledgerBroker());

@@ -1,0 +1,31 @@
+import { afterAll, beforeAll } from 'vitest';
+import { migrate } from '../../src/adapters/postgres/migrate.ts';
+import { PgDatabase } from '../../src/adapters/postgres/pg-database.ts';
+import { withDatabase, type TestDatabase } from '../support/servers.ts';
+import { describeLedgerBroker } from './broker.ts';
+import { describeLedger } from './ledger.ts';
+import { describeOutboxStore } from './outbox-store.ts';
+import { describeResultStore } from './result-store.ts';
+import { sqlFixtures } from './sql-fixtures.ts';
+
+let server: TestDatabase;
+let db: PgDatabase;
+
+beforeAll(async () => {
+  server = await withDatabase('conformance');
+  db = await PgDatabase.open({ url: server.url, poolSize: 5, queryTimeoutMs: 30_000 });
+  await migrate(db);
+});
+
+afterAll(async () => {
+  await db.close();
+  await server.drop();
+});
+
+const fixtures = sqlFixtures(() => db);
+
+describeLedger('PostgreSQL', () => fixtures.outbox(true));
+describeOutboxStore('PostgreSQL, broker apart', () => fixtures.outbox(false));
+describeOutboxStore('PostgreSQL, one database', () => fixtures.outbox(true));
+describeResultStore('PostgreSQL', () => fixtures.outbox(true));
+describeLedgerBroker('PostgreSQL', () => fixtures.ledgerBroker());

@@ -1,0 +1,110 @@
+import { PostgresBroker } from '../../src/adapters/postgres/postgres-broker.ts';
+import { PostgresLedger } from '../../src/adapters/postgres/postgres-ledger.ts';
+import { PostgresOutboxStore } from '../../src/adapters/postgres/postgres-outbox-store.ts';
+import { PostgresReadModel } from '../../src/adapters/postgres/postgres-read-model.ts';
+import { PostgresResultStore } from '../../src/adapters/postgres/postgres-result-store.ts';
+import type { SqlDatabase, SqlRunner } from '../../src/adapters/postgres/sql-database.ts';
+import { SQL } from '../../src/adapters/postgres/sql.generated.ts';
+import type { Envelope } from '../../src/task/envelope.ts';
+import type { LedgerBrokerFixture } from './broker.ts';
+import { bodyParts } from './envelopes.ts';
+import type { OutboxFixture } from './outbox-store.ts';
+import type { ResultFixture } from './result-store.ts';
+
+/** Every column that holds a time: PostgreSQL's clock cannot be moved, so the times are. */
+const TIMES: Readonly<Record<string, readonly string[]>> = {
+  outlast_outbox: ['available_at', 'claimed_until', 'created_at'],
+  outlast_relay: ['lease_until'],
+  outlast_send_key: ['free_at'],
+  outlast_task: ['due', 'keep_until', 'ended_at', 'created_at', 'expires_at'],
+  outlast_worker: ['deadline'],
+  outlast_after: ['created_at'],
+};
+
+async function advance(db: SqlDatabase, ms: number): Promise<void> {
+  for (const [table, columns] of Object.entries(TIMES)) {
+    const shifts = columns.map(
+      column => `${column} = ${column} - $1::bigint * interval '1 millisecond'`,
+    );
+    await db.query(`update ${table} set ${shifts.join(', ')}`, [ms]);
+  }
+}
+
+const base64 = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64');
+
+async function insert(tx: SqlRunner, envelope: Envelope): Promise<void> {
+  const { args, kwargs, embed } = bodyParts(envelope);
+  const { id, name, queue, priority, options, digest, version, etaMs, expiresMs } = envelope;
+  const bytes = [args, kwargs, embed, options].map(base64);
+  const times = [etaMs, expiresMs].map(ms => (ms === null ? null : String(ms)));
+  await tx.query(SQL.enqueue, [
+    id,
+    name,
+    queue,
+    String(priority),
+    ...bytes,
+    digest,
+    '1',
+    String(version),
+    ...times,
+    null,
+    '',
+    '0',
+  ]);
+}
+
+const noDispose = async (): Promise<void> => undefined;
+
+/** The fixtures of all suites on one database: tests use names of their own, so suites may share it. */
+export function sqlFixtures(db: () => SqlDatabase): {
+  outbox(movesIntoLedger: boolean): Promise<OutboxFixture & ResultFixture>;
+  ledgerBroker(): Promise<LedgerBrokerFixture>;
+} {
+  return {
+    outbox: async movesIntoLedger => {
+      const ledger = new PostgresLedger(db());
+      return {
+        store: new PostgresOutboxStore(db(), { movesIntoLedger }),
+        ledger,
+        results: new PostgresResultStore(db()),
+        readModel: new PostgresReadModel(db()),
+        write: envelopes =>
+          db().transaction(async tx => {
+            for (const envelope of envelopes) await insert(tx, envelope);
+          }),
+        writeRolledBack: async envelopes => {
+          const rollBack = new Error('rolled back on purpose');
+          const writing = db().transaction(async tx => {
+            for (const envelope of envelopes) await insert(tx, envelope);
+            throw rollBack;
+          });
+          await writing.catch((error: unknown) => {
+            if (error !== rollBack) throw error;
+          });
+        },
+        countRows: async taskIds => {
+          const rows = await db().query(
+            'select count(*)::int as n from outlast_outbox where task_id = any($1::text[])',
+            [taskIds],
+          );
+          return rows[0]?.['n'] as number;
+        },
+        nowMs: async () =>
+          Number(
+            (
+              await db().query(
+                'select (extract(epoch from clock_timestamp()) * 1000)::bigint::text as ms',
+              )
+            )[0]?.['ms'],
+          ),
+        advance: ms => advance(db(), ms),
+        dispose: noDispose,
+      };
+    },
+    ledgerBroker: async () => ({
+      broker: new PostgresBroker(db()),
+      ledger: new PostgresLedger(db()),
+      dispose: noDispose,
+    }),
+  };
+}

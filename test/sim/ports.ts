@@ -1,0 +1,114 @@
+import type { MemoryBroker, MemoryBrokerConnection } from '../../src/adapters/memory/memory-broker.ts';
+import type { MemoryEffects } from '../../src/adapters/memory/memory-effects.ts';
+import { MemoryTransaction } from '../../src/adapters/memory/memory-transaction.ts';
+import type { Broker, Delivery, PublishOutcome } from '../../src/broker/broker.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
+import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
+import type { FaultPoint } from '../../src/runtime/fault-point.ts';
+import type { Envelope } from '../../src/task/envelope.ts';
+import type { EffectDoor } from '../../src/worker/door.ts';
+import type { Call } from './remote.ts';
+
+type Subscribe = (subscribe: (hint: () => void) => () => void) => (hint: () => void) => () => void;
+
+/** The ledger as one process sees it: every method is a call over the network. */
+export function remoteLedger(ledger: Ledger, call: Call, subscribe: Subscribe): Ledger {
+  return {
+    open: opening => call(() => ledger.open(opening)),
+    begin: request => call(() => ledger.begin(request)),
+    renew: worker => call(() => ledger.renew(worker)),
+    checkpoint: (run, seq, data) => call(() => ledger.checkpoint(run, seq, data)),
+    commit: items => call(() => ledger.commit(items)),
+    fail: items => call(() => ledger.fail(items)),
+    release: items => call(() => ledger.release(items)),
+    park: items => call(() => ledger.park(items)),
+    bury: items => call(() => ledger.bury(items)),
+    condemn: target => call(() => ledger.condemn(target)),
+    reap: limit => call(() => ledger.reap(limit)),
+    revive: (id, version) => call(() => ledger.revive(id, version)),
+    cancel: id => call(() => ledger.cancel(id)),
+    prune: limit => call(() => ledger.prune(limit)),
+    after: {
+      list: (olderThanMs, limit) => call(() => ledger.after.list(olderThanMs, limit)),
+      strike: keys => call(() => ledger.after.strike(keys)),
+    },
+    onReady: subscribe(hint => ledger.onReady(hint)),
+  };
+}
+
+export function remoteOutbox(store: OutboxStore, call: Call, subscribe: Subscribe): OutboxStore {
+  const { move } = store;
+  return {
+    beat: (relay, leaseMs) => call(() => store.beat(relay, leaseMs)),
+    leave: relay => call(() => store.leave(relay)),
+    claim: request => call(() => store.claim(request)),
+    renewClaim: (token, staleMs) => call(() => store.renewClaim(token, staleMs)),
+    settlePublished: (token, rows) => call(() => store.settlePublished(token, rows)),
+    settleFailed: (token, failures) => call(() => store.settleFailed(token, failures)),
+    release: (token, deferMs) => call(() => store.release(token, deferMs)),
+    reviveDeadLetter: (id, version) => call(() => store.reviveDeadLetter(id, version)),
+    move: move === null ? null : limit => call(() => move(limit)),
+    prune: limit => call(() => store.prune(limit)),
+    nextDueMs: () => call(() => store.nextDueMs()),
+    onReady: subscribe(hint => store.onReady(hint)),
+  };
+}
+
+/** One process's link to the broker. When a call fails the connection is gone, and with it all it held. */
+export class BrokerLink implements Broker {
+  readonly #server: MemoryBroker;
+  readonly #call: Call;
+  #connection: MemoryBrokerConnection;
+
+  constructor(server: MemoryBroker, makeCall: (onTrouble: () => void) => Call) {
+    this.#server = server;
+    this.#connection = server.connect();
+    this.#call = makeCall(() => this.cut());
+  }
+
+  /** The connection breaks; the next call uses a new one, on which the old tags mean nothing. */
+  cut(): void {
+    this.#server.disconnect(this.#connection);
+    this.#connection = this.#server.connect();
+  }
+
+  close(): void {
+    this.#server.disconnect(this.#connection);
+  }
+
+  publish(messages: readonly Envelope[]): Promise<readonly PublishOutcome[]> {
+    return this.#call(() => this.#connection.publish(messages));
+  }
+
+  /** What was asked for on one connection is never delivered on the next. */
+  take(queues: readonly string[], limit: number): Promise<readonly Delivery[]> {
+    const connection = this.#connection;
+    return this.#call(() => connection.take(queues, limit));
+  }
+
+  ack(deliveries: readonly Delivery[]): Promise<void> {
+    const connection = this.#connection;
+    return this.#call(() => connection.ack(deliveries));
+  }
+
+  giveBack(deliveries: readonly Delivery[]): Promise<void> {
+    const connection = this.#connection;
+    return this.#call(() => connection.giveBack(deliveries));
+  }
+}
+
+/** The effect-once door over the network: the user's transaction is opened, used and committed from here. */
+export function remoteDoor(effects: MemoryEffects, call: Call, faultPoint: FaultPoint): EffectDoor<MemoryTransaction> {
+  return {
+    async pass(run, step, fn) {
+      const found = await call(() => effects.enter(run, step));
+      await faultPoint('door.fenced');
+      if (!found.isNew) return found.value;
+      const tx = new MemoryTransaction();
+      const value = await fn(tx);
+      await faultPoint('door.effect-not-committed');
+      await call(() => effects.commit(run, step, { tx, value }));
+      return value;
+    },
+  };
+}
