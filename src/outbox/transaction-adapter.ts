@@ -1,3 +1,5 @@
+import { outlastError } from '../errors/error.ts';
+
 /** A row as any driver gives it; our statements return texts and null only. */
 export type TextRow = Readonly<Record<string, string | null>>;
 
@@ -17,3 +19,12 @@ export interface TransactionAdapter<Tx> {
 
 /** `none` and `aborted` are seen, not guessed: whoever cannot tell says `unknown`. */
 export type TransactionStatus = 'open' | 'none' | 'aborted' | 'unknown';
+
+/** For adapters whose COMMIT of a failed transaction does not fail by itself. */
+export function rolledBack(): Error {
+  return outlastError('ERR_NOT_IN_TRANSACTION', {
+    message: 'the transaction was rolled back: a statement in it had failed before COMMIT',
+    hint: 'Do not swallow errors of statements inside a transaction; use a savepoint where one may fail.',
+    fields: {},
+  });
+}

@@ -1,4 +1,5 @@
 import type { DatabaseTarget } from '../config/database-url.ts';
+import type { Beat } from '../worker/heart.ts';
 
 /** Places in the memory that the main thread and the beat thread share; milliseconds of the monotonic clock. */
 export const HEART_SLOTS: { readonly lastBeatAt: 0; readonly tickedAt: 1 } = {
@@ -9,8 +10,13 @@ export const HEART_BYTES = 16;
 
 export interface HeartThreadData {
   readonly target: DatabaseTarget;
-  readonly worker: string;
   readonly beatMs: number;
   readonly maxBlockMs: number;
   readonly shared: SharedArrayBuffer;
 }
+
+/** What the thread says. `ready`: it is connected and waits for the name of an incarnation. */
+export type FromHeart =
+  | { readonly kind: 'ready' }
+  | { readonly kind: 'beat'; readonly beat: Beat }
+  | { readonly kind: 'failed'; readonly error: string };

@@ -1,8 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { PostgresLedger } from '../adapters/postgres/postgres-ledger.ts';
 import { systemClock } from '../runtime/clock.ts';
-import type { RenewReply } from '../ledger/ledger.ts';
-import { HEART_SLOTS, type HeartThreadData } from './heart-data.ts';
+import { HEART_SLOTS, type FromHeart, type HeartThreadData } from './heart-data.ts';
 import { openDatabase } from './stores.ts';
 
 /**
@@ -11,30 +10,28 @@ import { openDatabase } from './stores.ts';
  */
 const data = workerData as HeartThreadData;
 const shared = new Float64Array(data.shared);
-let worker = data.worker;
-let lookedAt = systemClock.monotonic();
-
-// A beat that hangs in a lost network must not keep the next ones waiting.
-const ledger = new PostgresLedger(
-  await openDatabase(data.target, {
-    poolSize: 1,
-    queryTimeoutMs: 2 * data.beatMs,
-    embedded: 'join',
-    createIfMissing: false,
-  }),
-);
+const say = (message: FromHeart): void => parentPort?.postMessage(message);
+let worker = '';
 let isBeating = false;
+let lookedAt = systemClock.monotonic();
 
 parentPort?.on('message', (next: string) => {
   worker = next;
 });
 
+// A beat that hangs in a lost network must not keep the next ones waiting.
+const queryTimeoutMs = 2 * data.beatMs;
+const ledger = new PostgresLedger(
+  await openDatabase(data.target, { poolSize: 1, queryTimeoutMs, embedded: 'join', createIfMissing: false }),
+);
+
 async function beat(): Promise<void> {
   const sentAt = systemClock.monotonic();
   const forWorker = worker;
-  const reply: RenewReply = await ledger.renew(forWorker);
-  if (reply.status === 'open' && forWorker === worker) shared[HEART_SLOTS.lastBeatAt] = sentAt;
-  parentPort?.postMessage({ worker: forWorker, sentAt, reply });
+  const reply = await ledger.renew(forWorker);
+  if (forWorker !== worker) return;
+  if (reply.status === 'open') shared[HEART_SLOTS.lastBeatAt] = sentAt;
+  say({ kind: 'beat', beat: { worker: forWorker, sentAt, reply } });
 }
 
 /** A process that was stopped as a whole wakes with an old tick: that is no stuck loop, the thread slept as well. */
@@ -52,12 +49,13 @@ function watchMainLoop(): void {
 
 setInterval(() => {
   watchMainLoop();
-  if (isBeating) return;
+  if (isBeating || worker === '') return;
   isBeating = true;
   // A beat that fails is followed by the next one; whoever counts the lease looks at the last that was answered.
   beat()
-    .catch((error: unknown) => parentPort?.postMessage({ error: String(error) }))
+    .catch((error: unknown) => say({ kind: 'failed', error: String(error) }))
     .finally(() => {
       isBeating = false;
     });
 }, data.beatMs);
+say({ kind: 'ready' });

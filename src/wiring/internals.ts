@@ -1,10 +1,16 @@
 import { outlastError } from '../errors/error.ts';
 import { resolveConfig, type OutlastConfig, type ResolvedConfig } from '../config/config.ts';
 import { createRuntime } from './runtime.ts';
-import { openStores, type Stores } from './stores.ts';
+import { openStores, type OpenOptions, type Stores } from './stores.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { Events } from '../telemetry/events.ts';
 import { silentLogger, type Logger } from '../telemetry/logger.ts';
+import { SPEC_ENV } from './worker-spec.ts';
+
+// A worker process reaches an embedded database through the process that holds it. If that one is
+// killed, its children must not take the folder and keep the next start out.
+const OPEN_OPTIONS: OpenOptions =
+  SPEC_ENV in process.env ? { embedded: 'join', createIfMissing: false } : {};
 
 /** What the parts of one instance share: configuration, events, and connections that are opened when first needed. */
 export class Internals {
@@ -32,7 +38,7 @@ export class Internals {
   stores(): Promise<Stores> {
     if (this.#isClosed) return Promise.reject(closed());
     // A failed attempt is not remembered: the next caller may find the database up.
-    this.#stores ??= openStores(this.config.database).catch((error: unknown) => {
+    this.#stores ??= openStores(this.config.database, OPEN_OPTIONS).catch((error: unknown) => {
       this.#stores = undefined;
       throw error;
     });

@@ -13,20 +13,23 @@ export interface SuperviseOptions {
   readonly runtime: Runtime;
   /** Everything but the name, which is drawn anew for every child. */
   readonly spec: Omit<WorkerSpec, 'process'>;
+  /** Variables for the children besides those of this process. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 /** A supervisor over real processes. */
-export function makeSupervisor({ stores, config, runtime, spec }: SuperviseOptions): Supervisor {
+export function makeSupervisor(options: SuperviseOptions): Supervisor {
+  const { stores, config, runtime, spec, env = {} } = options;
   const { processes, shutdownTimeoutMs } = config.worker;
   const settings = { ...resurrectorSettings(config), processes, shutdownTimeoutMs };
-  const spawn = (process: string): Child => spawnChild({ ...spec, process });
+  const spawn = (process: string): Child => spawnChild({ ...spec, process }, env);
   return new Supervisor({ ledger: stores.ledger, runtime, settings, spawn });
 }
 
-function spawnChild(spec: WorkerSpec): Child {
+function spawnChild(spec: WorkerSpec, env: Readonly<Record<string, string>>): Child {
   const entry = fileURLToPath(new URL('./worker-child.js', import.meta.url));
   const child = fork(entry, [], {
-    env: { ...process.env, [SPEC_ENV]: JSON.stringify(spec) },
+    env: { ...process.env, ...env, [SPEC_ENV]: JSON.stringify(spec) },
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
   const exited = new Promise<string>(resolve => {

@@ -1,9 +1,9 @@
 import { Worker as Thread } from 'node:worker_threads';
 import type { DatabaseTarget } from '../config/database-url.ts';
-import type { Logger } from '../telemetry/logger.ts';
 import { systemClock } from '../runtime/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
 import type { Beat, Heart } from '../worker/heart.ts';
-import { HEART_BYTES, HEART_SLOTS, type HeartThreadData } from './heart-data.ts';
+import { HEART_BYTES, HEART_SLOTS, type FromHeart, type HeartThreadData } from './heart-data.ts';
 
 export interface ThreadHeartOptions {
   readonly target: DatabaseTarget;
@@ -20,24 +20,30 @@ export class ThreadHeart implements Heart {
   readonly #options: ThreadHeartOptions;
   readonly #shared = new SharedArrayBuffer(HEART_BYTES);
   readonly #slots = new Float64Array(this.#shared);
+  readonly #ticker: NodeJS.Timeout;
   #thread: Thread | undefined;
-  #ticker: NodeJS.Timeout | undefined;
+  #ready: Promise<void>;
   #onBeat: (beat: Beat) => void = () => undefined;
   #worker = '';
   #isStopped = false;
 
   constructor(options: ThreadHeartOptions) {
     this.#options = options;
+    this.#tick();
+    this.#ticker = setInterval(() => this.#tick(), TICK_MS).unref();
+    this.#ready = this.#start();
+  }
+
+  /** A thread takes a moment to load and connect: longer, on a busy machine, than a lease lasts. */
+  async ready(): Promise<void> {
+    await this.#ready;
   }
 
   beatFor(worker: string, sentAt: number, onBeat: (beat: Beat) => void): void {
     this.#onBeat = onBeat;
     this.#worker = worker;
     this.#slots[HEART_SLOTS.lastBeatAt] = sentAt;
-    this.#tick();
-    this.#ticker ??= setInterval(() => this.#tick(), TICK_MS).unref();
-    if (this.#thread) this.#thread.postMessage(worker);
-    else this.#thread = this.#start();
+    this.#thread?.postMessage(worker);
   }
 
   lastBeatAt(): number {
@@ -48,35 +54,35 @@ export class ThreadHeart implements Heart {
     this.#slots[HEART_SLOTS.tickedAt] = systemClock.monotonic();
   }
 
-  #start(): Thread {
+  #start(): Promise<void> {
     const { target, beatMs, maxBlockMs, log } = this.#options;
-    const workerData: HeartThreadData = {
-      target,
-      worker: this.#worker,
-      beatMs,
-      maxBlockMs,
-      shared: this.#shared,
-    };
+    const workerData: HeartThreadData = { target, beatMs, maxBlockMs, shared: this.#shared };
     // Flags of the main thread (a debugger, a loader) are not for this one.
-    const thread = new Thread(new URL('./heart-thread.js', import.meta.url), {
-      workerData,
-      execArgv: [],
+    const url = new URL('./heart-thread.js', import.meta.url);
+    const thread = new Thread(url, { workerData, execArgv: [] });
+    this.#thread = thread;
+    return new Promise(resolve => {
+      thread.on('message', (message: FromHeart) => {
+        if (message.kind === 'beat') return this.#onBeat(message.beat);
+        if (message.kind === 'failed') return log.warn({ error: message.error }, 'beat failed');
+        if (this.#worker !== '') thread.postMessage(this.#worker);
+        resolve();
+      });
+      thread.on('error', error => this.#restart(thread, error, resolve));
+      thread.on('exit', code => this.#restart(thread, `exit ${code}`, resolve));
     });
-    thread.on('message', (message: Beat | { readonly error: string }) => {
-      if ('error' in message) log.warn({ error: message.error }, 'beat failed');
-      else this.#onBeat(message);
-    });
-    const lost = (error: unknown): void => {
-      if (this.#isStopped || this.#thread !== thread) return;
-      log.error({ error }, 'the beat thread ended; starting another');
-      this.#thread = undefined;
-      setTimeout(() => {
-        if (!this.#isStopped && !this.#thread) this.#thread = this.#start();
-      }, beatMs);
-    };
-    thread.on('error', lost);
-    thread.on('exit', lost);
-    return thread;
+  }
+
+  /** Without a heart the process would lose its lease: one that ended is replaced. */
+  #restart(thread: Thread, error: unknown, resolve: () => void): void {
+    if (this.#isStopped || this.#thread !== thread) return resolve();
+    this.#options.log.error({ error }, 'the beat thread ended; starting another');
+    this.#thread = undefined;
+    setTimeout(() => {
+      if (this.#isStopped) return resolve();
+      this.#ready = this.#start();
+      void this.#ready.then(resolve);
+    }, this.#options.beatMs);
   }
 
   async stop(): Promise<void> {

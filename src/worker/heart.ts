@@ -12,6 +12,8 @@ export interface Beat {
 
 /** Keeps the lease of one process alive: one beat for the process, however many tasks it runs. */
 export interface Heart {
+  /** Resolves when the first beat can be sent without delay: no lease is taken before. */
+  ready(): Promise<void>;
   /** Beats for this incarnation from now on, instead of any before. It was opened by a call sent at `sentAt`. */
   beatFor(worker: string, sentAt: number, onBeat: (beat: Beat) => void): void;
   /** When the last answered beat was sent. Read from shared memory where the heart is a thread. */
@@ -32,6 +34,10 @@ export class LoopHeart implements Heart {
     this.#ledger = ledger;
     this.#runtime = runtime;
     this.#beatMs = beatMs;
+  }
+
+  ready(): Promise<void> {
+    return Promise.resolve();
   }
 
   beatFor(worker: string, sentAt: number, onBeat: (beat: Beat) => void): void {

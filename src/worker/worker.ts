@@ -109,6 +109,7 @@ export class Worker {
     const { ledger, heart, runtime, settings } = this.#deps;
     const { process, host, pid, leaseMs } = settings;
     const worker = `${host}:${pid}:${runtime.random.token()}`;
+    await heart.ready();
     const sentAt = runtime.clock.monotonic();
     await ledger.open({ worker, process, host, pid, leaseMs });
     this.#worker = worker;

@@ -66,7 +66,8 @@ export class Checker {
         this.#onCommit(entry, word);
         break;
       case 'reap':
-        if (word.isTerminal) this.report('rose-again', `${entry.id} was over and is ${entry.state} after a reap`);
+        if (word.isTerminal)
+          this.report('rose-again', `${entry.id} was over and is ${entry.state} after a reap`);
         break;
       default:
     }
@@ -75,7 +76,10 @@ export class Checker {
 
   readonly onSettle = (entry: SettleEntry): void => {
     if (entry.owner === entry.token) return;
-    this.report('foreign-settle', `${entry.step} of ${entry.id} by ${entry.token}, but it is ${entry.owner}'s`);
+    this.report(
+      'foreign-settle',
+      `${entry.step} of ${entry.id} by ${entry.token}, but it is ${entry.owner}'s`,
+    );
   };
 
   readonly onEffect = (entry: EffectEntry): void => {
@@ -85,7 +89,10 @@ export class Checker {
     if (times > 1) this.report('double-effect', `${key} took effect ${times} times`);
     const { maxEpoch = 0 } = this.#words.get(entry.id) ?? {};
     if (entry.epoch < maxEpoch) {
-      this.report('stale-effect', `${key} took effect under epoch ${entry.epoch} after ${maxEpoch} had begun`);
+      this.report(
+        'stale-effect',
+        `${key} took effect under epoch ${entry.epoch} after ${maxEpoch} had begun`,
+      );
     }
   };
 
@@ -104,9 +111,13 @@ export class Checker {
     this.#commits += 1;
     word.commits += 1;
     if (entry.epoch < word.maxEpoch) {
-      this.report('stale-commit', `${entry.id} committed under epoch ${entry.epoch} after ${word.maxEpoch} had begun`);
+      this.report(
+        'stale-commit',
+        `${entry.id} committed under epoch ${entry.epoch} after ${word.maxEpoch} had begun`,
+      );
     }
-    if (word.commits > 1) this.report('double-commit', `${entry.id} was committed ${word.commits} times`);
+    if (word.commits > 1)
+      this.report('double-commit', `${entry.id} was committed ${word.commits} times`);
   }
 }
 

@@ -40,6 +40,7 @@ export class Faults {
   readonly #time: VirtualTime;
   readonly #random: SeededRandom;
   readonly #downUntil = new Map<Service, number>();
+  #sleeperUntil = 0;
 
   constructor(plan: SimPlan, time: VirtualTime) {
     this.#plan = plan;
@@ -76,7 +77,10 @@ export class Faults {
     if (!this.isActive) return { requestMs, replyMs, loses: 'nothing' };
     const extraMs = this.#strikes('slow-call', slow) ? random.int(200, 6_000) : 0;
     const isBefore = random.chance(0.5);
-    const late = { requestMs: requestMs + (isBefore ? extraMs : 0), replyMs: replyMs + (isBefore ? 0 : extraMs) };
+    const late = {
+      requestMs: requestMs + (isBefore ? extraMs : 0),
+      replyMs: replyMs + (isBefore ? 0 : extraMs),
+    };
     if (this.#strikes('lost-reply', lostReply)) return { ...late, loses: 'reply' };
     if (this.#strikes('lost-request', lostRequest)) return { ...late, loses: 'request' };
     return { ...late, loses: 'nothing' };
@@ -100,7 +104,16 @@ export class Faults {
     const { leaseMs, staleMs, dedupMs, rates } = this.#plan;
     if (name.startsWith('relay.')) return random.int(1_000, Math.floor(staleMs * 1.5));
     const isSleeper = name.startsWith('worker.ran') || name.startsWith('door.');
-    if (isSleeper && random.chance(rates.sleepPastTombstone)) return dedupMs + random.int(60_000, 90_000);
+    // One at a time: if all workers slept, copies would outlast the tombstones that turn them away.
+    if (
+      isSleeper &&
+      this.#time.nowMs > this.#sleeperUntil &&
+      random.chance(rates.sleepPastTombstone)
+    ) {
+      const ms = dedupMs + random.int(60_000, 90_000);
+      this.#sleeperUntil = this.#time.nowMs + ms;
+      return ms;
+    }
     return random.int(500, 3 * leaseMs);
   }
 

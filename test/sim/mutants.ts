@@ -1,5 +1,8 @@
-import type { EffectGuards } from '../../src/adapters/memory/memory-effects.ts';
-import type { LedgerGuards } from '../../src/adapters/memory/memory-ledger-guards.ts';
+import { EFFECT_GUARDS, type EffectGuards } from '../../src/adapters/memory/memory-effects.ts';
+import {
+  LEDGER_GUARDS,
+  type LedgerGuards,
+} from '../../src/adapters/memory/memory-ledger-guards.ts';
 import type { OutboxGuards } from '../../src/adapters/memory/memory-outbox-guards.ts';
 import type { WorkerRow } from '../../src/adapters/memory/memory-record.ts';
 import type { Ledger, RunRef, StepStatus } from '../../src/ledger/ledger.ts';
@@ -19,7 +22,8 @@ export interface Mutant {
   readonly wrapOutbox?: (outbox: OutboxStore, ledger: Ledger) => OutboxStore;
 }
 
-const anyone = (worker: WorkerRow | undefined): worker is WorkerRow => worker !== undefined || worker === undefined;
+const anyone = (worker: WorkerRow | undefined): worker is WorkerRow =>
+  worker !== undefined || worker === undefined;
 
 /** One statement becomes two: between them the rows are nowhere. */
 function moveInTwoSteps(outbox: OutboxStore, ledger: Ledger): OutboxStore {
@@ -28,9 +32,14 @@ function moveInTwoSteps(outbox: OutboxStore, ledger: Ledger): OutboxStore {
   const move = async (limit: number): ReturnType<NonNullable<OutboxStore['move']>> => {
     const token = `two-steps.${++calls}`;
     const rows = await outbox.claim({ relay: 'mover', token, limit, staleMs: 60_000 });
-    await outbox.settlePublished(token, rows.map(({ row }) => row));
+    await outbox.settlePublished(
+      token,
+      rows.map(({ row }) => row),
+    );
     await ledger.park(rows.map(({ envelope }) => ({ envelope, delayMs: 0 })));
-    return { rows: rows.map(({ envelope: { id, name, queue } }) => ({ id, name, queue, answer: 'moved' })) };
+    return {
+      rows: rows.map(({ envelope: { id, name, queue } }) => ({ id, name, queue, answer: 'moved' })),
+    };
   };
   return { ...outbox, move };
 }
@@ -41,13 +50,17 @@ function settleBeforePublish(outbox: OutboxStore): OutboxStore {
     ...outbox,
     claim: async request => {
       const rows = await outbox.claim(request);
-      await outbox.settlePublished(request.token, rows.map(({ row }) => row));
+      await outbox.settlePublished(
+        request.token,
+        rows.map(({ row }) => row),
+      );
       return rows;
     },
   };
 }
 
-const releaseNothing = async (items: readonly RunRef[]): Promise<StepStatus[]> => items.map(() => 'ok');
+const releaseNothing = async (items: readonly RunRef[]): Promise<StepStatus[]> =>
+  items.map(() => 'ok');
 
 export const MUTANTS: readonly Mutant[] = [
   { name: 'commit without epoch check', ledger: { mayCommit: () => true } },
@@ -56,17 +69,30 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'fence absent means go ahead',
     effects: {
-      mayEnter: (record, run) => record === undefined || record.epoch === run.epoch,
-      mayApply: (record, run, isDone) => !isDone && (record === undefined || record.epoch === run.epoch),
+      mayEnter: (record, run) => record === undefined || EFFECT_GUARDS.mayEnter(record, run),
+      mayApply: (record, run, isDone) =>
+        (record === undefined && !isDone) || EFFECT_GUARDS.mayApply(record, run, isDone),
     },
   },
   { name: 'pop, then register', holdsUntilAck: false },
   { name: 'delete without claim token', outbox: { isOwned: record => record.state === 'claimed' } },
   { name: 'settle before publish', wrapOutbox: settleBeforePublish },
   { name: 'move in two steps', wrapOutbox: moveInTwoSteps },
-  { name: 'absence means success', ledger: { mayCommitAbsent: () => true, mayCommit: record => record.state === 'running' || record.envelope === null } },
+  {
+    name: 'absence means success',
+    ledger: {
+      mayCommitAbsent: () => true,
+      // The record the guard above has just made: waiting, and nothing known of its bytes.
+      mayCommit: (record, ref) =>
+        LEDGER_GUARDS.mayCommit(record, ref) ||
+        (record.state === 'waiting' && record.envelope === null),
+    },
+  },
   { name: 'reap without re-check', ledger: { mayReap: () => true } },
-  { name: 'death by another clock', ledger: { isLapsed: (worker, nowMs) => worker.deadlineMs - worker.leaseMs / 2 < nowMs } },
+  {
+    name: 'death by another clock',
+    ledger: { isLapsed: (worker, nowMs) => worker.deadlineMs - worker.leaseMs / 2 < nowMs },
+  },
   { name: 'tombstone dropped early', ledger: { keepsTombstone: () => false } },
   { name: 'closed incarnation begins', ledger: { mayBeginUnder: anyone } },
   { name: 'drain without release', wrapLedger: ledger => ({ ...ledger, release: releaseNothing }) },

@@ -1,7 +1,7 @@
 import { SeededRandom } from './seeded-random.ts';
 import { planTasks, type TaskPlan } from './task-plan.ts';
 
-export const TOPOLOGIES = ['broker-apart', 'one-database'] as const;
+export const TOPOLOGIES = ['one-database', 'broker-apart'] as const;
 /** Where messages go: to a broker (claim, publish, settle, take, ack), or in one statement into the ledger (move). */
 export type Topology = (typeof TOPOLOGIES)[number];
 
@@ -53,15 +53,16 @@ export interface SimPlan {
 }
 
 function drawRates(random: SeededRandom, isSleepy: boolean): FaultRates {
-  const maybe = (share: number, value: () => number): number => (random.chance(share) ? value() : 0);
+  const maybe = (share: number, value: () => number): number =>
+    random.chance(share) ? value() : 0;
   const every = (minMs: number, maxMs: number) => () => random.int(minMs, maxMs);
   return {
-    killEveryMs: maybe(0.7, every(4_000, 30_000)),
-    pauseEveryMs: maybe(0.6, every(6_000, 30_000)),
-    drainEveryMs: maybe(0.4, every(8_000, 40_000)),
-    outageEveryMs: maybe(0.4, every(20_000, 60_000)),
-    brokerCutEveryMs: maybe(0.4, every(8_000, 40_000)),
-    clockJumpEveryMs: maybe(0.15, every(20_000, 60_000)),
+    killEveryMs: maybe(0.7, every(3_000, 15_000)),
+    pauseEveryMs: maybe(0.6, every(4_000, 15_000)),
+    drainEveryMs: maybe(0.4, every(6_000, 25_000)),
+    outageEveryMs: maybe(0.4, every(12_000, 40_000)),
+    brokerCutEveryMs: maybe(0.4, every(6_000, 25_000)),
+    clockJumpEveryMs: maybe(0.15, every(12_000, 40_000)),
     lostReply: maybe(0.7, () => random.next() * 0.04),
     lostRequest: maybe(0.5, () => random.next() * 0.03),
     slow: maybe(0.5, () => random.next() * 0.03),
@@ -72,15 +73,20 @@ function drawRates(random: SeededRandom, isSleepy: boolean): FaultRates {
   };
 }
 
-/** Half of the seeds are short and busy; a quarter are long enough to outlast tombstones. */
-export function drawPlan(seed: number, topology: Topology): SimPlan {
+/** The two take turns, so that a seed alone says which one it is. */
+export function topologyOf(seed: number): Topology {
+  return seed % 2 === 0 ? 'one-database' : 'broker-apart';
+}
+
+/** Most seeds are short and busy; some are long enough to outlast tombstones. */
+export function drawPlan(seed: number, topology: Topology = topologyOf(seed)): SimPlan {
   const random = new SeededRandom(seed, `plan/${topology}`);
-  const isSleepy = random.chance(0.25);
-  const leaseMs = random.int(4_000, 8_000);
+  const isSleepy = random.chance(0.12);
+  const leaseMs = random.int(5_000, 10_000);
   const staleMs = random.int(15_000, 30_000);
   // A copy may come three stale timeouts late, and pauses, outages and lost connections add to that.
   const dedupMs = Math.max(3 * staleMs, 100_000);
-  const faultMs = isSleepy ? dedupMs + random.int(80_000, 140_000) : random.int(25_000, 60_000);
+  const faultMs = isSleepy ? dedupMs + random.int(80_000, 140_000) : random.int(20_000, 45_000);
   return {
     seed,
     topology,
@@ -91,16 +97,20 @@ export function drawPlan(seed: number, topology: Topology): SimPlan {
     hasHints: random.chance(0.6),
     concurrency: random.int(1, 5),
     leaseMs,
-    beatMs: Math.floor(leaseMs / random.int(4, 6)),
-    idleMs: random.int(1_500, 4_000),
+    beatMs: Math.floor(leaseMs / random.int(3, 5)),
+    idleMs: random.int(2_000, 6_000),
     staleMs,
     sendTimeoutMs: random.int(1_000, 4_000),
     dedupMs,
     batchSize: random.int(2, 12),
-    lookEveryMs: random.int(1_000, 2_500),
+    lookEveryMs: random.int(1_500, 4_000),
     faultMs,
     healMs: 2 * staleMs + 6 * leaseMs + 90_000,
     rates: drawRates(random, isSleepy),
-    tasks: planTasks(random, { topology, count: random.int(8, 24), spanMs: Math.min(faultMs, 60_000) * 0.8 }),
+    tasks: planTasks(random, {
+      topology,
+      count: random.int(9, 17),
+      spanMs: Math.min(faultMs, 60_000) * 0.8,
+    }),
   };
 }

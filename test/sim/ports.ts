@@ -1,4 +1,7 @@
-import type { MemoryBroker, MemoryBrokerConnection } from '../../src/adapters/memory/memory-broker.ts';
+import type {
+  MemoryBroker,
+  MemoryBrokerConnection,
+} from '../../src/adapters/memory/memory-broker.ts';
 import type { MemoryEffects } from '../../src/adapters/memory/memory-effects.ts';
 import { MemoryTransaction } from '../../src/adapters/memory/memory-transaction.ts';
 import type { Broker, Delivery, PublishOutcome } from '../../src/broker/broker.ts';
@@ -98,7 +101,11 @@ export class BrokerLink implements Broker {
 }
 
 /** The effect-once door over the network: the user's transaction is opened, used and committed from here. */
-export function remoteDoor(effects: MemoryEffects, call: Call, faultPoint: FaultPoint): EffectDoor<MemoryTransaction> {
+export function remoteDoor(
+  effects: MemoryEffects,
+  call: Call,
+  faultPoint: FaultPoint,
+): EffectDoor<MemoryTransaction> {
   return {
     async pass(run, step, fn) {
       const found = await call(() => effects.enter(run, step));

@@ -23,7 +23,12 @@ function unavailable(service: Service): Error {
  * Gives a process its way to one service. A request that is lost has no effect, a lost reply had one; both look the
  * same from here. `onTrouble` is what else breaks then, such as the connection.
  */
-export function callsTo(service: Service, process: SimProcess, network: Network, onTrouble: () => void = () => undefined): Call {
+export function callsTo(
+  service: Service,
+  process: SimProcess,
+  network: Network,
+  onTrouble: () => void = () => undefined,
+): Call {
   const { time, faults } = network;
   return <T>(effect: () => T | Promise<T>) =>
     new Promise<T>((resolve, reject) => {
@@ -39,7 +44,9 @@ export function callsTo(service: Service, process: SimProcess, network: Network,
             if (loses === 'reply') time.after(replyMs, fail);
             else reply(replyMs, () => resolve(value));
           };
-          attempt(effect).then(answer, (error: unknown) => reply(replyMs, () => reject(error as Error)));
+          attempt(effect).then(answer, (error: unknown) =>
+            reply(replyMs, () => reject(error as Error)),
+          );
         };
         time.after(requestMs, arrive);
       };

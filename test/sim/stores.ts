@@ -12,6 +12,15 @@ import type { VirtualTime } from './virtual-time.ts';
 /** Midnight of some day: wall clocks need a date. */
 export const DAY_ZERO_MS: number = Date.UTC(2026, 0, 1);
 
+/** Told every line of the history, for people who look for a bug. */
+export type Trace = (atMs: number, line: string) => void;
+
+export interface StoreWatch {
+  readonly time: VirtualTime;
+  readonly checker: Checker;
+  readonly trace: Trace;
+}
+
 /** The stores of one run. Every transition goes to the checker and into a hash that stands for the whole history. */
 export class Stores {
   readonly ledger: MemoryLedger;
@@ -21,16 +30,23 @@ export class Stores {
   /** Null where messages go through `server`. */
   readonly ownBroker: Broker | null;
   readonly #hash: Hash = createHash('sha256');
+  readonly #time: VirtualTime;
+  readonly #trace: Trace;
   #jumpMs = 0;
 
-  constructor(plan: SimPlan, time: VirtualTime, checker: Checker, mutant: Mutant | null) {
+  constructor(plan: SimPlan, watch: StoreWatch, mutant: Mutant | null) {
+    const { time, checker } = watch;
+    this.#time = time;
+    this.#trace = watch.trace;
     const clock = { now: () => DAY_ZERO_MS + time.nowMs + this.#jumpMs };
     const isOneDatabase = plan.topology === 'one-database';
     this.ledger = new MemoryLedger({
       clock,
       guards: mutant?.ledger ?? {},
       journal: entry => {
-        this.#hash.update(`${entry.atMs} ${entry.step} ${entry.id} ${entry.epoch} ${entry.run} ${entry.worker} ${entry.state}\n`);
+        this.#write(
+          `${entry.step} ${entry.id} ${entry.epoch} ${entry.run} ${entry.worker} ${entry.state}`,
+        );
         checker.onLedger(entry);
       },
     });
@@ -38,12 +54,14 @@ export class Stores {
       clock,
       guards: mutant?.outbox ?? {},
       journal: entry => {
-        this.#hash.update(`${entry.step} ${entry.id} ${entry.token}\n`);
+        this.#write(`settle-${entry.step} ${entry.id} ${entry.token}`);
         checker.onSettle(entry);
       },
       ...(isOneDatabase ? { ledger: this.ledger } : {}),
     });
-    const unroutable = new Set(plan.tasks.filter(task => task.kind === 'unroutable').map(task => task.id));
+    const unroutable = new Set(
+      plan.tasks.filter(task => task.kind === 'unroutable').map(task => task.id),
+    );
     this.server = new MemoryBroker({
       refuse: message => (unroutable.has(message.id) ? 'no such queue' : null),
       holdsUntilAck: mutant?.holdsUntilAck ?? true,
@@ -52,7 +70,7 @@ export class Stores {
     this.effects = new MemoryEffects(this.ledger, {
       guards: mutant?.effects ?? {},
       journal: entry => {
-        this.#hash.update(`effect ${entry.id} ${entry.step} ${entry.epoch}\n`);
+        this.#write(`effect ${entry.id} ${entry.step} ${entry.epoch}`);
         checker.onEffect(entry);
       },
     });
@@ -61,6 +79,11 @@ export class Stores {
   /** The store's clock is set; the workers' monotonic clocks are not. */
   jumpClock(ms: number): void {
     this.#jumpMs += ms;
+  }
+
+  #write(line: string): void {
+    this.#hash.update(`${this.#time.nowMs} ${line}\n`);
+    this.#trace(this.#time.nowMs, line);
   }
 
   /** The same for two runs that did the same. */

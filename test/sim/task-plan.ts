@@ -59,7 +59,9 @@ function drawKind(random: SeededRandom, topology: Topology): TaskKind {
 
 function planTask(random: SeededRandom, planning: Planning, index: number): TaskPlan {
   const kind = drawKind(random, planning.topology);
-  const isPushed = kind === 'raw' || (planning.topology === 'broker-apart' && kind !== 'unroutable' && random.chance(0.12));
+  const isPushed =
+    kind === 'raw' ||
+    (planning.topology === 'broker-apart' && kind !== 'unroutable' && random.chance(0.12));
   return {
     id: `t${index}`,
     kind,
@@ -86,7 +88,16 @@ export function planTasks(random: SeededRandom, planning: Planning): TaskPlan[] 
 }
 
 const LINK: EnvelopeOptions = {
-  link: [{ name: CHILD, queue: 'bulk', priority: 0, version: 1, call: { args: '[]', kwargs: '{}' }, options: {} }],
+  link: [
+    {
+      name: CHILD,
+      queue: 'bulk',
+      priority: 0,
+      version: 1,
+      call: { args: '[]', kwargs: '{}' },
+      options: {},
+    },
+  ],
 };
 
 /** The bytes of a planned task, written when the wall clock of its producer shows `nowMs`. */

@@ -5,7 +5,8 @@ interface Event {
   isCancelled: boolean;
 }
 
-const isBefore = (a: Event, b: Event): boolean => a.atMs < b.atMs || (a.atMs === b.atMs && a.seq < b.seq);
+const isBefore = (a: Event, b: Event): boolean =>
+  a.atMs < b.atMs || (a.atMs === b.atMs && a.seq < b.seq);
 
 /**
  * Time that passes only when something is due. Events run one by one, ordered by time and then by the order in
@@ -22,7 +23,12 @@ export class VirtualTime {
 
   /** Calls `fn` after `ms`; the returned function cancels it. */
   after(ms: number, fn: () => void): () => void {
-    const event: Event = { atMs: this.nowMs + Math.max(0, ms), seq: ++this.#seq, fn, isCancelled: false };
+    const event: Event = {
+      atMs: this.nowMs + Math.max(0, ms),
+      seq: ++this.#seq,
+      fn,
+      isCancelled: false,
+    };
     this.#push(event);
     return () => void (event.isCancelled = true);
   }

@@ -74,6 +74,8 @@ class Beginning {
     for (const record of this.#state.records.values()) {
       if (record.state !== 'waiting' || record.envelope === null) continue;
       if (!this.#request.queues.includes(record.envelope.queue)) continue;
+      // A suspect that may not run here would say "now" for ever, and its worker would ask without a pause.
+      if (!this.#mayRun(record)) continue;
       const waitMs = Math.max(0, record.dueMs - this.#state.nowMs);
       if (next === null || waitMs < next) next = waitMs;
     }

@@ -208,7 +208,9 @@ export class MemoryOutboxStore implements OutboxStore {
   }
 
   #ownedOf(token: string, rows: readonly string[], step: SettleEntry['step']): OutboxRecord[] {
-    const named = rows.map(row => this.rows.get(Number(row))).filter(record => record !== undefined);
+    const named = rows
+      .map(row => this.rows.get(Number(row)))
+      .filter(record => record !== undefined);
     const owned = named.filter(record => this.#guards.isOwned(record, token));
     return this.#told(owned, token, step);
   }

@@ -138,11 +138,12 @@ describe('the lock of a folder', () => {
     expect(outcomes.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
   });
 
-  it('is refused to a starter that slept while its number was won, released and removed', async () => {
+  it('is refused to a starter that slept while its number was won and removed', async () => {
     const folder = await setup();
     await (await acquireFolderLock(folder)).release();
     vi.spyOn(LockFiles.prototype, 'create').mockImplementationOnce(async (generation, record) => {
-      // Between the sleeper's judgement of lock.1 and its lock.2: lock.2 comes and goes, lock.3 is held.
+      // Between the sleeper's judgement of lock.1 and its lock.2: lock.2 comes and goes, lock.3 is
+      // held.
       await (await acquireFolderLock(folder)).release();
       await acquireFolderLock(folder);
       expect(await lockFilesIn(folder)).not.toContain('lock.2');

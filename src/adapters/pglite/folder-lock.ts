@@ -16,30 +16,34 @@ import { identifyThisProcess, judgeLiveness, type ProcessIdentity } from './proc
  * Lock files are numbered. The holder is the living process named in the highest one. To acquire:
  *
  *   1. find the highest number n; go on only if lock.n is released, absent or of a dead process;
- *   2. link(2) a complete file to lock.<n+1>: exclusive, so one of many starters wins; start over on EEXIST;
+ *   2. link(2) a complete file to lock.<n+1>, which one of many starters can; else start over;
  *   3. read lock.generation; if it is above n+1, remove our file and start over;
  *   4. write n+1 to lock.generation, then remove lower lock files.
  *
  * Why no two processes hold it. "Dead" and "released" are for ever, so a judgement of step 1 may be
  * arbitrarily old and is still true of lock.n; what can be outdated is that n is the highest.
  *
- * - A number m is removed only by step 4 of a higher holder (or by step 3, where a higher one is known),
- *   so lock.generation was above m before m was gone.
- * - If our link to m = n+1 succeeds and m never existed before, nobody can have m+1: it is made only
- *   by one who found m. We are the highest and hold the lock.
+ * - A number m is removed only by step 4 of a higher holder (or by step 3, where a higher one is
+ *   known), so lock.generation was above m before m was gone.
+ * - If our link to m = n+1 succeeds and m never existed before, nobody can have m+1: it is made
+ *   only by one who found m. We are the highest and hold the lock.
  * - If m existed before and was removed, lock.generation is above m by the first point: step 3 sees
  *   it and we withdraw. Without step 3 a starter that slept between 1 and 2 would hold the lock
- *   besides the true holder. While our stray lock.m stands it is not the highest; one who misses the
- *   highest (reading a folder is not atomic) and judges ours goes through steps 2 and 3 as well.
- * - lock.generation only grows: it is written only by a holder, who stays the holder until it dies or
- *   releases, and release comes after step 4.
+ *   besides the true holder. While our stray lock.m stands it is not the highest; one who misses
+ *   the highest (reading a folder is not atomic) and judges ours goes through steps 2 and 3 as
+ *   well.
+ * - lock.generation only grows: it is written only by a holder, who stays the holder until it dies
+ *   or releases, and release comes after step 4.
  * - A death between any two steps leaves a stale highest file, or a stray lower one that the next
  *   holder sweeps; nothing has to be undone.
  * - Release replaces the holder's own file in one rename and removes nothing, so there is no moment
  *   at which the number is free for one who judged it earlier.
  *
- * A holder that is stopped or wedged is alive and keeps the lock. A holder in another container or on
- * another machine cannot be judged: it keeps the lock until a person deletes its file.
+ * A holder that is stopped or wedged is alive and keeps the lock. A holder in another container or
+ * on another machine cannot be judged: it keeps the lock until a person deletes its file.
+ *
+ * Shown by `never lets two in while many acquire, release and die` in processes.test.ts, which fails
+ * within seconds without step 3, and step by step in folder-lock.test.ts.
  */
 export class FolderLock {
   readonly #files: LockFiles;
@@ -78,14 +82,19 @@ export class FolderLock {
 /** A living process that has the folder. */
 export interface Holder {
   readonly pid: number;
-  /** Null while it does not serve its database: it is starting, or a command that will soon be done. */
+  /**
+   * Null while it does not serve its database: it is starting, or a command that will soon be done.
+   */
   readonly endpoint: Endpoint | null;
 }
 
 /** Each round that fails means that another starter got further, so a few always suffice. */
 const MAX_ROUNDS = 100;
 
-/** Takes the folder for this process, creating it when it is missing; never waits for another holder. */
+/**
+ * Takes the folder for this process, creating it when it is missing; never waits for another
+ * holder.
+ */
 export async function acquireFolderLock(folder: string): Promise<FolderLock> {
   const path = resolve(folder);
   await makePrivateFolder(path);
@@ -165,9 +174,9 @@ async function win(files: LockFiles, generation: number, self: ProcessIdentity):
 
 const HINTS: Readonly<Record<Refusal['reason'], (file: string) => string>> = {
   alive: () =>
-    'Stop that process first. While `outlast dev` runs, other outlast commands find it by themselves.',
+    'Stop that process first. Other outlast commands find a running `outlast dev` by themselves.',
   unknown: file =>
-    `The holder is in another container or on another machine. When it is surely gone, delete ${file}.`,
+    `The holder is in another container or machine. When it is surely gone, delete ${file}.`,
   unreadable: file =>
     `The lock file cannot be read. When no process uses the folder, delete ${file}.`,
   contended: () => 'Many processes are starting on this folder at once: start one.',

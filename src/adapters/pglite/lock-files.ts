@@ -28,7 +28,9 @@ export class LockFiles {
     return join(this.#folder, `lock.${generation}`);
   }
 
-  /** Reading a folder is not atomic and may miss the newest file; see the proof in folder-lock.ts. */
+  /**
+   * Reading a folder is not atomic and may miss the newest file; see the proof in folder-lock.ts.
+   */
   async top(): Promise<TopLock> {
     const listed = await this.#generations();
     const generation = Math.max(0, ...listed, await this.settledGeneration());

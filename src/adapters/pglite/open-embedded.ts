@@ -14,7 +14,8 @@ import { openPGliteDatabase, type PGliteDatabase } from './pglite-database.ts';
  * - `own`: open the folder in this process and serve it to others; for `outlast dev` and for an
  *   application that keeps its own data there.
  * - `join`: speak to the process that has it open; for children of that process.
- * - `own-or-join`: join if somebody serves it, else open it for a moment without serving; for commands.
+ * - `own-or-join`: join if somebody serves it, else open it for a moment without serving; for
+ *   commands.
  */
 export type EmbeddedMode = 'own' | 'join' | 'own-or-join';
 
@@ -22,7 +23,10 @@ export interface EmbeddedOptions {
   readonly mode: EmbeddedMode;
   /** Whether `own` may make a new database. Workers and resurrectors never do. Default: false. */
   readonly createIfMissing?: boolean;
-  /** How long to wait for a holder that is starting, or for a command that will soon be done. Default: 10 s. */
+  /**
+   * How long to wait for a holder that is starting, or for a command that will soon be done.
+   * Default: 10 s.
+   */
   readonly waitMs?: number;
   readonly clock?: Clock;
 }
@@ -69,7 +73,8 @@ async function tryOnce(folder: string, options: EmbeddedOptions, clock: Clock): 
     }
     return { database: await own(folder, options, clock) };
   } catch (error) {
-    // Somebody was quicker, or the holder is starting or stopping. One that serves is there to stay.
+    // Somebody was quicker, or the holder is starting or stopping. One that serves is there to
+    // stay.
     const isHeld = isOutlastError(error, 'ERR_FOLDER_HELD') && !isServed;
     if (isHeld || (holder !== null && isUnavailable(error))) return { obstacle: error };
     throw error;

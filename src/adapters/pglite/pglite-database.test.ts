@@ -89,7 +89,7 @@ describe('a PGlite database', () => {
     expect(row).toEqual({ a: ['9007199254740993', '2', null], b: [true, false, null], c: [] });
   });
 
-  it('runs several commands when there are no parameters and returns the rows of the last', async () => {
+  it('runs several commands without parameters and returns the rows of the last', async () => {
     const table = await createTable();
     const rows = await db.query(
       `insert into ${table} values (1); insert into ${table} values (2); select id from ${table};`,
@@ -188,7 +188,7 @@ describe('a PGlite database', () => {
     await expect(aborted).rejects.toMatchObject({ code: '25P02' });
   });
 
-  it('hints when listening begins, on every commit that notifies, and never on a rollback', async () => {
+  it('hints when listening begins and when a commit notifies, never on a rollback', async () => {
     let hints = 0;
     let wake: () => void = () => undefined;
     const nextHint = (): Promise<void> => new Promise(resolve => (wake = resolve));

@@ -24,7 +24,10 @@ export interface PGliteDatabaseOptions {
   readonly createIfMissing?: boolean;
 }
 
-/** Takes the folder's lock and opens, or creates, the database in its `data` folder; or one in memory. */
+/**
+ * Takes the folder's lock and opens, or creates, the database in its `data` folder; or one in
+ * memory.
+ */
 export async function openPGliteDatabase(
   where: string | { readonly memory: true },
   options: PGliteDatabaseOptions = {},
@@ -144,7 +147,9 @@ function isSqlError(error: Error): boolean {
   return 'code' in error && typeof error.code === 'string' && /^[0-9A-Z]{5}$/.test(error.code);
 }
 
-/** PGlite attaches the parameters to its errors; whoever logs one would log payloads and secrets. */
+/**
+ * PGlite attaches the parameters to its errors; whoever logs one would log payloads and secrets.
+ */
 function withoutParams(error: Error): Error {
   for (const property of ['params', 'queryOptions']) Reflect.deleteProperty(error, property);
   return error;

@@ -32,8 +32,8 @@ export async function identifyThisProcess(): Promise<ProcessIdentity> {
 }
 
 /**
- * Whether that very process still exists. A stopped or wedged process is alive. `dead` is for ever, so
- * it may be acted upon; `alive` may be outdated when it is read.
+ * Whether that very process still exists. A stopped or wedged process is alive. `dead` is for ever,
+ * so it may be acted upon; `alive` may be outdated when it is read.
  */
 export async function judgeLiveness(
   other: ProcessIdentity,

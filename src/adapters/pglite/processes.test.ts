@@ -16,7 +16,10 @@ const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
 const HELD = { name: 'ConfigError', code: 'ERR_FOLDER_HELD' };
 const UNAVAILABLE = { name: 'UnavailableError', code: 'ERR_STORE_UNAVAILABLE' };
 
-/** What only real processes and threads can show. Node 20 runs no TypeScript, so they get it compiled. */
+/**
+ * What only real processes and threads can show. Node 20 runs no TypeScript, so they get it
+ * compiled.
+ */
 describe('processes around an embedded database', () => {
   let base: string;
   let db: PGliteDatabase;
@@ -129,7 +132,8 @@ describe('processes around an embedded database', () => {
         if (other && isAlive(other)) { process.send('two inside'); break; }
         writeFileSync(inside, String(process.pid));
         await new Promise(setImmediate);
-        if (readFileSync(inside, 'utf8') !== String(process.pid)) { process.send('two inside'); break; }
+        other = Number(readFileSync(inside, 'utf8'));
+        if (other !== process.pid) { process.send('two inside'); break; }
         if (mayDie && wins === 20) process.kill(process.pid, 'SIGKILL');
         rmSync(inside);
         await lock.release();
@@ -197,7 +201,8 @@ describe('processes around an embedded database', () => {
       import { openRemoteDatabase } from './adapters/remote/remote-database.js';
       const db = openRemoteDatabase(workerData);
       const hinted = new Promise(resolve => db.listen('thread', resolve));
-      const [row] = await db.transaction(tx => tx.query('select $1::bytea as b', [Uint8Array.of(0, 255)]));
+      const bytes = Uint8Array.of(0, 255);
+      const [row] = await db.transaction(tx => tx.query('select $1::bytea as b', [bytes]));
       await hinted;
       const error = await db.query('select 1/0').catch(caught => caught);
       await db.close();
@@ -216,7 +221,8 @@ describe('processes around an embedded database', () => {
       import { existsSync } from 'node:fs';
       import { openPGliteDatabase } from './adapters/pglite/pglite-database.js';
       const error = await openPGliteDatabase(process.argv[2]).catch(caught => caught);
-      process.send([error.name, error.code, error.install, existsSync(process.argv[2])].join(' | '));
+      const { name, code, install } = error;
+      process.send([name, code, install, existsSync(process.argv[2])].join(' | '));
       `,
       join(base, 'driverless'),
     );
@@ -296,7 +302,10 @@ class Child {
   }
 }
 
-/** Compiles what the children import; the folder is outside the repository, so no driver is found from it. */
+/**
+ * Compiles what the children import; the folder is outside the repository, so no driver is found
+ * from it.
+ */
 async function compile(base: string): Promise<void> {
   const adapters = join(ROOT, 'src/adapters');
   const config = {
@@ -325,6 +334,8 @@ async function untilZombie(folder: string): Promise<void> {
     if (text === null) continue;
     const { pid } = (JSON.parse(text) as { holder: { pid: number } }).holder;
     const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
-    if (stat.includes(') Z ')) return;
+    const [state, ...fields] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    // A killed process shows Z before its last thread is gone.
+    if (state === 'Z' && Number(fields[16]) <= 1) return;
   }
 }

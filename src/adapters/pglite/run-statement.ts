@@ -21,8 +21,8 @@ export const BYTEA_CODEC: Pick<PGliteOptions, 'parsers' | 'serializers'> = {
 };
 
 /**
- * Runs one statement. Without `params` the text may hold several commands, as in a migration, and the
- * rows are those of the last; PGlite takes only one command with parameters.
+ * Runs one statement. Without `params` the text may hold several commands, as in a migration, and
+ * the rows are those of the last; PGlite takes only one command with parameters.
  */
 export async function runStatement(
   runner: Pick<PGlite | Transaction, 'query' | 'exec'>,
@@ -36,7 +36,9 @@ export async function runStatement(
   return readRows(await runner.query<Record<string, unknown>>(text, [...params]));
 }
 
-/** PGlite reads `int8` as a number or, beyond 2^53, as a bigint: both turn into text without loss. */
+/**
+ * PGlite reads `int8` as a number or, beyond 2^53, as a bigint: both turn into text without loss.
+ */
 function readRows({ fields, rows }: Results<Record<string, unknown>>): readonly SqlRow[] {
   const large = fields.filter(({ dataTypeID }) => [INT8, INT8_ARRAY].includes(dataTypeID));
   for (const row of rows) {

@@ -1,5 +1,6 @@
 import type { Client, Pool, PoolClient, PoolConfig } from 'pg';
 import { outlastError } from '../../errors/error.ts';
+import { rolledBack } from '../../outbox/transaction-adapter.ts';
 import { translatePgError } from './pg-errors.ts';
 import { PgListener } from './pg-listener.ts';
 import type { SqlDatabase, SqlParam, SqlRow, SqlRunner } from './sql-database.ts';
@@ -101,7 +102,7 @@ export class PgDatabase implements SqlDatabase {
     try {
       await run('begin');
       const value = await fn({ query: run });
-      await run('commit');
+      await commit(client);
       return value;
     } catch (error) {
       await run('rollback').catch((failure: unknown) => {
@@ -130,4 +131,15 @@ export class PgDatabase implements SqlDatabase {
     await this.#listener.close();
     await this.#pool.end();
   }
+}
+
+/**
+ * COMMIT of a transaction in which a statement failed is answered politely with ROLLBACK. Whoever swallowed that
+ * statement's error would believe that the effect is there.
+ */
+async function commit(client: PoolClient): Promise<void> {
+  const { command } = await client.query('commit').catch((error: unknown) => {
+    throw translatePgError(error);
+  });
+  if (command === 'ROLLBACK') throw rolledBack();
 }

@@ -6,7 +6,10 @@ export const MAX_FRAME_BYTES: number = 64 * 1024 * 1024;
 
 const HEADER_BYTES = 4;
 
-/** Writes one frame: its length in four bytes, then the payload. False when the socket asks for a pause. */
+/**
+ * Writes one frame: its length in four bytes, then the payload. False when the socket asks for a
+ * pause.
+ */
 export function writeFrame(socket: Socket, payload: Uint8Array): boolean {
   const header = Buffer.allocUnsafe(HEADER_BYTES);
   header.writeUInt32BE(payload.byteLength);
@@ -27,7 +30,10 @@ export function frameTooLarge(bytes: number, maxBytes: number): Error {
 
 /** Cuts a stream of chunks into frames. */
 export class FrameReader {
-  /** May be changed between two frames: before the token is checked a frame may be no longer than it. */
+  /**
+   * May be changed between two frames: before the token is checked a frame may be no longer than
+   * it.
+   */
   maxBytes: number;
   #chunks: Buffer[] = [];
   #buffered = 0;
@@ -39,8 +45,8 @@ export class FrameReader {
   }
 
   /**
-   * Yields every frame that is complete with this chunk. Throws on a frame above `maxBytes` as soon as
-   * its header is there, before any of it is stored.
+   * Yields every frame that is complete with this chunk. Throws on a frame above `maxBytes` as soon
+   * as its header is there, before any of it is stored.
    */
   *read(chunk: Buffer): Generator<Buffer, void, void> {
     this.#chunks.push(chunk);
@@ -59,7 +65,9 @@ export class FrameReader {
     }
   }
 
-  /** The chunks are joined only when a frame is complete: joining on every chunk would be quadratic. */
+  /**
+   * The chunks are joined only when a frame is complete: joining on every chunk would be quadratic.
+   */
   #take(bytes: number): Buffer {
     const [first] = this.#chunks;
     const all = this.#chunks.length === 1 && first ? first : Buffer.concat(this.#chunks);

@@ -7,7 +7,7 @@ const ROLLBACK: unique symbol = Symbol('rollback');
  * A transaction that is driven by messages instead of by one function.
  *
  *   waiting ──the database opens it──► open ──commit──► over
- *      │                                 └──rollback, the client's end, the database's limit──► over
+ *      │                                └──rollback, the client's end, the database's limit──► over
  *      └──rollback, the client's end──► rolled back as soon as it opens
  */
 export class HeldTransaction {

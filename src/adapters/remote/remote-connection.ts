@@ -14,11 +14,13 @@ export interface ConnectionOptions {
   readonly onLost: () => void;
 }
 
-/** A server that does not even greet is stopped or wedged. Its longest statement should take less. */
+/**
+ * A server that does not even greet is stopped or wedged. Its longest statement should take less.
+ */
 const GREETING_WAIT_MS = 10_000;
 /**
- * Several transactions of up to ten seconds each may have to end before a statement gets its turn; a
- * server that takes longer counts as lost, so that no call waits for ever for a stopped process.
+ * Several transactions of up to ten seconds each may have to end before a statement gets its turn;
+ * a server that takes longer counts as lost, so that no call waits for ever for a stopped process.
  */
 const REPLY_WAIT_MS = 60_000;
 
@@ -29,8 +31,8 @@ interface Pending {
 }
 
 /**
- * One connection to a served database: connecting, then open, then lost for good. A request of a lost
- * connection is rejected and never sent again: it may have been carried out.
+ * One connection to a served database: connecting, then open, then lost for good. A request of a
+ * lost connection is rejected and never sent again: it may have been carried out.
  */
 export class RemoteConnection {
   readonly #socket: Socket;
@@ -124,7 +126,7 @@ export class RemoteConnection {
 function cannotConnect(port: number, cause: unknown): Error {
   return storeUnavailable(
     `No connection to the embedded database on port ${port} of this machine.`,
-    'The process that holds the database has ended or is not ready: see whether `outlast dev` runs.',
+    'The process that holds the database has ended or is stopped: see whether `outlast dev` runs.',
     // 'close' passes a boolean, 'error' an error.
     cause instanceof Error ? cause : undefined,
   );

@@ -280,7 +280,7 @@ describe('a database over the socket', () => {
     expect(await idsOf(table)).toEqual([]);
   });
 
-  it('begins nothing more for a client that leaves its replies unread, and then goes on', async () => {
+  it('begins nothing more for a client that leaves replies unread, then goes on', async () => {
     let asked = 0;
     const query = (): Promise<[{ text: string }]> => {
       asked++;

@@ -5,7 +5,9 @@ import { RemoteConnection } from './remote-connection.ts';
 import { runLimited, TRANSACTION_LIMIT_MS } from './run-limited.ts';
 import { storeUnavailable } from './store-unavailable.ts';
 
-/** A function is asked before every connection: a holder that restarts has another port and token. */
+/**
+ * A function is asked before every connection: a holder that restarts has another port and token.
+ */
 export type EndpointSource = Endpoint | (() => Promise<Endpoint>);
 
 export interface RemoteOptions {
@@ -16,8 +18,8 @@ export interface RemoteOptions {
 /**
  * The database of another process of this machine. Connects at the first call, and again at the
  * first call after a loss. No call is tried twice: what was under way when the connection broke is
- * rejected with `ERR_STORE_UNAVAILABLE`, its outcome unknown, and while there is no server every call
- * is rejected at once.
+ * rejected with `ERR_STORE_UNAVAILABLE`, its outcome unknown, and while there is no server every
+ * call is rejected at once.
  */
 export function openRemoteDatabase(
   source: EndpointSource,
@@ -73,8 +75,8 @@ class RemoteDatabase implements SqlDatabase {
   }
 
   /**
-   * The server hints once whenever a subscription begins, so nothing is missed between this call and
-   * then. A loss is hinted too: the listener's next call connects and subscribes anew.
+   * The server hints once whenever a subscription begins, so nothing is missed between this call
+   * and then. A loss is hinted too: the listener's next call connects and subscribes anew.
    */
   listen(channel: string, hint: () => void): () => void {
     const hints = this.#listeners.get(channel) ?? new Set();

@@ -44,7 +44,8 @@ function listenOnLoopback(server: Server): Promise<void> {
     server.once('error', reject);
     server.listen(0, '127.0.0.1', () => {
       server.off('error', reject);
-      // A connection that could not be accepted (no file descriptors left) is the client's to repeat.
+      // A connection that could not be accepted (no file descriptors left) is the client's to
+      // repeat.
       server.on('error', () => undefined);
       resolve();
     });
@@ -85,7 +86,8 @@ class Door {
       try {
         for (const frame of reader.read(chunk)) onFrame(frame);
       } catch {
-        // A wrong token, an oversized frame or bytes that are no message: nothing more to say to it.
+        // A wrong token, an oversized frame or bytes that are no message: nothing more to say to
+        // it.
         socket.destroy();
       }
     });

@@ -7,12 +7,14 @@ import { encode, type Reply, type Request } from './wire.ts';
 import { encodeError } from './wire-error.ts';
 
 /**
- * How many requests of one client may be under way; one backend answers them one by one. Beyond it nothing more is read from that client,
- * so that what it wants to say waits in its own memory.
+ * How many requests of one client may be under way; one backend answers them one by one. Beyond it
+ * nothing more is read from that client, so that what it wants to say waits in its own memory.
  */
 const MAX_IN_FLIGHT = 64;
 
-/** One authenticated client of a served database: its transactions and subscriptions end with it. */
+/**
+ * One authenticated client of a served database: its transactions and subscriptions end with it.
+ */
 export class RemoteSession {
   readonly #db: SqlDatabase;
   readonly #socket: Socket;

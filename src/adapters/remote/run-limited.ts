@@ -47,8 +47,8 @@ export function runLimited<T>(
 function transactionTooLong(limitMs: number): Error {
   return storeUnavailable(
     `A transaction was open for more than ${limitMs} ms and was rolled back.`,
-    'Do nothing slow inside a transaction, and use only the handle given to it: a statement on the ' +
-      'database itself waits for the end of the transaction.',
+    'Do nothing slow inside a transaction, and use only the handle given to it: a statement on ' +
+      'the database itself waits for the end of the transaction.',
   );
 }
 

@@ -4,8 +4,8 @@ import type { WireError } from './wire-error.ts';
 
 /**
  * What travels between a process that holds the database and one that does not. Both are of one
- * package on one machine, so the format is Node's own structured clone: bytes stay bytes. It is read
- * only after the token was checked.
+ * package on one machine, so the format is Node's own structured clone: bytes stay bytes. It is
+ * read only after the token was checked.
  *
  *   client                                server
  *   token, 32 bytes                  ──►

@@ -1,7 +1,8 @@
-import type {
-  TextRow,
-  TransactionAdapter,
-  TransactionStatus,
+import {
+  rolledBack,
+  type TextRow,
+  type TransactionAdapter,
+  type TransactionStatus,
 } from '../../outbox/transaction-adapter.ts';
 
 /** As much of a `pg` client as is used. */
@@ -62,7 +63,9 @@ async function inTransaction<T>(
   try {
     await client.query('BEGIN');
     const value = await fn(client);
-    await client.query('COMMIT');
+    // Answered with ROLLBACK when a statement failed and its error was swallowed: then nothing is there.
+    const { command } = (await client.query('COMMIT')) as { readonly command?: string };
+    if (command === 'ROLLBACK') throw rolledBack();
     return value;
   } catch (error) {
     await client.query('ROLLBACK').catch((failure: unknown) => {

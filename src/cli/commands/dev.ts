@@ -1,20 +1,37 @@
-import { startDev } from '../../dev/index.ts';
+import { DEFAULT_PORT } from '../../dev/index.ts';
+import { startDevOn } from '../../dev/start-dev.ts';
 import { shutdownSignal } from '../../wiring/shutdown-signal.ts';
-import { readContext, type CommonOptions } from '../context.ts';
 import type { AddCommand } from '../command.ts';
+import { readContext, type CommonOptions } from '../context.ts';
+
+interface Options extends CommonOptions {
+  readonly port?: string;
+}
 
 /** `outlast dev`: everything in one command. */
 export const addDev: AddCommand = (program, output) => {
   program
     .command('dev')
-    .description('database, relay, worker, recovery and a page, in one command')
-    .option('--port <n>', 'where the page is served; the next free one if it is taken', '4600')
-    .action(async (options: CommonOptions & { readonly port: string }) => {
+    .description('database, relay, workers, recovery and a page, in one command')
+    .option(
+      '--port <n>',
+      `where the page is served, or on the next free port (default: ${DEFAULT_PORT})`,
+    )
+    .action(async (options: Options) => {
       const context = await readContext(options, output);
       const signal = shutdownSignal(() =>
         output.note('draining; press Ctrl-C again to exit at once'),
       );
-      const dev = await startDev({ ...context, port: Number(options.port), signal });
+      const level = options.verbose ? ('debug' as const) : ('info' as const);
+      const childLog = { level, json: options.json ?? false };
+      const port = options.port === undefined ? DEFAULT_PORT : readPort(options.port);
+      const dev = await startDevOn(context, { port, signal, childLog });
+      const { address } = dev;
+      if (options.json) output.json({ address, pid: process.pid });
+      else output.line(`Outlast dev is running at ${address}`);
       await dev.finished;
     });
 };
+
+/** What is not a number becomes one that no port has, and is refused as such. */
+const readPort = (text: string): number => (/^\d{1,5}$/.test(text) ? Number(text) : Number.NaN);

@@ -1,0 +1,40 @@
+import type { Server } from 'node:http';
+import { createAdaptorServer } from '@hono/node-server';
+import { listen } from './listen.ts';
+import { LiveView } from './live-view.ts';
+import { readSnapshot } from './read-snapshot.ts';
+import { createRoutes, type RouteDeps } from './routes.ts';
+import type { Clock } from '../runtime/clock.ts';
+
+export interface PageOptions extends Omit<RouteDeps, 'view'> {
+  readonly port: number;
+  readonly clock: Clock;
+}
+
+export interface Page {
+  readonly address: string;
+  readonly port: number;
+  /** Something may have changed: look at once. */
+  readonly hint: () => void;
+  close(): Promise<void>;
+}
+
+/** Serves the page on this machine. After `close` nothing of it touches the database. */
+export async function servePage(options: PageOptions): Promise<Page> {
+  const { source, stores, clock, log } = options;
+  const view = new LiveView({ read: () => readSnapshot(source), clock, log });
+  const routes = createRoutes({ ...options, view });
+  const server = createAdaptorServer({ fetch: routes.fetch }) as Server;
+  const { address, port } = await listen(server, options.port);
+  const undo = [stores.outbox.onReady(view.hint), stores.ledger.onReady(view.hint)];
+  const close = async (): Promise<void> => {
+    for (const unlisten of undo) unlisten();
+    await view.stop();
+    await new Promise<void>(resolve => {
+      server.close(() => resolve());
+      // Live views never end by themselves.
+      server.closeAllConnections();
+    });
+  };
+  return { address, port, hint: view.hint, close };
+}

@@ -1,0 +1,20 @@
+import { MemoryLedger } from '../../src/adapters/memory/memory-ledger.ts';
+import { MemoryReadModel } from '../../src/adapters/memory/memory-read-model.ts';
+import { MemoryResultStore } from '../../src/adapters/memory/memory-result-store.ts';
+import { describeLedgerProperty } from './ledger-property.ts';
+
+describeLedgerProperty(
+  'memory',
+  async () => {
+    let nowMs = Date.UTC(2026, 0, 1);
+    const ledger = new MemoryLedger({ clock: { now: () => nowMs } });
+    return {
+      ledger,
+      results: new MemoryResultStore(ledger),
+      readModel: new MemoryReadModel(ledger),
+      advance: async ms => void (nowMs += ms),
+      dispose: async () => undefined,
+    };
+  },
+  { numRuns: 500, maxCommands: 60 },
+);

@@ -1,0 +1,229 @@
+import { Reaper } from '../../src/ledger/reaper.ts';
+import { Resurrector } from '../../src/recovery/resurrector.ts';
+import { Relay } from '../../src/relay/relay.ts';
+import { LoopHeart } from '../../src/worker/heart.ts';
+import { Worker } from '../../src/worker/worker.ts';
+import { isUnavailable } from '../../src/errors/error.ts';
+import { sleep } from '../../src/runtime/clock.ts';
+import type { FaultKind } from './faults.ts';
+import { makeHandlers } from './handlers.ts';
+import { makeMachine, type Host, type Machine } from './host.ts';
+import { SeededRandom } from './seeded-random.ts';
+import { QUEUES } from './task-plan.ts';
+import type { Truth } from './truth.ts';
+
+export const ROLES = ['relay', 'worker', 'resurrector', 'supervisor'] as const;
+export type Role = (typeof ROLES)[number];
+
+/** A place in the fleet. Whoever dies in it is replaced, as an orchestrator does. */
+interface Slot {
+  readonly role: Role;
+  readonly index: number;
+  generation: number;
+  machine: Machine;
+  stop: AbortController;
+}
+
+/** No drain takes longer than this before somebody loses patience. */
+const DRAIN_PATIENCE_MS = 15_000;
+
+/** All long-lived processes of a run: starts them, hurts them, replaces them. */
+export class Fleet {
+  readonly #host: Host;
+  readonly #truth: Truth;
+  readonly #random: SeededRandom;
+  readonly #slots: Slot[] = [];
+
+  constructor(host: Host, truth: Truth) {
+    this.#host = host;
+    this.#truth = truth;
+    this.#random = new SeededRandom(host.plan.seed, 'fleet');
+  }
+
+  start(): void {
+    const { relays, workers, resurrectors, isSupervised } = this.#host.plan;
+    const sizes: Record<Role, number> = {
+      relay: relays,
+      worker: workers,
+      resurrector: resurrectors,
+      supervisor: isSupervised ? 1 : 0,
+    };
+    for (const role of ROLES) {
+      for (let index = 1; index <= sizes[role]; index++)
+        this.#slots.push(this.#launch(role, index, 1));
+    }
+  }
+
+  /** Somebody who runs; workers are hit as often as all others together. */
+  pick(): Slot | undefined {
+    const running = this.#slots.filter(slot => slot.machine.process.isRunning);
+    const workers = running.filter(slot => slot.role === 'worker');
+    const pool = this.#random.chance(0.5) && workers.length > 0 ? workers : running;
+    return pool.length === 0 ? undefined : this.#random.pick(pool);
+  }
+
+  kill(slot: Slot): void {
+    this.#count('kill', slot);
+    slot.machine.process.end();
+  }
+
+  pause(slot: Slot): void {
+    this.#count('pause', slot);
+    const where = slot.role === 'relay' ? 'relay.claimed' : 'anywhere';
+    slot.machine.process.pause(this.#host.faults.pauseMs(where));
+  }
+
+  drain(slot: Slot): void {
+    this.#count('drain', slot);
+    const { process } = slot.machine;
+    process.enter(() => slot.stop.abort());
+    this.#host.time.after(DRAIN_PATIENCE_MS, () => process.end());
+  }
+
+  cutBroker(slot: Slot): void {
+    this.#count('broker-cut', slot);
+    slot.machine.link?.cut();
+  }
+
+  /** The broker restarts: every connection is gone. */
+  cutAll(): void {
+    for (const slot of this.#slots) slot.machine.link?.cut();
+  }
+
+  /** Whoever sleeps wakes up. */
+  wake(): void {
+    for (const slot of this.#slots) slot.machine.process.resume();
+  }
+
+  #count(kind: FaultKind, slot: Slot): void {
+    const { faults, time, trace } = this.#host;
+    faults.count(kind);
+    trace(time.nowMs, `${slot.machine.process.name}: ${kind}`);
+  }
+
+  #launch(role: Role, index: number, generation: number): Slot {
+    const machine = makeMachine(this.#host, `${role}${index}.${generation}`);
+    const slot: Slot = { role, index, generation, machine, stop: new AbortController() };
+    const { process } = machine;
+    process.onEnd(() => this.#onEnd(slot));
+    this.#run(slot).then(
+      () => process.end(),
+      (error: unknown) => {
+        const what = error instanceof Error ? (error.stack ?? error.message) : String(error);
+        this.#host.checker.report('broke', `${process.name}: ${what}`);
+        process.end();
+      },
+    );
+    return slot;
+  }
+
+  #onEnd(slot: Slot): void {
+    const { time, faults } = this.#host;
+    const { name } = slot.machine.process;
+    // A lost host takes its supervisor's eyes with it: then only the lease tells.
+    if (slot.role === 'worker' && this.#random.chance(0.7))
+      time.after(this.#random.int(5, 60), () => this.#tellSupervisor(name));
+    const restartMs = faults.isActive ? this.#random.int(100, 4_000) : 50;
+    time.after(restartMs, () => {
+      const next = this.#launch(slot.role, slot.index, slot.generation + 1);
+      this.#slots[this.#slots.indexOf(slot)] = next;
+    });
+  }
+
+  #tellSupervisor(process: string): void {
+    const supervisor = this.#slots.find(slot => slot.role === 'supervisor')?.machine;
+    supervisor?.process.enter(
+      () => void condemnProcess(supervisor, this.#reaperSettings(), process),
+    );
+  }
+
+  #run(slot: Slot): Promise<void> {
+    const { machine, stop } = slot;
+    switch (slot.role) {
+      case 'relay':
+        return this.#makeRelay(machine).run(stop.signal);
+      case 'worker':
+        return this.#makeWorker(machine).run(stop.signal);
+      case 'resurrector':
+        return this.#makeResurrector(machine).run(stop.signal);
+      case 'supervisor':
+        return new Promise(resolve => stop.signal.addEventListener('abort', () => resolve()));
+    }
+  }
+
+  #makeRelay({ outbox, broker, runtime }: Machine): Relay {
+    const { batchSize, idleMs, staleMs, sendTimeoutMs } = this.#host.plan;
+    const backoff = {
+      backoffTimeMs: 1_000,
+      maxBackoffMs: 4_000,
+      jitter: 'tenth',
+      maxRetries: 3,
+      shutdownTimeoutMs: 2_000,
+    } as const;
+    const settings = {
+      batchSize,
+      idleTimeMs: idleMs,
+      staleTimeoutMs: staleMs,
+      sendTimeoutMs,
+      ...backoff,
+    };
+    return new Relay({ outbox, broker, runtime, settings });
+  }
+
+  #makeWorker(machine: Machine): Worker {
+    const { plan, stores } = this.#host;
+    const { ledger, broker, runtime, process, random } = machine;
+    const { concurrency, leaseMs, beatMs, idleMs, dedupMs } = plan;
+    return new Worker({
+      ledger,
+      broker,
+      runtime,
+      heart: new LoopHeart(ledger, runtime, beatMs),
+      handlers: makeHandlers(machine, this.#truth, stores),
+      settings: {
+        queues: Object.fromEntries(QUEUES.map((queue, place) => [queue, place + 1])),
+        concurrency,
+        leaseMs,
+        idleTimeMs: idleMs,
+        shutdownTimeoutMs: random.int(0, 4_000),
+        dedupWindowMs: dedupMs,
+        resultTtlMs: dedupMs,
+        process: process.name,
+        host: 'host',
+        pid: 1,
+      },
+    });
+  }
+
+  #makeResurrector({ ledger, broker, outbox, runtime }: Machine): Resurrector {
+    const settings = {
+      ...this.#reaperSettings(),
+      intervalMs: this.#host.plan.lookEveryMs,
+      afterDelayMs: 5_000,
+    };
+    return new Resurrector({ ledger, broker, outbox, runtime, settings });
+  }
+
+  #reaperSettings(): { leaseMs: number; beatMs: number; chunk: number } {
+    const { leaseMs, beatMs } = this.#host.plan;
+    return { leaseMs, beatMs, chunk: 2 };
+  }
+}
+
+/** What a supervisor does about a child it saw exit. If the store does not answer, the lease will. */
+async function condemnProcess(
+  machine: Machine,
+  settings: ConstructorParameters<typeof Reaper>[2],
+  process: string,
+): Promise<void> {
+  const reaper = new Reaper(machine.ledger, machine.runtime, settings);
+  for (let attempt = 0; attempt < 3; attempt++) {
+    try {
+      await reaper.condemn({ kind: 'process', process });
+      return;
+    } catch (error) {
+      if (!isUnavailable(error)) throw error;
+      await sleep(machine.process.clock, 300);
+    }
+  }
+}

@@ -1,0 +1,150 @@
+import type { Broker } from '../../src/broker/broker.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
+import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
+import type { FaultPointName } from '../../src/runtime/fault-point.ts';
+import type { Runtime } from '../../src/runtime/runtime.ts';
+import { noEvents } from '../../src/telemetry/events.ts';
+import { silentLogger, type Logger } from '../../src/telemetry/logger.ts';
+import type { Checker } from './checker.ts';
+import type { Faults, Service } from './faults.ts';
+import type { Mutant } from './mutants.ts';
+import type { SimPlan } from './plan.ts';
+import { BrokerLink, remoteLedger, remoteOutbox } from './ports.ts';
+import { callsTo, type Call } from './remote.ts';
+import { SeededRandom } from './seeded-random.ts';
+import { SimProcess } from './sim-process.ts';
+import { DAY_ZERO_MS, type Stores, type Trace } from './stores.ts';
+import type { VirtualTime } from './virtual-time.ts';
+
+/** What all processes of a run share without knowing it. */
+export interface Host {
+  readonly plan: SimPlan;
+  readonly time: VirtualTime;
+  readonly faults: Faults;
+  readonly checker: Checker;
+  readonly stores: Stores;
+  readonly mutant: Mutant | null;
+  readonly trace: Trace;
+}
+
+/** A process with everything it may touch: its runtime, and the stores over the network. */
+export interface Machine {
+  readonly process: SimProcess;
+  readonly runtime: Runtime;
+  readonly random: SeededRandom;
+  readonly ledger: Ledger;
+  readonly outbox: OutboxStore;
+  readonly broker: Broker;
+  /** Null where the broker is the database. */
+  readonly link: BrokerLink | null;
+  readonly call: (service: Service) => Call;
+}
+
+const BROKER_HEARTBEAT_MS = 20_000;
+
+/** A run that ends in a way nobody foresaw, or a service that gives up, is a bug whatever the tasks do. */
+function watchfulLogger(checker: Checker, name: string): Logger {
+  const logger: Logger = {
+    ...silentLogger,
+    error: (fields, message) => checker.report('broke', `${name}: ${message} ${describe(fields)}`),
+    child: () => logger,
+  };
+  return logger;
+}
+
+function describe(fields: object): string {
+  const { error } = fields as { readonly error?: unknown };
+  return error instanceof Error ? (error.stack ?? error.message) : '';
+}
+
+/** Suspends the caller as a killed or paused process suspends all its code. */
+function reachPoint(
+  host: Host,
+  process: SimProcess,
+  name: FaultPointName,
+): Promise<void> | undefined {
+  const verdict = host.faults.atPoint(name, process);
+  if (verdict === 'go-on') return undefined;
+  host.trace(host.time.nowMs, `${process.name} at ${name}: ${verdict}`);
+  if (verdict === 'kill') process.end();
+  else process.pause(verdict);
+  return new Promise(resolve => process.enter(resolve));
+}
+
+export function makeMachine(host: Host, name: string): Machine {
+  const { plan, time, stores, checker, mutant } = host;
+  const random = new SeededRandom(plan.seed, name);
+  // Wall clocks are minutes apart: no safety may depend on them.
+  const process = new SimProcess(name, time, DAY_ZERO_MS + random.int(-120_000, 120_000));
+  const call = (service: Service, onTrouble?: () => void): Call =>
+    callsTo(service, process, host, onTrouble);
+  const runtime: Runtime = {
+    clock: process.clock,
+    random,
+    faultPoint: point => reachPoint(host, process, point),
+    log: watchfulLogger(checker, name),
+    emit: noEvents,
+  };
+  const link =
+    stores.ownBroker === null
+      ? new BrokerLink(stores.server, onTrouble => call('broker', onTrouble))
+      : null;
+  if (link !== null) watchLink(host, process, link);
+  const subscribe = hintsOf(host, process);
+  const ledger = remoteLedger(stores.ledger, call('ledger'), subscribe);
+  const outbox = remoteOutbox(stores.outbox, call('outbox'), subscribe);
+  return {
+    process,
+    runtime,
+    random,
+    ledger: mutant?.wrapLedger?.(ledger) ?? ledger,
+    outbox: mutant?.wrapOutbox?.(outbox, ledger) ?? outbox,
+    broker: link ?? remoteOwnBroker(stores.ownBroker, call('broker')),
+    link,
+    call,
+  };
+}
+
+function remoteOwnBroker(broker: Broker | null, call: Call): Broker {
+  if (broker === null) throw new Error('there is a broker apart');
+  return {
+    publish: messages => call(() => broker.publish(messages)),
+    take: async () => [],
+    ack: async () => undefined,
+    giveBack: async () => undefined,
+  };
+}
+
+/** A dead process's connection ends at once, a silent one's when the broker misses its heartbeats. */
+function watchLink(host: Host, process: SimProcess, link: BrokerLink): void {
+  const { time } = host;
+  process.onEnd(() => time.after(5, () => link.close()));
+  let silentSinceMs: number | null = null;
+  const look = (): void => {
+    if (!process.isAlive) return;
+    silentSinceMs = process.isRunning ? null : (silentSinceMs ?? time.nowMs);
+    if (silentSinceMs !== null && time.nowMs - silentSinceMs >= BROKER_HEARTBEAT_MS) link.cut();
+    time.after(BROKER_HEARTBEAT_MS / 2, look);
+  };
+  time.after(BROKER_HEARTBEAT_MS / 2, look);
+}
+
+/** Hints take a moment, may be lost, and reach nobody who is dead. */
+function hintsOf(host: Host, process: SimProcess) {
+  const { plan, time, faults } = host;
+  return (subscribe: (hint: () => void) => () => void) =>
+    (hint: () => void): (() => void) => {
+      if (!plan.hasHints) return () => undefined;
+      let isPending = false;
+      const undo = subscribe(() => {
+        if (isPending || (faults.isActive && time.nowMs % 7 === 0)) return;
+        isPending = true;
+        time.after(3, () => {
+          isPending = false;
+          process.enter(hint);
+        });
+      });
+      process.onEnd(undo);
+      return undo;
+    };
+}

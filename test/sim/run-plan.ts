@@ -1,0 +1,181 @@
+import { createHash } from 'node:crypto';
+import { Checker, type Violation } from './checker.ts';
+import { Faults, SERVICES, type FaultKind } from './faults.ts';
+import { Fleet } from './fleet.ts';
+import { makeMachine, type Host, type Machine } from './host.ts';
+import type { Mutant } from './mutants.ts';
+import type { SimPlan } from './plan.ts';
+import { SeededRandom } from './seeded-random.ts';
+import { DAY_ZERO_MS, Stores, type Trace } from './stores.ts';
+import { envelopeOf, type TaskPlan } from './task-plan.ts';
+import { Truth } from './truth.ts';
+import { VirtualTime } from './virtual-time.ts';
+
+export interface RunReport {
+  readonly violations: readonly Violation[];
+  /** Why the run proves nothing: too little happened in it. */
+  readonly invalid: string | null;
+  readonly tasks: number;
+  readonly executions: number;
+  readonly reruns: number;
+  readonly faults: ReadonlyMap<FaultKind, number>;
+  readonly points: ReadonlyMap<string, number>;
+  readonly virtualMs: number;
+  readonly events: number;
+  /** Stands for the whole history: equal for two runs that did the same. */
+  readonly digest: string;
+}
+
+const MIN_TASKS = 4;
+const MIN_FAULTS = 3;
+const CHECK_EVERY_MS = 500;
+/** What the sleepers of the last fault still have to say must be heard before anything counts as quiet. */
+const SETTLE_MS = 5_000;
+
+/** Runs one plan: faults first, then none, and then everything must have come to its end. */
+export async function runPlan(
+  plan: SimPlan,
+  mutant: Mutant | null = null,
+  trace: Trace = () => undefined,
+): Promise<RunReport> {
+  const time = new VirtualTime();
+  const checker = new Checker();
+  const faults = new Faults(plan, time);
+  const stores = new Stores(plan, { time, checker, trace }, mutant);
+  const truth = new Truth(plan, stores, checker, faults);
+  const host: Host = { plan, time, faults, checker, stores, mutant, trace };
+  const fleet = new Fleet(host, truth);
+  fleet.start();
+  produce(host, truth);
+  scheduleFaults(host, fleet);
+  await time.runUntil(plan.faultMs);
+  await heal(host, fleet, truth);
+  truth.judge();
+  const { executions, reruns, committed } = truth;
+  return {
+    violations: checker.violations,
+    invalid: invalidity(committed, faults.total),
+    tasks: committed,
+    executions,
+    reruns,
+    faults: faults.counts,
+    points: faults.points,
+    virtualMs: time.nowMs,
+    events: time.events,
+    digest: stores.digest(),
+  };
+}
+
+function invalidity(tasks: number, faults: number): string | null {
+  if (tasks < MIN_TASKS) return `only ${tasks} tasks were committed`;
+  return faults < MIN_FAULTS ? `only ${faults} faults struck` : null;
+}
+
+async function heal(host: Host, fleet: Fleet, truth: Truth): Promise<void> {
+  const { time, faults, plan } = host;
+  faults.isActive = false;
+  fleet.wake();
+  const look = (): void => {
+    if (truth.isQuiet()) time.stop();
+    else time.after(CHECK_EVERY_MS, look);
+  };
+  time.after(SETTLE_MS, look);
+  await time.runUntil(plan.faultMs + plan.healMs);
+}
+
+/** Producers and an operator: processes that outlive the run, but whose calls get lost like all others. */
+function produce(host: Host, truth: Truth): void {
+  const producer = makeMachine(host, 'producer');
+  for (const plan of host.plan.tasks) {
+    host.time.after(
+      plan.writeAtMs,
+      () => void send(host, producer, truth, plan).catch(() => undefined),
+    );
+    if (plan.cancelAtMs === null) continue;
+    host.time.after(
+      plan.cancelAtMs,
+      () => void cancel(host, producer, truth, plan.id).catch(() => undefined),
+    );
+  }
+}
+
+async function send(host: Host, producer: Machine, truth: Truth, plan: TaskPlan): Promise<void> {
+  const envelope = envelopeOf(plan, DAY_ZERO_MS + host.time.nowMs);
+  const { outbox, server } = host.stores;
+  if (plan.kind === 'raw') {
+    const raw = new TextEncoder().encode(`not JSON: ${plan.id}`);
+    const id = createHash('sha256').update(raw).digest('hex');
+    return await producer.call('broker')(() => {
+      server.acceptRaw({ raw, queue: plan.queue, why: 'not JSON' });
+      truth.onCommitted(id, 'raw');
+    });
+  }
+  if (plan.isPushed) {
+    return await producer.call('broker')(() => {
+      if (server.accept(envelope).status === 'confirmed') truth.onCommitted(plan.id, plan.kind);
+    });
+  }
+  await producer.call('outbox')(() => {
+    const tx = outbox.begin();
+    const inside = host.mutant?.writesOutsideTransaction ? outbox.begin() : tx;
+    outbox.write(inside, [envelope]);
+    if (inside !== tx) inside.commit();
+    tx.write(() => truth.onCommitted(plan.id, plan.kind));
+    if (plan.isRolledBack) tx.rollback();
+    else tx.commit();
+  });
+}
+
+async function cancel(host: Host, operator: Machine, truth: Truth, id: string): Promise<void> {
+  await operator.call('ledger')(() => {
+    truth.onCancelled(id);
+    return host.stores.ledger.cancel(id);
+  });
+}
+
+/** Each kind of fault strikes again and again, at times drawn from the seed. */
+function scheduleFaults(host: Host, fleet: Fleet): void {
+  const { time, faults, plan, stores } = host;
+  const random = new SeededRandom(plan.seed, 'schedule');
+  const strike = (everyMs: number, fn: () => void): void => {
+    if (everyMs === 0) return;
+    const next = (): void => {
+      time.after(Math.floor(everyMs * (0.3 + 1.4 * random.next())), () => {
+        if (!faults.isActive) return;
+        fn();
+        next();
+      });
+    };
+    next();
+  };
+  const { rates } = plan;
+  const onSomebody = (fn: (slot: NonNullable<ReturnType<Fleet['pick']>>) => void) => (): void => {
+    const slot = fleet.pick();
+    if (slot !== undefined) fn(slot);
+  };
+  strike(
+    rates.killEveryMs,
+    onSomebody(slot => fleet.kill(slot)),
+  );
+  strike(
+    rates.pauseEveryMs,
+    onSomebody(slot => fleet.pause(slot)),
+  );
+  strike(
+    rates.drainEveryMs,
+    onSomebody(slot => fleet.drain(slot)),
+  );
+  strike(
+    rates.brokerCutEveryMs,
+    onSomebody(slot => fleet.cutBroker(slot)),
+  );
+  strike(rates.outageEveryMs, () => {
+    const service = random.pick(SERVICES);
+    faults.bringDown(service, random.int(500, 12_000));
+    if (service === 'broker') fleet.cutAll();
+  });
+  strike(rates.clockJumpEveryMs, () => {
+    faults.count('clock-jump');
+    stores.jumpClock(random.int(-15_000, 15_000));
+  });
+}

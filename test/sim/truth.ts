@@ -1,0 +1,156 @@
+import { derivedId } from '../../src/task/digest.ts';
+import type { Checker } from './checker.ts';
+import type { Faults } from './faults.ts';
+import type { SimPlan } from './plan.ts';
+import type { Stores } from './stores.ts';
+import type { TaskKind, TaskPlan } from './task-plan.ts';
+
+const CHILD_PLAN: TaskPlan = {
+  id: 'child',
+  kind: 'ok',
+  writeAtMs: 0,
+  isRolledBack: false,
+  delayMs: 0,
+  expiresMs: null,
+  cancelAtMs: null,
+  isPushed: false,
+  priority: 0,
+  queue: 'bulk',
+  durationMs: 100,
+  isPolite: true,
+  checkpoints: 0,
+  doorSteps: 1,
+  sends: 0,
+  hasLink: false,
+  failures: 0,
+};
+
+interface Expectation {
+  readonly kind: TaskKind;
+  readonly mayExpire: boolean;
+}
+
+/** What really happened, told by nobody but the stores and the handlers, and what must have come of it in the end. */
+export class Truth {
+  executions = 0;
+  reruns = 0;
+  readonly #plans: ReadonlyMap<string, TaskPlan>;
+  readonly #stores: Stores;
+  readonly #checker: Checker;
+  readonly #faults: Faults;
+  readonly #committed = new Map<string, Expectation>();
+  readonly #cancelled = new Set<string>();
+  readonly #executed = new Set<string>();
+
+  constructor(plan: SimPlan, stores: Stores, checker: Checker, faults: Faults) {
+    this.#plans = new Map(plan.tasks.map(one => [one.id, one]));
+    this.#stores = stores;
+    this.#checker = checker;
+    this.#faults = faults;
+  }
+
+  get committed(): number {
+    return this.#committed.size;
+  }
+
+  planOf(id: string): TaskPlan {
+    return this.#plans.get(id) ?? CHILD_PLAN;
+  }
+
+  /** Called inside the commit itself: this is the truth about it, also when the answer is lost. */
+  onCommitted(id: string, kind: TaskKind): void {
+    this.#committed.set(id, { kind, mayExpire: this.planOf(id).expiresMs !== null });
+  }
+
+  onCancelled(id: string): void {
+    this.#cancelled.add(id);
+  }
+
+  onExecuted(id: string): void {
+    this.executions += 1;
+    if (this.#executed.has(id)) this.reruns += 1;
+    this.#executed.add(id);
+  }
+
+  onPill(): void {
+    this.#faults.count('poison-pill');
+  }
+
+  /** Follow-ups of a parent that is done are as good as committed. */
+  expectLinks(): void {
+    for (const [id, plan] of this.#plans) {
+      if (plan.hasLink && this.#checker.isCommitted(id))
+        this.onCommitted(derivedId(id, 'link:0'), 'ok');
+    }
+  }
+
+  isQuiet(): boolean {
+    this.expectLinks();
+    const { outbox, server, ledger } = this.#stores;
+    const { queued, held } = server.count();
+    if (outbox.rows.size + queued + held + ledger.state.after.size > 0) return false;
+    return [...this.#committed.keys()].every(id => this.#endingOf(id) !== null);
+  }
+
+  /** The last word, when faults have ended and the time to heal is over. */
+  judge(): void {
+    this.expectLinks();
+    for (const [id, expectation] of this.#committed) this.#judgeTask(id, expectation);
+    for (const id of this.#executed) {
+      if (!this.#committed.has(id))
+        this.#checker.report('phantom', `${id} ran, but was never committed`);
+    }
+    const { queued, held } = this.#stores.server.count();
+    if (queued + held > 0)
+      this.#checker.report(
+        'stuck',
+        `${queued} copies are queued and ${held} held by nobody who will answer`,
+      );
+    if (this.#stores.ledger.state.after.size > 0)
+      this.#checker.report('stuck', 'follow-ups were never sent');
+  }
+
+  #judgeTask(id: string, expectation: Expectation): void {
+    const ending = this.#endingOf(id);
+    if (ending === null) return this.#reportMissing(id);
+    const isDeadAtRelay = this.#stores.outbox.deadLetters.has(id);
+    if (isDeadAtRelay && ending === 'done')
+      this.#checker.report('unbalanced', `${id} is done and a dead letter`);
+    const allowed = this.#allowedEndings(id, expectation);
+    if (!allowed.includes(ending))
+      this.#checker.report('wrong-ending', `${id} (${expectation.kind}) ended ${ending}`);
+  }
+
+  #reportMissing(id: string): void {
+    const { ledger, outbox, server } = this.#stores;
+    const record = ledger.state.records.get(id);
+    if (record !== undefined) {
+      this.#checker.report(
+        'stuck',
+        `${id} is ${record.state} under ${record.worker || 'nobody'}, epoch ${record.epoch}`,
+      );
+    } else if ([...outbox.rows.values()].some(row => row.envelope.id === id)) {
+      this.#checker.report('stuck', `${id} is still in the outbox`);
+    } else if (server.holds(id)) {
+      this.#checker.report('stuck', `${id} is still in the broker`);
+    } else {
+      this.#checker.report('lost', `${id} was committed and is nowhere`);
+    }
+  }
+
+  #allowedEndings(id: string, { kind, mayExpire }: Expectation): string[] {
+    const isBad = kind === 'poison' || kind === 'pill' || kind === 'unroutable' || kind === 'raw';
+    const allowed = [isBad ? 'dead' : 'done'];
+    if (mayExpire || this.#cancelled.has(id)) allowed.push('cancelled');
+    return allowed;
+  }
+
+  #endingOf(id: string): 'done' | 'dead' | 'cancelled' | null {
+    const { ledger, outbox } = this.#stores;
+    const state = ledger.state.records.get(id)?.state;
+    if (state === 'done' || state === 'dead' || state === 'cancelled') return state;
+    if (outbox.deadLetters.has(id)) return 'dead';
+    // Its tombstone may have been forgotten since; the journal has not.
+    return state === undefined && this.#checker.isCommitted(id) ? 'done' : null;
+  }
+}

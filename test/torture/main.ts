@@ -1,0 +1,34 @@
+import { parseArgs } from 'node:util';
+import { fileURLToPath } from 'node:url';
+import { withDatabase } from '../support/servers.ts';
+import { Torture } from './torture.ts';
+
+/** `npm run torture -- --tasks 10000 --kills 30`: real processes, real kills, then the count. */
+const { values } = parseArgs({
+  options: {
+    tasks: { type: 'string', default: '10000' },
+    kills: { type: 'string', default: '40' },
+    rate: { type: 'string', default: '250' },
+    seed: { type: 'string', default: '1' },
+  },
+});
+
+const percentile = (sorted: readonly number[], share: number): string =>
+  sorted.length === 0 ? '-' : `${Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0)} ms`;
+
+const say = (line: string): void => void process.stdout.write(`${line}\n`);
+// This file is compiled to .build/test/torture/main.js.
+const repo = fileURLToPath(new URL('../../../', import.meta.url)).replace(/\/$/, '');
+const database = await withDatabase('torture');
+const plan = { tasks: Number(values.tasks), kills: Number(values.kills), rate: Number(values.rate), seed: Number(values.seed), healMs: 60_000, repo, say };
+const report = await new Torture(plan, database.url).run();
+await database.drop();
+
+const sorted = report.recoveryMs.toSorted((a, b) => a - b);
+const kills = Object.entries(report.kills).map(([name, count]) => `${name} ${count}`).join(', ');
+say(`seed ${plan.seed}: ${report.verdict.committed} tasks committed, ${report.rolledBack} rolled back, ${report.seconds.toFixed(1)} s`);
+say(`SIGKILL ${Object.values(report.kills).reduce((sum, count) => sum + count, 0)} (${kills}), SIGSTOP past the lease ${report.pauses}`);
+say(`verdict ${JSON.stringify(report.verdict)}`);
+say(`recovery after the kill of a worker process, ${sorted.length} tasks: p50 ${percentile(sorted, 0.5)}, p99 ${percentile(sorted, 0.99)}, max ${percentile(sorted, 1)}`);
+say(report.violations.length === 0 ? 'no violation' : `VIOLATIONS: ${report.violations.join(', ')}`);
+process.exitCode = report.violations.length === 0 ? 0 : 1;

@@ -1,0 +1,205 @@
+import { Pool } from 'pg';
+import { migrate } from '../../src/adapters/postgres/migrate.ts';
+import { PgDatabase } from '../../src/adapters/postgres/pg-database.ts';
+import { fromPg } from '../../src/adapters/transactions/pg.ts';
+import { createOutlast } from '../../src/wiring/create-outlast.ts';
+import { task } from '../../src/task/define-task.ts';
+import { unchecked } from '../../src/task/standard-schema.ts';
+import { check, VIOLATIONS, type Verdict } from './checker.ts';
+import { Fleet, type Verb } from './fleet.ts';
+
+export interface TorturePlan {
+  readonly tasks: number;
+  readonly kills: number;
+  /** Tasks per second at which the producer works. */
+  readonly rate: number;
+  readonly seed: number;
+  /** How long everything may take to settle after the last fault. */
+  readonly healMs: number;
+  readonly repo: string;
+  readonly say: (line: string) => void;
+}
+
+export interface TortureReport {
+  readonly verdict: Verdict;
+  readonly violations: readonly string[];
+  readonly kills: Readonly<Record<string, number>>;
+  readonly pauses: number;
+  readonly rolledBack: number;
+  readonly recoveryMs: readonly number[];
+  readonly seconds: number;
+}
+
+const effect = task('torture.effect', { input: unchecked<{ n: number; workMs: number; follows: boolean }>(), result: unchecked<{ n: number }>(), queue: 'torture' });
+
+const LEDGERS = [
+  'create table led_commit (task_id text primary key, follows boolean not null)',
+  'create table led_exec (task_id text not null, epoch bigint not null, pid int not null, at timestamptz not null default clock_timestamp())',
+  'create table led_effect (task_id text not null, epoch bigint not null, at timestamptz not null default clock_timestamp())',
+  'create table led_follow (parent text not null, task_id text not null)',
+];
+
+/** A small generator that a seed replays; the processes it torments are not so obedient. */
+function mulberry(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
+
+const pause = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms));
+
+/** Torments a fleet of real processes while a producer commits and rolls back; then counts. */
+export class Torture {
+  readonly #plan: TorturePlan;
+  readonly #pool: Pool;
+  readonly #fleet: Fleet;
+  readonly #random: () => number;
+  readonly #kills: Record<string, number> = { relay: 0, worker: 0, resurrector: 0, child: 0 };
+  readonly #killedAt = new Map<number, number>();
+  #pauses = 0;
+  #rolledBack = 0;
+  #isProducing = true;
+
+  constructor(plan: TorturePlan, databaseUrl: string) {
+    this.#plan = plan;
+    this.#random = mulberry(plan.seed);
+    this.#pool = new Pool({ connectionString: databaseUrl, max: 5 });
+    this.#pool.on('error', () => undefined);
+    this.#fleet = new Fleet(databaseUrl, plan.repo);
+    this.#databaseUrl = databaseUrl;
+  }
+
+  readonly #databaseUrl: string;
+
+  async run(): Promise<TortureReport> {
+    const startedAt = performance.now();
+    await this.#prepare();
+    for (const verb of ['relay', 'relay', 'worker', 'worker', 'resurrector', 'resurrector'] as const) this.#fleet.start(verb);
+    try {
+      await Promise.all([this.#produce(), this.#torment()]);
+      await this.#heal();
+      const verdict = await check(this.#pool);
+      const recoveryMs = await this.#recoveries();
+      const violations = VIOLATIONS.filter(name => verdict[name] !== 0);
+      const seconds = (performance.now() - startedAt) / 1_000;
+      return { verdict, violations, kills: this.#kills, pauses: this.#pauses, rolledBack: this.#rolledBack, recoveryMs, seconds };
+    } finally {
+      await this.#fleet.stop();
+      await this.#pool.end();
+    }
+  }
+
+  async #prepare(): Promise<void> {
+    const db = await PgDatabase.open({ url: this.#databaseUrl, poolSize: 1, queryTimeoutMs: 30_000 });
+    await migrate(db);
+    await db.close();
+    for (const statement of LEDGERS) await this.#pool.query(statement);
+  }
+
+  /** Order and task in one transaction; a sixth of them is rolled back and must never be seen. */
+  async #produce(): Promise<void> {
+    const outlast = createOutlast({ database: this.#databaseUrl, adapter: fromPg(this.#pool) });
+    const startedAt = performance.now();
+    let committed = 0;
+    while (committed < this.#plan.tasks) {
+      const n = Math.min(1 + Math.floor(this.#random() * 40), this.#plan.tasks - committed);
+      const isRolledBack = this.#random() < 1 / 6;
+      const client = await this.#pool.connect();
+      try {
+        await client.query('begin');
+        const calls = Array.from({ length: n }, (_, index) => effect.with({ n: index, workMs: 20 + this.#random() * 60, follows: this.#random() < 0.2 }));
+        const handles = await outlast.sendMany(client, calls);
+        const follows = calls.map(call => (call.input as { follows: boolean }).follows);
+        await client.query('insert into led_commit select * from unnest($1::text[], $2::boolean[])', [handles.map(handle => handle.id), follows]);
+        await client.query(isRolledBack ? 'rollback' : 'commit');
+      } finally {
+        client.release();
+      }
+      if (isRolledBack) this.#rolledBack += n;
+      else committed += n;
+      await pause(Math.max(0, startedAt + (committed / this.#plan.rate) * 1_000 - performance.now()));
+    }
+    this.#isProducing = false;
+    await outlast.close();
+  }
+
+  /** Kills until the plan is fulfilled and the producer is done: half of the time a worker process in mid-task. */
+  async #torment(): Promise<void> {
+    const gapMs = ((this.#plan.tasks / this.#plan.rate) * 1_000) / (this.#plan.kills + 2);
+    await pause(Math.min(2_000, gapMs * 2));
+    let faults = 0;
+    while (faults < this.#plan.kills || this.#isProducing) {
+      await pause(gapMs * (0.5 + this.#random()));
+      const draw = this.#random();
+      if (draw < 0.5) await this.#hitChild('SIGKILL');
+      else if (draw < 0.6) await this.#hitChild('SIGSTOP');
+      else this.#killMember((['relay', 'worker', 'resurrector'] as const)[Math.floor(this.#random() * 3)] as Verb);
+      faults = Object.values(this.#kills).reduce((sum, count) => sum + count, 0);
+    }
+  }
+
+  #killMember(verb: Verb): void {
+    const candidates = this.#fleet.members.filter(member => member.verb === verb && member.process.pid !== undefined);
+    const member = candidates[Math.floor(this.#random() * candidates.length)];
+    if (member?.process.kill('SIGKILL')) this.#kills[verb] = (this.#kills[verb] ?? 0) + 1;
+  }
+
+  /** A child of a supervisor, found by the pid of an incarnation that is running tasks right now. */
+  async #hitChild(signal: 'SIGKILL' | 'SIGSTOP'): Promise<void> {
+    const { rows } = await this.#pool.query<{ pid: number }>(
+      `select distinct w.pid from outlast_worker w join outlast_task t on t.owner = w.id and t.state = 'running' where w.state = 'open'`,
+    );
+    const pid = rows[Math.floor(this.#random() * rows.length)]?.pid;
+    if (pid === undefined) return;
+    const { rows: clock } = await this.#pool.query<{ ms: string }>('select (extract(epoch from clock_timestamp()) * 1000)::text as ms');
+    try {
+      process.kill(pid, signal);
+    } catch {
+      return;
+    }
+    if (signal === 'SIGKILL') {
+      this.#kills['child'] = (this.#kills['child'] ?? 0) + 1;
+      this.#killedAt.set(pid, Number(clock[0]?.ms));
+      return;
+    }
+    this.#pauses += 1;
+    // Twice the lease, so that it wakes up after others have taken its tasks.
+    setTimeout(() => {
+      try {
+        process.kill(pid, 'SIGCONT');
+      } catch {
+        // It was killed while it was stopped.
+      }
+    }, 10_000);
+  }
+
+  async #heal(): Promise<void> {
+    const endsAt = performance.now() + this.#plan.healMs;
+    for (;;) {
+      const { rows } = await this.#pool.query<{ open: string }>(
+        `select ((select count(*) from outlast_outbox) + (select count(*) from outlast_after)
+          + (select count(*) from outlast_task where state in ('waiting', 'running')))::text as open`,
+      );
+      if (rows[0]?.open === '0' && performance.now() > endsAt - this.#plan.healMs + 500) return;
+      if (performance.now() > endsAt) return this.#plan.say(`not settled: ${rows[0]?.open ?? '?'} tasks are still open`);
+      await pause(100);
+    }
+  }
+
+  /** From the kill of a worker process to the next run of each task it had. */
+  async #recoveries(): Promise<readonly number[]> {
+    const { rows } = await this.#pool.query<{ pid: number; ms: string; next: string }>(
+      `with e as (select task_id, epoch, pid, (extract(epoch from at) * 1000) as ms, lead(extract(epoch from at) * 1000) over (partition by task_id order by epoch) as next from led_exec)
+       select pid, ms::text, next::text from e where next is not null`,
+    );
+    return rows.flatMap(({ pid, ms, next }) => {
+      const killedAt = this.#killedAt.get(pid);
+      if (killedAt === undefined || Number(ms) > killedAt || Number(next) < killedAt) return [];
+      return [Number(next) - killedAt];
+    });
+  }
+}
