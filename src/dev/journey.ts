@@ -58,7 +58,7 @@ function ahead(task: TaskDetails, dueAt: number | null): readonly Station[] {
     case 'pending':
       return [coming('Relayed', dueAt), coming('Running'), coming('Done')];
     case 'waiting':
-      return [coming(task.failures > 0 ? 'Next attempt' : 'Running', dueAt), coming('Done')];
+      return [coming(task.epoch > 0 ? 'Next run' : 'Running', dueAt), coming('Done')];
     case 'running':
       return [coming('Done')];
     case 'done':

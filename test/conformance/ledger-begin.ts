@@ -424,6 +424,15 @@ function suspects(driver: () => LedgerDriver): void {
     expect(ids(reply.begun).sort()).toEqual(healthy.sort());
   });
 
+  it('does not call a suspect due to a worker that may not have it', async () => {
+    const queue = unique('queue');
+    await driver().suspect(makeEnvelope({ queue }));
+    const { worker } = await driver().open();
+    // A worker that is told "now" and given nothing would ask again without a pause.
+    const reply = await driver().begin(worker, { queues: [queue], limit: 5, suspects: 0 });
+    expect(reply).toMatchObject({ begun: [], nextDueMs: null });
+  });
+
   it('counts messages among the suspects', async () => {
     const { worker } = await driver().open();
     const message = await driver().suspect(makeEnvelope());

@@ -1,10 +1,12 @@
 import { ledgerBroker, MemoryBroker } from '../../src/adapters/memory/memory-broker.ts';
 import type { MemoryBrokerConnection } from '../../src/adapters/memory/memory-broker.ts';
+import { MemoryEffects } from '../../src/adapters/memory/memory-effects.ts';
 import { MemoryLedger } from '../../src/adapters/memory/memory-ledger.ts';
 import { MemoryOutboxStore } from '../../src/adapters/memory/memory-outbox-store.ts';
 import { MemoryReadModel } from '../../src/adapters/memory/memory-read-model.ts';
 import { MemoryResultStore } from '../../src/adapters/memory/memory-result-store.ts';
 import { describeBroker, describeLedgerBroker } from './broker.ts';
+import { describeEffectDoor } from './effect-door.ts';
 import type { LedgerFixture } from './ledger-driver.ts';
 import { describeLedger } from './ledger.ts';
 import { describeOutboxStore, type OutboxFixture } from './outbox-store.ts';
@@ -75,4 +77,21 @@ describeBroker('memory', async () => {
 describeLedgerBroker('memory', async () => {
   const ledger = new MemoryLedger({ clock: stoppedClock() });
   return { ledger, broker: ledgerBroker(ledger), dispose };
+});
+
+describeEffectDoor('memory', async () => {
+  const clock = stoppedClock();
+  const ledger = new MemoryLedger({ clock });
+  const rows: string[] = [];
+  return {
+    ledger,
+    results: new MemoryResultStore(ledger),
+    readModel: new MemoryReadModel(ledger),
+    door: new MemoryEffects(ledger),
+    write: async (tx, key) => tx.write(() => rows.push(key)),
+    count: async key => rows.filter(row => row === key).length,
+    canInterleave: true,
+    advance: ms => clock.advance(ms),
+    dispose,
+  };
 });

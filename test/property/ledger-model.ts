@@ -30,10 +30,6 @@ export class LedgerModel {
     this.#open.add(worker);
   }
 
-  isOpen(worker: string): boolean {
-    return this.#open.has(worker);
-  }
-
   /** What a message of this task is answered. */
   message(id: string, worker: string, run: string): 'begun' | 'held' | 'done' {
     const task = this.tasks.get(id) ?? this.#put(id, 'waiting');
@@ -78,11 +74,15 @@ export class LedgerModel {
     return 'ok';
   }
 
-  /** The worker dies and what it ran returns. */
-  crash(worker: string): string[] {
+  /** Nothing begins under it any more. What it ran may still be settled until somebody brings it back. */
+  condemn(worker: string): void {
     this.#open.delete(worker);
+  }
+
+  /** What runs under nobody returns. */
+  reap(): string[] {
     const lost = [...this.tasks.values()].filter(
-      task => task.state === 'running' && task.worker === worker,
+      task => task.state === 'running' && !this.#open.has(task.worker),
     );
     for (const task of lost) {
       task.state = 'waiting';

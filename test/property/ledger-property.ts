@@ -4,15 +4,17 @@ import type { BegunTask, RunRef } from '../../src/ledger/ledger.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
 import { HOUR, makeEnvelopes, unique } from '../conformance/envelopes.ts';
 import { LedgerDriver, type MakeLedgerFixture } from '../conformance/ledger-driver.ts';
-import { LedgerModel, type Settling } from './ledger-model.ts';
+import { LedgerModel } from './ledger-model.ts';
 
 const TASKS = 3;
 const WORKERS = 3;
+/** The model knows no budgets. */
+const ENDLESS = { suspects: 9, crashBudgets: { '*': 1_000 } } as const;
 
 /** One step somebody takes. Numbers choose among what is there when the step is taken. */
 export type Command =
   | {
-      readonly kind: 'message' | 'cancel' | 'revive' | 'revive-old' | 'renew' | 'crash';
+      readonly kind: 'message' | 'cancel' | 'revive' | 'revive-old' | 'renew' | 'condemn' | 'reap';
       readonly at: number;
     }
   | { readonly kind: 'due'; readonly at: number; readonly limit: number }
@@ -58,7 +60,7 @@ export const commandArbitrary: fc.Arbitrary<Command> = fc.oneof(
       seq: fc.integer({ min: 1, max: 4 }),
     }),
   },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom('crash', 'renew'), at }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom('condemn', 'reap', 'renew'), at }) },
   {
     weight: 1,
     arbitrary: fc.record({ kind: fc.constantFrom('cancel', 'revive', 'revive-old'), at }),
@@ -100,8 +102,10 @@ class Pair {
         return await this.#settle(command);
       case 'checkpoint':
         return await this.#checkpoint(command.at, command.seq);
-      case 'crash':
-        return await this.#crash(command.at);
+      case 'condemn':
+        return await this.#condemn(command.at);
+      case 'reap':
+        return await this.#reap();
       case 'renew':
         return await this.#renew(command.at);
       case 'cancel':
@@ -145,12 +149,12 @@ class Pair {
   async #message(n: number): Promise<void> {
     const [envelope, worker, run] = [this.#envelope(n), this.#worker(n >> 2), unique('run')];
     const expected = this.#model.message(envelope.id, worker, run);
-    const reply = await this.#driver.begin(worker, { run, messages: [envelope], suspects: 9 });
+    const reply = await this.#driver.begin(worker, { run, messages: [envelope], ...ENDLESS });
     expect(reply.answers).toEqual([expected]);
     expect(reply.begun).toHaveLength(expected === 'begun' ? 1 : 0);
     this.#remember(reply.begun);
     // The reply is lost: the same call again gets the same answer.
-    const again = await this.#driver.begin(worker, { run, messages: [envelope], suspects: 9 });
+    const again = await this.#driver.begin(worker, { run, messages: [envelope], ...ENDLESS });
     expect(again.answers).toEqual([expected]);
     expect(again.begun.map(({ epoch }) => epoch)).toEqual(reply.begun.map(({ epoch }) => epoch));
   }
@@ -162,7 +166,7 @@ class Pair {
       run,
       queues: [this.#queue],
       limit,
-      suspects: 9,
+      ...ENDLESS,
     });
     expect(begun).toHaveLength(Math.min(limit, ready.length));
     for (const { id } of begun) {
@@ -230,15 +234,22 @@ class Pair {
     expect(await this.#driver.ledger.checkpoint(ref, seq, Uint8Array.from([seq]))).toBe(expected);
   }
 
-  async #crash(n: number): Promise<void> {
+  async #condemn(n: number): Promise<void> {
     const worker = this.#worker(n);
-    const { returned } = await this.#driver.crash(worker);
-    const mine = returned.map(({ id }) => id).filter(id => this.#model.tasks.has(id));
-    expect(mine.sort()).toEqual(this.#model.crash(worker).sort());
-    expect(await this.#driver.ledger.begin(this.#driver.request(worker, {}))).toEqual({
-      status: 'closed',
-    });
+    this.#model.condemn(worker);
+    expect((await this.#driver.ledger.condemn({ kind: 'worker', worker })).workers).toEqual([
+      worker,
+    ]);
+    const request = this.#driver.request(worker, { queues: [this.#queue], limit: 3, ...ENDLESS });
+    expect(await this.#driver.ledger.begin(request)).toEqual({ status: 'closed' });
+    expect(await this.#driver.ledger.renew(worker)).toEqual({ status: 'closed' });
     await this.#openWorker(n % WORKERS);
+  }
+
+  async #reap(): Promise<void> {
+    const { returned } = await this.#driver.reapAll(1);
+    const mine = returned.map(({ id }) => id).filter(id => this.#model.tasks.has(id));
+    expect(mine.sort()).toEqual(this.#model.reap().sort());
   }
 
   async #renew(n: number): Promise<void> {

@@ -15,6 +15,7 @@ export const VIOLATIONS = [
   'rose-again',
   'wrong-ending',
   'unbalanced',
+  'busy',
   'broke',
 ] as const;
 export type ViolationKind = (typeof VIOLATIONS)[number];

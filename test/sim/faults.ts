@@ -1,4 +1,4 @@
-import { FAULT_POINTS, type FaultPointName } from '../../src/runtime/fault-point.ts';
+import type { FaultPointName } from '../../src/runtime/fault-point.ts';
 import type { SimPlan } from './plan.ts';
 import { SeededRandom } from './seeded-random.ts';
 import type { SimProcess } from './sim-process.ts';
@@ -86,6 +86,10 @@ export class Faults {
     return { ...late, loses: 'nothing' };
   }
 
+  losesHint(): boolean {
+    return this.isActive && this.#random.chance(0.15);
+  }
+
   /** A process has reached a gap between two effects: goes on, dies there, or sleeps for so long. */
   atPoint(name: FaultPointName, process: SimProcess): 'go-on' | 'kill' | number {
     this.points.set(name, (this.points.get(name) ?? 0) + 1);
@@ -123,5 +127,3 @@ export class Faults {
     return true;
   }
 }
-
-export const ALL_POINTS: readonly FaultPointName[] = FAULT_POINTS;

@@ -137,7 +137,7 @@ function hintsOf(host: Host, process: SimProcess) {
       if (!plan.hasHints) return () => undefined;
       let isPending = false;
       const undo = subscribe(() => {
-        if (isPending || (faults.isActive && time.nowMs % 7 === 0)) return;
+        if (isPending || faults.losesHint()) return;
         isPending = true;
         time.after(3, () => {
           isPending = false;

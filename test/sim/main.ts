@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import type { Violation } from './checker.ts';
-import { ALL_POINTS } from './faults.ts';
+import { FAULT_POINTS } from '../../src/runtime/fault-point.ts';
 import { MUTANTS, type Mutant } from './mutants.ts';
 import { drawPlan, topologyOf } from './plan.ts';
 import { runPlan, type RunReport } from './run-plan.ts';
@@ -93,7 +93,7 @@ async function main(): Promise<number> {
   const caught = options.hasMutants ? await runMutants(options.seed) : 0;
   for (const line of totals.lines()) say(line);
   if (options.hasMutants) say(`mutants caught ${caught}/${MUTANTS.length}`);
-  const missed = ALL_POINTS.filter(point => !totals.points.has(point));
+  const missed = FAULT_POINTS.filter(point => !totals.points.has(point));
   if (options.runs >= FULL_RUNS && missed.length > 0)
     say(`fault points never reached: ${missed.join(', ')}`);
   const isComplete = options.runs < FULL_RUNS || missed.length === 0;

@@ -1,4 +1,5 @@
 import { outlastError } from '../../src/errors/error.ts';
+import type { Checker } from './checker.ts';
 import type { Faults, Service } from './faults.ts';
 import type { SimProcess } from './sim-process.ts';
 import type { VirtualTime } from './virtual-time.ts';
@@ -9,6 +10,7 @@ export type Call = <T>(effect: () => T | Promise<T>) => Promise<T>;
 interface Network {
   readonly time: VirtualTime;
   readonly faults: Faults;
+  readonly checker: Checker;
 }
 
 function unavailable(service: Service): Error {
@@ -17,6 +19,25 @@ function unavailable(service: Service): Error {
     hint: 'It is simulated: the call may have had its effect or not.',
     fields: {},
   });
+}
+
+const BUSY_WINDOW_MS = 5_000;
+/** A process that asks more often than this has no pause between its questions: it would melt a real database. */
+const BUSY_CALLS = 400;
+
+/** Notices processes that never sleep. */
+function meter(process: SimProcess, { time, checker }: Network): () => void {
+  let sinceMs = 0;
+  let calls = 0;
+  return () => {
+    if (time.nowMs - sinceMs > BUSY_WINDOW_MS) {
+      sinceMs = time.nowMs;
+      calls = 0;
+    }
+    calls += 1;
+    if (calls === BUSY_CALLS)
+      checker.report('busy', `${process.name} made ${calls} calls in ${BUSY_WINDOW_MS} ms`);
+  };
 }
 
 /**
@@ -30,6 +51,7 @@ export function callsTo(
   onTrouble: () => void = () => undefined,
 ): Call {
   const { time, faults } = network;
+  const count = meter(process, network);
   return <T>(effect: () => T | Promise<T>) =>
     new Promise<T>((resolve, reject) => {
       const fail = (): void => {
@@ -37,6 +59,7 @@ export function callsTo(
         process.enter(() => reject(unavailable(service)));
       };
       const send = (): void => {
+        count();
         const { requestMs, replyMs, loses } = faults.fate();
         const arrive = (): void => {
           if (loses === 'request' || faults.isDown(service)) return fail();
@@ -44,9 +67,7 @@ export function callsTo(
             if (loses === 'reply') time.after(replyMs, fail);
             else reply(replyMs, () => resolve(value));
           };
-          attempt(effect).then(answer, (error: unknown) =>
-            reply(replyMs, () => reject(error as Error)),
-          );
+          attempt(effect).then(answer, (error: unknown) => reply(replyMs, () => reject(error)));
         };
         time.after(requestMs, arrive);
       };

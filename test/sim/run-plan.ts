@@ -7,7 +7,7 @@ import type { Mutant } from './mutants.ts';
 import type { SimPlan } from './plan.ts';
 import { SeededRandom } from './seeded-random.ts';
 import { DAY_ZERO_MS, Stores, type Trace } from './stores.ts';
-import { envelopeOf, type TaskPlan } from './task-plan.ts';
+import { envelopeOf, impostorOf, type TaskPlan } from './task-plan.ts';
 import { Truth } from './truth.ts';
 import { VirtualTime } from './virtual-time.ts';
 
@@ -108,6 +108,14 @@ async function send(host: Host, producer: Machine, truth: Truth, plan: TaskPlan)
     return await producer.call('broker')(() => {
       server.acceptRaw({ raw, queue: plan.queue, why: 'not JSON' });
       truth.onCommitted(id, 'raw');
+    });
+  }
+  if (plan.kind === 'impostor') {
+    const other = impostorOf(envelope);
+    return await producer.call('broker')(() => {
+      for (const message of [envelope, other]) server.accept(message);
+      truth.onCommitted(plan.id, 'ok');
+      truth.onImpostor(plan.id, [envelope.digest, other.digest]);
     });
   }
   if (plan.isPushed) {

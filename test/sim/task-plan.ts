@@ -6,9 +6,18 @@ import type { SeededRandom } from './seeded-random.ts';
 
 /**
  * What a task does. `ok` and `fails` end done, `discards` too; `poison` always throws; `pill` kills its process;
- * `unroutable` is refused by the broker each time; `raw` is a message nobody can read.
+ * `unroutable` is refused by the broker each time; `raw` is a message nobody can read; `impostor` are two
+ * messages with one id and different bytes, of which one runs and one is buried.
  */
-export type TaskKind = 'ok' | 'fails' | 'discards' | 'poison' | 'pill' | 'unroutable' | 'raw';
+export type TaskKind =
+  | 'ok'
+  | 'fails'
+  | 'discards'
+  | 'poison'
+  | 'pill'
+  | 'unroutable'
+  | 'raw'
+  | 'impostor';
 
 export interface TaskPlan {
   readonly id: string;
@@ -54,21 +63,22 @@ function drawKind(random: SeededRandom, topology: Topology): TaskKind {
   if (roll < 0.88) return 'poison';
   if (roll < 0.92) return 'pill';
   if (topology === 'one-database') return 'ok';
-  return roll < 0.96 ? 'unroutable' : 'raw';
+  if (roll < 0.96) return 'unroutable';
+  return roll < 0.98 ? 'raw' : 'impostor';
 }
 
 function planTask(random: SeededRandom, planning: Planning, index: number): TaskPlan {
   const kind = drawKind(random, planning.topology);
-  const isPushed =
-    kind === 'raw' ||
-    (planning.topology === 'broker-apart' && kind !== 'unroutable' && random.chance(0.12));
+  const isForeign = kind === 'raw' || kind === 'impostor';
+  const canBePushed = planning.topology === 'broker-apart' && kind !== 'unroutable';
+  const isPushed = isForeign || (canBePushed && random.chance(0.12));
   return {
     id: `t${index}`,
     kind,
     writeAtMs: Math.floor(random.next() * planning.spanMs),
     isRolledBack: !isPushed && random.chance(0.15),
     delayMs: random.chance(0.15) ? random.int(500, 15_000) : 0,
-    expiresMs: random.chance(0.06) ? random.int(2_000, 40_000) : null,
+    expiresMs: kind !== 'impostor' && random.chance(0.06) ? random.int(2_000, 40_000) : null,
     cancelAtMs: random.chance(0.08) ? Math.floor(random.next() * planning.spanMs) : null,
     isPushed,
     priority: random.chance(0.3) ? random.int(1, 9) : 0,
@@ -85,6 +95,13 @@ function planTask(random: SeededRandom, planning: Planning, index: number): Task
 
 export function planTasks(random: SeededRandom, planning: Planning): TaskPlan[] {
   return Array.from({ length: planning.count }, (_, index) => planTask(random, planning, index));
+}
+
+/** Other bytes under the id of another task. */
+export function impostorOf(genuine: Envelope): Envelope {
+  const { name, id, version } = genuine;
+  const body = toBytes('[["other"],{},{}]');
+  return { ...genuine, body, digest: digestOf({ name, id, version, body }) };
 }
 
 const LINK: EnvelopeOptions = {

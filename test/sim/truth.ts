@@ -41,6 +41,7 @@ export class Truth {
   readonly #committed = new Map<string, Expectation>();
   readonly #cancelled = new Set<string>();
   readonly #executed = new Set<string>();
+  readonly #impostors = new Map<string, readonly string[]>();
 
   constructor(plan: SimPlan, stores: Stores, checker: Checker, faults: Faults) {
     this.#plans = new Map(plan.tasks.map(one => [one.id, one]));
@@ -60,6 +61,11 @@ export class Truth {
   /** Called inside the commit itself: this is the truth about it, also when the answer is lost. */
   onCommitted(id: string, kind: TaskKind): void {
     this.#committed.set(id, { kind, mayExpire: this.planOf(id).expiresMs !== null });
+  }
+
+  /** Two messages came under one id: one of these digests runs, the other must be kept as a dead letter. */
+  onImpostor(id: string, digests: readonly string[]): void {
+    this.#impostors.set(id, digests);
   }
 
   onCancelled(id: string): void {
@@ -100,6 +106,7 @@ export class Truth {
       if (!this.#committed.has(id))
         this.#checker.report('phantom', `${id} ran, but was never committed`);
     }
+    this.#judgeImpostors();
     const { queued, held } = this.#stores.server.count();
     if (queued + held > 0)
       this.#checker.report(
@@ -108,6 +115,18 @@ export class Truth {
       );
     if (this.#stores.ledger.state.after.size > 0)
       this.#checker.report('stuck', 'follow-ups were never sent');
+  }
+
+  #judgeImpostors(): void {
+    for (const [id, digests] of this.#impostors) {
+      const letters = digests.map(digest =>
+        this.#stores.ledger.state.records.get(`${id}#${digest.slice(0, 16)}`),
+      );
+      const dead = letters.filter(record => record?.state === 'dead').length;
+      // A tombstone left before anything arrived knows no bytes, so it turns both away.
+      if (dead === 1 || (dead === 0 && this.#cancelled.has(id))) continue;
+      this.#checker.report('lost', `${dead} of the two messages under ${id} are dead letters`);
+    }
   }
 
   #judgeTask(id: string, expectation: Expectation): void {

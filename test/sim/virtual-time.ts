@@ -53,7 +53,7 @@ export class VirtualTime {
         try {
           event.fn();
         } catch (error) {
-          return reject(error as Error);
+          return reject(error);
         }
         setImmediate(turn);
       };

@@ -16,7 +16,7 @@ const cards = new Map<string, Drawn>();
 const chips = new Map<number, PageElement>();
 
 function show(snapshot: Snapshot): void {
-  byId('database').textContent = `Running on ${snapshot.database}`;
+  byId('database').textContent = `Tasks that outlast crashes, on ${snapshot.database}`;
   showBanner(snapshot.isDraining ? 'Stopping: what runs is finished or given back first.' : null);
   showCounts(snapshot.counts);
   showWorkers(snapshot.workers);

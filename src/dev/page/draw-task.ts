@@ -24,7 +24,7 @@ export function drawTask(task: TaskView, { onRetry }: DrawOptions): PageElement[
   ]);
   const parts = [heading, drawAbout(task), drawTrack(task.stations)];
   const isOver = task.state === 'done' || task.state === 'cancelled' || task.state === 'dead';
-  if (task.progress && !isOver) parts.push(drawProgress(task.progress));
+  if (task.progress && !isOver) parts.push(drawProgress(task.progress, task.state));
   if (task.deadVersion !== null) {
     const label = task.title === null ? 'Retry' : 'Fix the card and retry';
     const button = make('button', { type: 'button' }, label);
@@ -64,14 +64,16 @@ function drawTime({ at, dueAt, tone }: Station, before: string | null): PageElem
   return make('span', {}, `+${formatMs(Date.parse(at) - Date.parse(before))}`);
 }
 
-function drawProgress(progress: ProgressView): PageElement {
+function drawProgress(progress: ProgressView, state: TaskView['state']): PageElement {
   if (progress.kind === 'text') {
     return make('p', { class: 'progress' }, [make('code', {}, `checkpoint ${progress.text}`)]);
   }
   const { step, of, label } = progress;
   const bar = { value: String(step), max: String(of), 'aria-label': 'Progress' };
+  const place = `step ${Math.min(step + 1, of)} of ${of}`;
+  const isRunning = state === 'running';
   return make('p', { class: 'progress' }, [
     make('progress', bar),
-    make('span', {}, `${label} (step ${Math.min(step + 1, of)} of ${of})`),
+    make('span', {}, isRunning ? `${label} (${place})` : `goes on at ${place}: ${label}`),
   ]);
 }

@@ -11,12 +11,13 @@ export function formatClock(at: string): string {
   return new Date(at).toLocaleTimeString(undefined, { hour12: false });
 }
 
-/** What a clock on the page says now: time left until `due`, or gone since it. */
+/** What the clock of a coming station says. */
 export function formatDue(dueAt: number, now: number): string {
   const leftMs = dueAt - now;
-  return leftMs <= 0 ? 'now' : `in ${Math.ceil(leftMs / 1_000)} s`;
+  return leftMs <= 0 ? 'due now' : `in ${Math.ceil(leftMs / 1_000)} s`;
 }
 
+/** What the clock of a running one says. */
 export function formatSince(since: number, now: number): string {
   return `for ${Math.max(0, Math.floor((now - since) / 1_000))} s`;
 }

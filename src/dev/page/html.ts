@@ -33,7 +33,7 @@ export function renderPage({ hasShop }: PageSettings): string {
 <img src="/assets/icon.svg" alt="" width="36" height="36">
 <div>
 <h1>Outlast <span class="tag">dev</span></h1>
-<p id="database" class="quiet">Database, relay, workers and recovery in one command</p>
+<p id="database" class="quiet">Tasks that outlast crashes</p>
 </div>
 </div>
 <dl id="counts" class="counts" aria-label="Tasks by state">${COUNTS}</dl>

@@ -67,10 +67,10 @@ h2 { font-size: 15px; font-weight: 650; letter-spacing: -0.005em; }
 .worker button:hover { background: var(--bad-soft); }
 
 main { display: grid; gap: 32px; padding-top: 24px; align-items: start; }
-main.with-shop { grid-template-columns: 336px minmax(0, 1fr); }
+main.with-shop { grid-template-columns: 352px minmax(0, 1fr); }
 .shop { position: sticky; top: 20px; padding: 22px; border-radius: 14px; background: var(--surface); border: 1px solid var(--line); box-shadow: var(--shadow); }
 .shop > p { margin-top: 6px; color: var(--quiet); font-size: 14px; }
-.fields { display: grid; grid-template-columns: 1fr 1.15fr; gap: 12px; margin: 18px 0 16px; }
+.fields { display: grid; grid-template-columns: 1fr 1.45fr; gap: 12px; margin: 18px 0 16px; }
 label { display: grid; gap: 5px; font-size: 13px; color: var(--quiet); }
 input, select {
   width: 100%; height: 38px; padding: 0 10px; border: 1px solid var(--edge); border-radius: 8px;
@@ -85,7 +85,7 @@ button.primary { border-color: var(--accent); background: var(--accent); color: 
 button.primary:hover { border-color: var(--accent-strong); background: var(--accent-strong); }
 button.danger { border-color: var(--bad); color: var(--bad); }
 button.danger:hover { background: var(--bad-soft); }
-button[aria-disabled="true"] { border-color: var(--line); color: var(--quiet); cursor: default; background: transparent; }
+button[aria-disabled="true"], button[aria-disabled="true"]:hover { border-color: var(--line); color: var(--quiet); cursor: default; background: transparent; }
 .choice { margin-top: 12px; }
 .choice button { width: 100%; }
 .choice p { margin-top: 5px; font-size: 13px; color: var(--quiet); }

@@ -1,0 +1,167 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { isOutlastError } from '../../src/errors/error.ts';
+import type { EffectDoor } from '../../src/worker/door.ts';
+import { AWKWARD_BYTES, bytesOf, makeEnvelope, unique } from './envelopes.ts';
+import { LedgerDriver, type LedgerFixture } from './ledger-driver.ts';
+
+export interface DoorFixture<Tx> extends LedgerFixture {
+  readonly door: EffectDoor<Tx>;
+  /** Has an effect inside the transaction: one more row under this key. */
+  write(tx: Tx, key: string): Promise<void>;
+  /** How many rows of this key are committed. */
+  count(key: string): Promise<number>;
+  /** False where the ledger cannot be asked while a transaction is open. */
+  readonly canInterleave: boolean;
+}
+
+/** Everything the effect-once door must do where ledger and effects are one database. */
+export function describeEffectDoor<Tx>(
+  name: string,
+  makeFixture: () => Promise<DoorFixture<Tx>>,
+): void {
+  describe(`effect-once door: ${name}`, () => {
+    let fixture: DoorFixture<Tx> | undefined;
+    beforeAll(async () => {
+      fixture = await makeFixture();
+    });
+    afterAll(async () => {
+      await fixture?.dispose();
+    });
+    const current: Current<Tx> = () => {
+      if (fixture === undefined) throw new Error('the fixture has not been made');
+      return { fixture, driver: new LedgerDriver(fixture) };
+    };
+    describe('once', () => onceOnly(current));
+    describe('fence', () => fencing(current));
+  });
+}
+
+type Current<Tx> = () => { readonly fixture: DoorFixture<Tx>; readonly driver: LedgerDriver };
+
+const VALUE = Uint8Array.from([0x34, 0x32]);
+
+function onceOnly<Tx>(current: Current<Tx>): void {
+  it('has the effect once, and gives its value to every later run', async () => {
+    const { fixture, driver } = current();
+    const key = unique('effect');
+    const { envelope, task: first } = await driver.running();
+    const effect = async (tx: Tx): Promise<Uint8Array> => {
+      await fixture.write(tx, key);
+      return AWKWARD_BYTES;
+    };
+    expect(bytesOf(await fixture.door.pass(first, 'main', effect))).toEqual(bytesOf(AWKWARD_BYTES));
+    await driver.release(first);
+    const { task: second } = await driver.beginWaiting(envelope);
+    const never = (): Promise<never> => Promise.reject(new Error('ran again'));
+    expect(bytesOf(await fixture.door.pass(second, 'main', never))).toEqual(bytesOf(AWKWARD_BYTES));
+    expect(await fixture.count(key)).toBe(1);
+  });
+
+  it('keeps no value as no value', async () => {
+    const { fixture, driver } = current();
+    const { task } = await driver.running();
+    expect(await fixture.door.pass(task, 'main', async () => null)).toBeNull();
+    const never = (): Promise<never> => Promise.reject(new Error('ran again'));
+    expect(await fixture.door.pass(task, 'main', never)).toBeNull();
+  });
+
+  it('keeps steps apart, and tasks', async () => {
+    const { fixture, driver } = current();
+    const key = unique('effect');
+    const effect = async (tx: Tx): Promise<Uint8Array> => {
+      await fixture.write(tx, key);
+      return VALUE;
+    };
+    const { task } = await driver.running();
+    const { task: other } = await driver.running();
+    await fixture.door.pass(task, 'one', effect);
+    await fixture.door.pass(task, 'two', effect);
+    await fixture.door.pass(other, 'one', effect);
+    expect(await fixture.count(key)).toBe(3);
+  });
+
+  it('undoes everything when the function throws, so that it can be tried again', async () => {
+    const { fixture, driver } = current();
+    const key = unique('effect');
+    const { task } = await driver.running();
+    const broken = async (tx: Tx): Promise<never> => {
+      await fixture.write(tx, key);
+      throw new Error('no');
+    };
+    await expect(fixture.door.pass(task, 'main', broken)).rejects.toThrow('no');
+    expect(await fixture.count(key)).toBe(0);
+    await fixture.door.pass(task, 'main', async tx => {
+      await fixture.write(tx, key);
+      return VALUE;
+    });
+    expect(await fixture.count(key)).toBe(1);
+  });
+}
+
+function fencing<Tx>(current: Current<Tx>): void {
+  const isStale = (error: unknown): boolean => isOutlastError(error, 'ERR_FENCE_STALE');
+
+  it('turns away a run that was released, reaped or settled, and one of a task nobody knows', async () => {
+    const { fixture, driver } = current();
+    const key = unique('effect');
+    const released = await driver.running();
+    await driver.release(released.task);
+    const reaped = await driver.running();
+    await driver.crash(reaped.worker);
+    const done = await driver.running();
+    await driver.commit(done.task);
+    const refs = [released.task, reaped.task, done.task, { ...done.task, id: unique('task') }];
+    for (const ref of refs) {
+      const passing = fixture.door.pass(ref, 'main', async tx => {
+        await fixture.write(tx, key);
+        return VALUE;
+      });
+      await expect(passing).rejects.toSatisfy(isStale);
+    }
+    expect(await fixture.count(key)).toBe(0);
+  });
+
+  it('turns away the run before while the next one runs, and lets the next one through', async () => {
+    const { fixture, driver } = current();
+    const key = unique('effect');
+    const { worker, envelope, task: old } = await driver.running();
+    await driver.crash(worker);
+    const { task: next } = await driver.beginWaiting(envelope);
+    const effect = async (tx: Tx): Promise<Uint8Array> => {
+      await fixture.write(tx, key);
+      return VALUE;
+    };
+    await expect(fixture.door.pass(old, 'main', effect)).rejects.toSatisfy(isStale);
+    await fixture.door.pass(next, 'main', effect);
+    expect(await fixture.count(key)).toBe(1);
+  });
+
+  it('lets no task be taken away between the check and the effect', async () => {
+    const { fixture, driver } = current();
+    if (!fixture.canInterleave) return;
+    const key = unique('effect');
+    const { worker, envelope, task } = await driver.running(makeEnvelope());
+    const effect = async (tx: Tx): Promise<Uint8Array> => {
+      await fixture.write(tx, key);
+      await driver.ledger.condemn({ kind: 'worker', worker });
+      await driver.ledger.reap(1_000);
+      return VALUE;
+    };
+    // Either the lock holds off the reaper, or the reaper was first and the effect is undone.
+    const isThrough = await fixture.door.pass(task, 'main', effect).then(
+      () => true,
+      (error: unknown) => {
+        if (!isStale(error)) throw error;
+        return false;
+      },
+    );
+    expect(await fixture.count(key)).toBe(isThrough ? 1 : 0);
+    await driver.reapAll();
+    const { task: next } = await driver.beginWaiting(envelope);
+    await fixture.door.pass(next, 'main', async tx => {
+      await fixture.write(tx, key);
+      return VALUE;
+    });
+    expect(await fixture.count(key)).toBe(1);
+  });
+}

@@ -1,0 +1,321 @@
+import { createServer, type AddressInfo } from 'node:net';
+import { request } from 'node:http';
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import type { TaskView } from '../../src/dev/view.ts';
+import { DevProcess, isAlive, outlast, ROOT, type StartOptions } from '../support/dev-process.ts';
+
+const labels = (task: TaskView): readonly string[] => task.stations.map(({ label }) => label);
+const isDone = (task: TaskView): boolean => task.state === 'done';
+const isRunning = (task: TaskView): boolean => task.state === 'running';
+/** In the middle: begun, and not at the first step any more. */
+const isHalfway = (task: TaskView): boolean =>
+  isRunning(task) && task.progress?.kind === 'steps' && task.progress.step >= 1;
+
+async function makeFolder(): Promise<string> {
+  return await mkdtemp(join(tmpdir(), 'outlast-dev-'));
+}
+
+/** One process for all that does not end it: the first start of a database takes seconds. */
+describe('outlast dev', () => {
+  let folder: string;
+  let dev: DevProcess;
+
+  beforeAll(async () => {
+    folder = await makeFolder();
+    dev = await DevProcess.start(folder);
+  }, 90_000);
+  afterAll(async () => {
+    await dev.stop();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  it('prints the address of a page and nothing else on stdout', async () => {
+    expect(dev.stdout).toBe(`Outlast dev is running at ${dev.address}\n`);
+    expect(dev.address).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+    const page = await fetch(dev.address);
+    expect(page.status).toBe(200);
+    expect(page.headers.get('content-security-policy')).toContain("default-src 'none'");
+    expect(await page.text()).toContain('Sample shop');
+  });
+
+  it('runs the task of an order to its end', async () => {
+    const { taskId } = await dev.order();
+    const task = await dev.untilTask(taskId, 'done', isDone);
+    expect(labels(task)).toEqual(['Committed', 'Relayed', 'Ran', 'Done']);
+    expect(task).toMatchObject({ epoch: 1, crashes: 0, failures: 0, receipts: 1 });
+  });
+
+  it('leaves no order and no task of a rolled-back transaction', async () => {
+    const rolled = await dev.order({ rollBack: true });
+    expect(rolled).toMatchObject({ message: 'Rolled back: no order, no task.', left: 0 });
+    // What is sent later comes to the relay later: had there been a task, it would be here by now.
+    const { taskId } = await dev.order();
+    await dev.untilTask(taskId, 'running', isRunning);
+    const { tasks } = await dev.state();
+    expect(tasks.map(task => task.id)).not.toContain(rolled.taskId);
+    expect((await outlast(folder, 'result', rolled.taskId)).code).toBe(3);
+  });
+
+  it('brings a task back whose worker was killed, from its checkpoint, with one receipt', async () => {
+    const { taskId } = await dev.order();
+    const before = await dev.untilTask(taskId, 'halfway', isHalfway);
+    const killed = (await (await dev.post('/api/workers/kill', {})).json()) as { pid: number };
+    const back = await dev.untilTask(taskId, 'brought back', task => task.epoch === 2);
+    expect(labels(back)).toEqual(
+      expect.arrayContaining(['Committed', 'Relayed', 'Ran', 'Brought back']),
+    );
+    expect(back.crashes).toBe(1);
+    const stepOf = (task: TaskView): number =>
+      task.progress?.kind === 'steps' ? task.progress.step : -1;
+    expect(stepOf(back)).toBeGreaterThanOrEqual(stepOf(before));
+    const done = await dev.untilTask(taskId, 'done', isDone);
+    expect(labels(done)).toEqual(['Committed', 'Relayed', 'Ran', 'Brought back', 'Ran', 'Done']);
+    expect(done).toMatchObject({ epoch: 2, crashes: 1, receipts: 1 });
+    expect(isAlive(killed.pid)).toBe(false);
+    const { workers } = await dev.until('two workers', snapshot => snapshot.workers.length === 2);
+    expect(workers.map(({ pid }) => pid)).not.toContain(killed.pid);
+  });
+
+  it('keeps one receipt when the worker dies after the receipt was written', async () => {
+    const { taskId } = await dev.order();
+    await dev.untilTask(taskId, 'past its effect', task => isRunning(task) && task.receipts === 1);
+    await dev.post('/api/workers/kill', {});
+    const done = await dev.untilTask(taskId, 'done', isDone);
+    expect(done).toMatchObject({ epoch: 2, crashes: 1, receipts: 1 });
+  });
+
+  it('turns an order that fails three times into a dead letter, and runs it again once', async () => {
+    const { taskId } = await dev.order({ card: 'declined' });
+    const dead = await dev.untilTask(taskId, 'dead', task => task.state === 'dead');
+    expect(dead).toMatchObject({ failures: 3, receipts: 0 });
+    const retry = { id: taskId, version: dead.deadVersion };
+    expect((await dev.post('/api/tasks/retry', retry)).status).toBe(200);
+    expect((await dev.post('/api/tasks/retry', retry)).status).toBe(409);
+    expect(labels(await dev.untilTask(taskId, 'done', isDone))).toContain('Retried');
+  });
+
+  it('refuses a second start on the same folder', async () => {
+    const second = await outlast(folder, 'dev', '--port', '0');
+    expect(second.code).toBe(4);
+    expect(second.stdout).toBe('');
+    expect(second.stderr).toContain('ERR_FOLDER_HELD');
+    expect(second.stderr).toContain(`held by process ${dev.pid}`);
+  });
+
+  it('answers the other commands in its folder', async () => {
+    const { orderId } = await dev.order();
+    const kwargs = JSON.stringify({ orderId });
+    const sent = await outlast(
+      folder,
+      'send',
+      'shop.send-receipt',
+      '--kwargs',
+      kwargs,
+      '--id',
+      'mine',
+    );
+    expect(sent).toMatchObject({ code: 0, stdout: 'mine\n' });
+    const stats = await outlast(folder, 'stats', '--json');
+    expect(stats.code).toBe(0);
+    expect(JSON.parse(stats.stdout)).toMatchObject({ workers: 2 });
+    const result = await outlast(folder, 'result', 'mine', '--wait', '30');
+    expect(result.code).toBe(0);
+    expect(result.stdout).toMatch(/^\{"receipt":"\d+"\}\n$/);
+  });
+
+  describe('the page', () => {
+    it('does nothing for another site', async () => {
+      const foreign = [
+        { origin: 'https://example.com' },
+        { origin: 'http://127.0.0.1:1' },
+        { 'sec-fetch-site': 'cross-site' },
+        { 'sec-fetch-site': 'same-site' },
+      ];
+      for (const headers of foreign) {
+        expect((await dev.post('/api/orders', {}, headers)).status).toBe(403);
+      }
+    });
+
+    it('does nothing for a form', async () => {
+      const headers = { 'content-type': 'text/plain' };
+      expect((await dev.post('/api/workers/kill', {}, headers)).status).toBe(415);
+    });
+
+    it('does nothing for one who does not say where it comes from', async () => {
+      expect(
+        await rawStatus({ method: 'POST', headers: { 'content-type': 'application/json' } }),
+      ).toBe(403);
+    });
+
+    it('answers to no other name', async () => {
+      expect(await rawStatus({ headers: { host: 'rebound.example' } })).toBe(403);
+      expect(await rawStatus({ headers: { host: 'localhost.example' } })).toBe(403);
+      expect(await rawStatus({ headers: { host: 'localhost' } })).toBe(200);
+    });
+
+    it('changes nothing on GET', async () => {
+      expect((await fetch(`${dev.address}/api/workers/kill`)).status).toBe(404);
+    });
+
+    it('refuses what is not an order', async () => {
+      for (const body of [
+        { item: 'gold' },
+        { customer: '' },
+        { customer: 'A\u0000' },
+        { card: 1 },
+      ]) {
+        const answer = await dev.post('/api/orders', { customer: 'Ada', item: 'kite', ...body });
+        expect(answer.status).toBe(400);
+      }
+      expect((await dev.post('/api/orders', { customer: 'A'.repeat(20_000) })).status).toBe(413);
+    });
+
+    it('kills nothing but its own workers', async () => {
+      expect((await dev.post('/api/workers/kill', { pid: process.pid })).status).toBe(404);
+    });
+
+    it('shows names as they were written', async () => {
+      const customer = '<img src=x onerror=alert(1)>';
+      const { taskId } = await dev.order({ customer });
+      const { title } = await dev.untilTask(taskId, 'shown', () => true);
+      expect(title).toContain(customer);
+    });
+
+    /** fetch sets some headers itself and forbids others. */
+    function rawStatus(options: {
+      method?: string;
+      headers: Record<string, string>;
+    }): Promise<number> {
+      const path = options.method === 'POST' ? '/api/orders' : '/api/state';
+      return new Promise((resolve, reject) => {
+        const asked = request(`${dev.address}${path}`, options, answer => {
+          answer.resume();
+          resolve(answer.statusCode ?? 0);
+        });
+        asked.on('error', reject).end(options.method === 'POST' ? '{}' : undefined);
+      });
+    }
+  });
+});
+
+/** What ends the process. The folder is shared: each test begins with a new start on it. */
+describe('outlast dev, from start to end', () => {
+  let folder: string;
+
+  beforeAll(async () => {
+    folder = await makeFolder();
+  });
+  afterAll(async () => {
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  async function start(options?: StartOptions): Promise<DevProcess> {
+    const dev = await DevProcess.start(folder, options);
+    onTestFinished(() => dev.stop());
+    return dev;
+  }
+
+  it('tells that a port is taken and uses the next', async () => {
+    const server = createServer();
+    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => void server.close());
+    const { port } = server.address() as AddressInfo;
+    const dev = await start({ args: ['--port', String(port)] });
+    const used = Number(new URL(dev.address).port);
+    expect(used).toBeGreaterThan(port);
+    expect(dev.stderr).toContain(`port ${port} is taken, using ${used}`);
+  }, 90_000);
+
+  it('refuses a port that is none', async () => {
+    const refused = await outlast(folder, 'dev', '--port', '99999');
+    expect(refused.code).toBe(2);
+    expect(refused.stderr).toContain('ERR_OPTION_RANGE');
+  });
+
+  it('finishes what runs on SIGINT, ends with 0 and leaves no process', async () => {
+    const dev = await start();
+    const { taskId } = await dev.order();
+    await dev.untilTask(taskId, 'running', isRunning);
+    const { workers } = await dev.state();
+    dev.signal('SIGINT');
+    const draining = await dev.until('draining', ({ isDraining }) => isDraining);
+    expect(draining.tasks.find(task => task.id === taskId)?.state).toBe('running');
+    const { code, stderr } = await dev.ended;
+    expect(code).toBe(0);
+    expect(stderr).toContain('draining');
+    expect(workers.map(({ pid }) => isAlive(pid))).toEqual([false, false]);
+    const result = await outlast(folder, 'result', taskId, '--json');
+    expect(JSON.parse(result.stdout)).toMatchObject({ state: 'done' });
+  }, 90_000);
+
+  it('loses nothing when it is killed itself, and its workers end by themselves', async () => {
+    const first = await start();
+    const { taskId } = await first.order();
+    await first.untilTask(taskId, 'halfway', isHalfway);
+    const orphans = (await first.state()).workers.map(({ pid }) => pid);
+    first.signal('SIGKILL');
+    await first.ended;
+    const second = await start();
+    await vi.waitFor(() => expect(orphans.filter(isAlive)).toEqual([]), { timeout: 50_000 });
+    const done = await second.untilTask(taskId, 'done', isDone);
+    expect(done.receipts).toBe(1);
+  }, 150_000);
+
+  it('exits at once on the second signal, and its workers after it', async () => {
+    const dev = await start();
+    const { taskId } = await dev.order();
+    await dev.untilTask(taskId, 'running', isRunning);
+    dev.signal('SIGINT');
+    await dev.until('draining', ({ isDraining }) => isDraining);
+    dev.signal('SIGINT');
+    expect((await dev.ended).code).toBe(130);
+    const again = await start();
+    await again.untilTask(taskId, 'done', isDone);
+  }, 150_000);
+});
+
+describe("outlast dev on a project's own tasks", () => {
+  it('runs them and shows no shop', async () => {
+    const folder = await makeProject();
+    const dev = await DevProcess.start(folder);
+    onTestFinished(async () => {
+      await dev.stop();
+      await rm(folder, { recursive: true, force: true });
+    });
+    expect(await (await fetch(dev.address)).text()).not.toContain('Sample shop');
+    expect((await dev.post('/api/orders', { customer: 'Ada', item: 'kite' })).status).toBe(404);
+    const sent = await outlast(
+      folder,
+      'send',
+      'own.greet',
+      '--kwargs',
+      '{"name":"Ada"}',
+      '--id',
+      'g1',
+    );
+    expect(sent.code).toBe(0);
+    const task = await dev.untilTask('g1', 'done', isDone);
+    expect(task).toMatchObject({ name: 'own.greet', title: null, receipts: null });
+    expect((await outlast(folder, 'result', 'g1')).stdout).toBe('"hello Ada"\n');
+  }, 90_000);
+
+  async function makeProject(): Promise<string> {
+    const folder = await makeFolder();
+    await mkdir(join(folder, 'node_modules'));
+    await symlink(ROOT, join(folder, 'node_modules/outlast'));
+    await writeFile(
+      join(folder, 'outlast.config.mjs'),
+      `export default { tasks: ['./tasks.mjs'] };`,
+    );
+    await writeFile(
+      join(folder, 'tasks.mjs'),
+      `import { createOutlast, task, unchecked } from 'outlast';
+       const greet = task('own.greet', { input: unchecked(), result: unchecked() });
+       export const greetHandler = createOutlast().handler(greet, ({ name }) => 'hello ' + name);`,
+    );
+    return folder;
+  }
+});
