@@ -1,6 +1,7 @@
 import { pathToFileURL } from 'node:url';
 import { resolveConfig } from '../config/config.ts';
 import { createLoader, loadConfig, loadTaskModules } from '../config/load-config.ts';
+import { sleep, systemClock } from '../runtime/clock.ts';
 import { Events } from '../telemetry/events.ts';
 import { createLogger } from '../telemetry/logger.ts';
 import { isHandler, type Handler } from '../worker/handler.ts';
@@ -12,12 +13,15 @@ import { ThreadHeart } from './thread-heart.ts';
 import { SPEC_ENV, type ToChild, type WorkerSpec } from './worker-spec.ts';
 
 /** The entry of a worker process. It lives as long as its supervisor: when the channel closes it drains and exits. */
+const CLOSE_PATIENCE_MS = 2_000;
 const spec = JSON.parse(process.env[SPEC_ENV] ?? 'null') as WorkerSpec;
 const stop = new AbortController();
 process.on('message', (message: ToChild) => {
   if (message === 'drain') stop.abort();
 });
 process.on('disconnect', () => stop.abort());
+// The supervisor may have died while this process was loading: nobody tells that a second time.
+if (!process.connected) stop.abort();
 // Ctrl-C reaches the whole group of processes; the supervisor alone decides, and tells us.
 process.on('SIGINT', () => undefined);
 process.on('SIGTERM', () => stop.abort());
@@ -65,6 +69,7 @@ const worker = makeWorker({
   heart,
 });
 await worker.run(stop.signal);
-await stores.close();
+// Nothing is lost by not saying goodbye to a store that does not answer.
+await Promise.race([stores.close(), sleep(systemClock, CLOSE_PATIENCE_MS)]);
 // Handlers that ignored their signal, and pools of user modules, must not keep a drained process alive.
 process.exit(0);

@@ -33,6 +33,8 @@ export interface WorkerDeps extends ExecuteDeps {
   readonly settings: WorkerSettings;
 }
 
+/** What is due and was not handed out is being handed to others: asking again at once would only burn the store. */
+const SHORTEST_NAP_MS = 10;
 /** Pause after the store failed a call of the main loop. */
 const STORE_RETRY_MS = 250;
 /** A message not begun for this long is given back: another worker may reach the ledger. */
@@ -91,12 +93,14 @@ export class Worker {
   async #turn(signal: AbortSignal): Promise<void> {
     const { settings, runtime } = this.#deps;
     try {
-      if (this.#isClosed) await this.#open();
+      if (this.#isClosed) await this.#open(signal);
+      if (signal.aborted) return;
       const free = settings.concurrency - this.#runs.size;
       if (free <= 0 || this.#isFenced) return await this.#wake.sleep(settings.idleTimeMs, signal);
       const reply = await this.#take(free, signal);
       if (reply && reply.begun.length === 0 && reply.answers.length === 0) {
-        await this.#wake.sleep(Math.min(settings.idleTimeMs, reply.nextDueMs ?? Infinity), signal);
+        const dueMs = Math.max(reply.nextDueMs ?? Infinity, SHORTEST_NAP_MS);
+        await this.#wake.sleep(Math.min(settings.idleTimeMs, dueMs), signal);
       }
     } catch (error) {
       if (!isUnavailable(error)) throw error;
@@ -105,11 +109,12 @@ export class Worker {
     }
   }
 
-  async #open(): Promise<void> {
+  async #open(signal: AbortSignal): Promise<void> {
     const { ledger, heart, runtime, settings } = this.#deps;
     const { process, host, pid, leaseMs } = settings;
     const worker = `${host}:${pid}:${runtime.random.token()}`;
-    await heart.ready();
+    await Promise.race([heart.ready(), aborted(signal)]);
+    if (signal.aborted) return;
     const sentAt = runtime.clock.monotonic();
     await ledger.open({ worker, process, host, pid, leaseMs });
     this.#worker = worker;
@@ -296,3 +301,10 @@ export class Worker {
 }
 
 const keyOf = (ref: RunRef): string => `${ref.id} ${ref.epoch} ${ref.run}`;
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise(resolve => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}

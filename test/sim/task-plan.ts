@@ -77,7 +77,8 @@ function planTask(random: SeededRandom, planning: Planning, index: number): Task
     kind,
     writeAtMs: Math.floor(random.next() * planning.spanMs),
     isRolledBack: !isPushed && random.chance(0.15),
-    delayMs: random.chance(0.15) ? random.int(500, 15_000) : 0,
+    // `park` does not tell whose bytes it kept, so impostors come without an eta.
+    delayMs: kind !== 'impostor' && random.chance(0.15) ? random.int(500, 15_000) : 0,
     expiresMs: kind !== 'impostor' && random.chance(0.06) ? random.int(2_000, 40_000) : null,
     cancelAtMs: random.chance(0.08) ? Math.floor(random.next() * planning.spanMs) : null,
     isPushed,

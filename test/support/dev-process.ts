@@ -1,7 +1,5 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { createInterface } from 'node:readline';
-import { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import type { Snapshot, TaskView } from '../../src/dev/view.ts';
 
@@ -101,10 +99,9 @@ export class DevProcess {
     let last: Snapshot | undefined;
     try {
       const answer = await fetch(`${this.address}/api/live`, { signal: ending.signal });
-      for await (const line of createInterface({ input: Readable.fromWeb(answer.body as never) })) {
-        if (!line.startsWith('data: ')) continue;
-        last = JSON.parse(line.slice('data: '.length)) as Snapshot;
-        if (isSo(last)) return last;
+      for await (const snapshot of readSnapshots(answer)) {
+        last = snapshot;
+        if (isSo(snapshot)) return snapshot;
       }
     } catch (error) {
       throw new Error(`waited in vain for ${what}; last seen ${JSON.stringify(last)}`, {
@@ -162,6 +159,19 @@ export class DevProcess {
     } finally {
       clearTimeout(timer);
       failed.catch(() => undefined);
+    }
+  }
+}
+
+/** The pictures of a live view, one by one. */
+async function* readSnapshots({ body }: Response): AsyncGenerator<Snapshot> {
+  const decoder = new TextDecoder();
+  let text = '';
+  for await (const part of body as unknown as AsyncIterable<Uint8Array>) {
+    const lines = (text + decoder.decode(part, { stream: true })).split('\n');
+    text = lines.pop() ?? '';
+    for (const line of lines) {
+      if (line.startsWith('data: ')) yield JSON.parse(line.slice('data: '.length)) as Snapshot;
     }
   }
 }

@@ -86,7 +86,7 @@ export class PostgresLedger implements Ledger {
       begun,
       answers: ofMessages.answers,
       expired: handed.filter(row => row['late'] === true).map(readRef),
-      nextDueMs: begun.length > 0 ? null : await this.#nextDueMs(queues),
+      nextDueMs: begun.length > 0 ? null : await this.#nextDueMs(queues, suspects),
     };
   }
 
@@ -125,8 +125,8 @@ export class PostgresLedger implements Ledger {
     });
   }
 
-  async #nextDueMs(queues: readonly string[]): Promise<number | null> {
-    const rows = await this.#db.query(SQL.ledgerNextDue, [queues]);
+  async #nextDueMs(queues: readonly string[], suspects: number): Promise<number | null> {
+    const rows = await this.#db.query(SQL.ledgerNextDue, [queues, suspects]);
     return readNumber(rows[0]?.['wait_ms'] ?? null);
   }
 

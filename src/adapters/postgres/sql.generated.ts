@@ -22,21 +22,34 @@ order by m.place`,
   select id from outlast_worker where id = $1 and state = 'open' for key share
 ), again as materialized (
   select t.id from outlast_task t where t.owner = $1 and t.run = $2 and t.state = 'running' and t.id <> all($7::text[])
-), due as materialized (
-  select t.id, t.crashes, t.late, row_number() over () as place
+), suspected as materialized (
+  select t.id, t.late
   from unnest($3::text[]) with ordinality as q(name, place)
   cross join generate_series(9, 0, -1) as p(priority)
   cross join lateral (
-    select t.id, t.crashes, coalesce(t.expires_at <= clock_timestamp(), false) as late
+    select t.id, coalesce(t.expires_at <= clock_timestamp(), false) as late
     from outlast_task t
-    where t.state = 'waiting' and t.queue = q.name and t.priority = p.priority and t.due <= clock_timestamp()
-      and (t.crashes = 0 or $5::int > 0)
+    where t.state = 'waiting' and t.crashes > 0 and t.queue = q.name and t.priority = p.priority and t.due <= clock_timestamp()
+    order by t.due, t.seq limit least($4::int, $5::int) for update skip locked
+  ) t
+  where exists (select 1 from me) and not exists (select 1 from again)
+  limit least($4::int, $5::int)
+), due as materialized (
+  select t.id, t.late, row_number() over () as place
+  from unnest($3::text[]) with ordinality as q(name, place)
+  cross join generate_series(9, 0, -1) as p(priority)
+  cross join lateral (
+    select t.id, coalesce(t.expires_at <= clock_timestamp(), false) as late
+    from outlast_task t
+    where t.state = 'waiting' and t.crashes = 0 and t.queue = q.name and t.priority = p.priority and t.due <= clock_timestamp()
     order by t.due, t.seq limit $4 for update skip locked
   ) t
   where exists (select 1 from me) and not exists (select 1 from again)
-  limit $4
+  limit $4::int - (select count(*) from suspected)
 ), picked as (
-  select id, late, crashes, row_number() over (partition by crashes > 0 order by place) as nth, place from due
+  select id, late, 0 as place from suspected
+  union all
+  select id, late, place from due
 ), moved as (
   update outlast_task t set
     state = case when p.late then 'cancelled' else 'running' end,
@@ -50,7 +63,7 @@ order by m.place`,
     history = outlast_history(t.history, case when p.late then outlast_line('expired', t.epoch, null, null)
       else outlast_line('begun', t.epoch + 1, $1, null) end)
   from picked p
-  where t.id = p.id and (p.crashes = 0 or p.nth <= $5)
+  where t.id = p.id
   returning t.*, p.place
 ), given as (
   select m.*, m.state = 'cancelled' as late from moved m
@@ -340,9 +353,11 @@ limit 1`,
 from unnest($1::text[]) as q(name)
 cross join generate_series(0, 9) as p(priority)
 cross join lateral (
-  select t.due from outlast_task t
-  where t.state = 'waiting' and t.queue = q.name and t.priority = p.priority
-  order by t.due, t.seq limit 1
+  (select t.due from outlast_task t
+    where t.state = 'waiting' and t.crashes = 0 and t.queue = q.name and t.priority = p.priority order by t.due, t.seq limit 1)
+  union all
+  (select t.due from outlast_task t
+    where $2::int > 0 and t.state = 'waiting' and t.crashes > 0 and t.queue = q.name and t.priority = p.priority order by t.due, t.seq limit 1)
 ) t`,
   lockWorker: `select id from outlast_worker where id = $1 and state = 'open' for key share`,
   move: `with due as materialized (

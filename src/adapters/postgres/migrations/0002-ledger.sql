@@ -47,7 +47,8 @@ create table outlast_task (
   -- Only what is over and was not a death may ever be forgotten.
   constraint outlast_task_kept check ((state in ('done', 'cancelled')) = (keep_until is not null))
 );
-create index outlast_task_waiting on outlast_task (queue, priority, due, seq) where state = 'waiting';
+create index outlast_task_waiting on outlast_task (queue, priority, due, seq) where state = 'waiting' and crashes = 0;
+create index outlast_task_suspected on outlast_task (queue, priority, due, seq) where state = 'waiting' and crashes > 0;
 create index outlast_task_running on outlast_task (owner) where state = 'running';
 create index outlast_task_dead on outlast_task (ended_at, id) where state = 'dead';
 create index outlast_task_kept_until on outlast_task (keep_until) where keep_until is not null;
