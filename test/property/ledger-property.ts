@@ -1,4 +1,4 @@
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { BegunTask, RunRef } from '../../src/ledger/ledger.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
@@ -24,7 +24,7 @@ export type Command =
       readonly kind: 'fail';
       readonly at: number;
       readonly times: number;
-      readonly then: 'waiting' | 'later' | 'dead';
+      readonly next: 'waiting' | 'later' | 'dead';
     }
   | { readonly kind: 'checkpoint'; readonly at: number; readonly seq: number };
 
@@ -49,7 +49,7 @@ export const commandArbitrary: fc.Arbitrary<Command> = fc.oneof(
       kind: fc.constant('fail'),
       at,
       times,
-      then: fc.constantFrom('waiting', 'later', 'dead'),
+      next: fc.constantFrom('waiting', 'later', 'dead'),
     }),
   },
   {
@@ -65,7 +65,7 @@ export const commandArbitrary: fc.Arbitrary<Command> = fc.oneof(
     weight: 1,
     arbitrary: fc.record({ kind: fc.constantFrom('cancel', 'revive', 'revive-old'), at }),
   },
-) as fc.Arbitrary<Command>;
+);
 
 /** A ledger and its model, driven by the same commands. */
 class Pair {
@@ -224,7 +224,7 @@ class Pair {
     ref: RunRef,
   ): Promise<string | undefined> {
     if (command.kind !== 'fail') return await this.#driver[command.kind](ref);
-    const delayMs = { waiting: 0, later: HOUR, dead: null }[command.then];
+    const delayMs = { waiting: 0, later: HOUR, dead: null }[command.next];
     return await this.#driver.fail(ref, { delayMs });
   }
 
@@ -290,7 +290,7 @@ function nextState(
     case 'bury':
       return 'dead';
     case 'fail':
-      return command.then;
+      return command.next;
   }
 }
 

@@ -29,7 +29,7 @@ export function makeHandlers(
   const run = (_: unknown, ctx: TaskContext): Promise<Verdict | undefined> =>
     perform(ctx, machine, truth);
   const handler = (name: keyof typeof contracts, maxResurrections: number): Handler =>
-    defineHandler(contracts[name], { run: run as never, retry: RETRY, maxResurrections }, origin);
+    defineHandler(contracts[name], { run, retry: RETRY, maxResurrections }, origin);
   return new Map([
     [WORK, handler('work', ENDLESS)],
     [CHILD, handler('child', ENDLESS)],
@@ -40,7 +40,7 @@ export function makeHandlers(
 /** Effects and sends of a handler: rows in the stores, in one transaction opened over the network. */
 function makeOrigin(machine: Machine, truth: Truth, stores: Stores): HandlerOrigin {
   return {
-    door: faultPoint => remoteDoor(stores.effects, machine.call('ledger'), faultPoint) as never,
+    door: faultPoint => remoteDoor(stores.effects, machine.call('ledger'), faultPoint),
     sendInside: async tx => {
       const id = `sent.${machine.random.token()}`;
       const inside = tx as MemoryTransaction;

@@ -2,8 +2,9 @@ import { parseArgs } from 'node:util';
 import type { Violation } from './checker.ts';
 import { FAULT_POINTS } from '../../src/runtime/fault-point.ts';
 import { MUTANTS, type Mutant } from './mutants.ts';
-import { drawPlan, topologyOf } from './plan.ts';
+import { drawPlan } from './plan.ts';
 import { runPlan, type RunReport } from './run-plan.ts';
+import { topologyOf } from './topology.ts';
 import { Totals } from './totals.ts';
 
 /** A mutant that survives this many seeds was not caught. */

@@ -1,9 +1,6 @@
 import { SeededRandom } from './seeded-random.ts';
 import { planTasks, type TaskPlan } from './task-plan.ts';
-
-export const TOPOLOGIES = ['one-database', 'broker-apart'] as const;
-/** Where messages go: to a broker (claim, publish, settle, take, ack), or in one statement into the ledger (move). */
-export type Topology = (typeof TOPOLOGIES)[number];
+import { topologyOf, type Topology } from './topology.ts';
 
 /** How often each kind of fault strikes. Zero switches a kind off: seeds differ in what they try (swarm testing). */
 export interface FaultRates {
@@ -71,11 +68,6 @@ function drawRates(random: SeededRandom, isSleepy: boolean): FaultRates {
     pauseAtPoint: 0.02 + random.next() * 0.05,
     sleepPastTombstone: isSleepy ? 0.4 : 0,
   };
-}
-
-/** The two take turns, so that a seed alone says which one it is. */
-export function topologyOf(seed: number): Topology {
-  return seed % 2 === 0 ? 'one-database' : 'broker-apart';
 }
 
 /** Most seeds are short and busy; some are long enough to outlast tombstones. */

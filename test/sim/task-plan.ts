@@ -1,8 +1,8 @@
 import { digestOf } from '../../src/task/digest.ts';
 import type { Envelope, EnvelopeOptions } from '../../src/task/envelope.ts';
 import { toBytes } from '../../src/task/json.ts';
-import type { Topology } from './plan.ts';
 import type { SeededRandom } from './seeded-random.ts';
+import type { Topology } from './topology.ts';
 
 /**
  * What a task does. `ok` and `fails` end done, `discards` too; `poison` always throws; `pill` kills its process;

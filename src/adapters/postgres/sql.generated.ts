@@ -358,7 +358,8 @@ cross join lateral (
   union all
   (select t.due from outlast_task t
     where $2::int > 0 and t.state = 'waiting' and t.crashes > 0 and t.queue = q.name and t.priority = p.priority order by t.due, t.seq limit 1)
-) t`,
+) t
+having min(t.due) is not null`,
   lockWorker: `select id from outlast_worker where id = $1 and state = 'open' for key share`,
   move: `with due as materialized (
   select id from outlast_outbox

@@ -11,3 +11,4 @@ cross join lateral (
   (select t.due from outlast_task t
     where $2::int > 0 and t.state = 'waiting' and t.crashes > 0 and t.queue = q.name and t.priority = p.priority order by t.due, t.seq limit 1)
 ) t
+having min(t.due) is not null
