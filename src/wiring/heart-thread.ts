@@ -1,6 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { PostgresLedger } from '../adapters/postgres/postgres-ledger.ts';
 import { systemClock } from '../runtime/clock.ts';
+import { faultPointFromEnv } from './fault-point-env.ts';
 import { HEART_SLOTS, type FromHeart, type HeartThreadData } from './heart-data.ts';
 import { openDatabase } from './stores.ts';
 
@@ -11,6 +12,7 @@ import { openDatabase } from './stores.ts';
 const data = workerData as HeartThreadData;
 const shared = new Float64Array(data.shared);
 const say = (message: FromHeart): void => parentPort?.postMessage(message);
+const faultPoint = faultPointFromEnv(process.env);
 let worker = '';
 let isBeating = false;
 let lookedAt = systemClock.monotonic();
@@ -22,13 +24,19 @@ parentPort?.on('message', (next: string) => {
 // A beat that hangs in a lost network must not keep the next ones waiting.
 const queryTimeoutMs = 2 * data.beatMs;
 const ledger = new PostgresLedger(
-  await openDatabase(data.target, { poolSize: 1, queryTimeoutMs, embedded: 'join', createIfMissing: false }),
+  await openDatabase(data.target, {
+    poolSize: 1,
+    queryTimeoutMs,
+    embedded: 'join',
+    createIfMissing: false,
+  }),
 );
 
 async function beat(): Promise<void> {
   const sentAt = systemClock.monotonic();
   const forWorker = worker;
   const reply = await ledger.renew(forWorker);
+  await faultPoint('heart.renewed');
   if (forWorker !== worker) return;
   if (reply.status === 'open') shared[HEART_SLOTS.lastBeatAt] = sentAt;
   say({ kind: 'beat', beat: { worker: forWorker, sentAt, reply } });

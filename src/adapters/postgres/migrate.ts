@@ -67,9 +67,15 @@ async function readVersion(runner: SqlRunner): Promise<number> {
   return (rows.at(-1)?.['version'] as number | undefined) ?? 0;
 }
 
-/** The SQL of all migrations, for people who apply it themselves. */
+/**
+ * The SQL of all migrations, for people who apply it themselves. It keeps the same log under the same lock, so that
+ * `migrate` finds it done afterwards.
+ */
 export function printMigrations(): string {
-  return MIGRATIONS.map(({ name, statements }) => `-- ${name}\n${statements.join(';\n')};\n`).join(
-    '\n',
-  );
+  const parts = MIGRATIONS.map(({ name, version, breaking, statements }) => {
+    const logged = `insert into outlast_migration (version, name, breaking) values (${version}, '${name}', ${breaking})`;
+    return `-- ${name}\n${[...statements, logged].join(';\n')};\n`;
+  });
+  const opening = `begin;\nselect pg_advisory_xact_lock(${MIGRATION_LOCK});\n${CREATE_LOG};\n`;
+  return [opening, ...parts, 'commit;'].join('\n');
 }

@@ -99,6 +99,11 @@ export class PgDatabase implements SqlDatabase {
       }
     };
     let broken: Error | undefined;
+    // The server may end the connection between two statements: without a listener that would end the process.
+    const onError = (error: Error): void => {
+      broken = error;
+    };
+    client.on('error', onError);
     try {
       await run('begin');
       const value = await fn({ query: run });
@@ -110,7 +115,8 @@ export class PgDatabase implements SqlDatabase {
       });
       throw error;
     } finally {
-      // A connection that could not roll back must not be handed to the next caller.
+      client.off('error', onError);
+      // A connection that broke or could not roll back must not be handed to the next caller.
       client.release(broken);
     }
   }

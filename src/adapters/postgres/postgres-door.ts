@@ -9,7 +9,7 @@ import { SQL } from './sql.generated.ts';
 const MAX_STARTS = 10;
 const START_OVER: ReadonlySet<unknown> = new Set(['40001', '40P01']);
 const LOCK_TIMEOUT = '55P03';
-const LIMIT_IDLE = `select set_config('idle_in_transaction_session_timeout', '30s', true) as now
+const LIMIT_IDLE = `select set_config('idle_in_transaction_session_timeout', '10s', true) as now
 where current_setting('idle_in_transaction_session_timeout') = '0'`;
 
 /**

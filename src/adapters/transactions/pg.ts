@@ -9,6 +9,8 @@ import {
 export interface PgClientLike {
   query(text: string, values?: unknown[]): Promise<{ readonly rows: unknown[] }>;
   release(error?: Error | boolean): void;
+  on?(event: 'error', listener: (error: Error) => void): unknown;
+  off?(event: 'error', listener: (error: Error) => void): unknown;
 }
 
 export interface PgPoolLike {
@@ -60,6 +62,12 @@ async function inTransaction<T>(
 ): Promise<T> {
   const client = await pool.connect();
   let broken: Error | undefined;
+  // The server may end the connection between two statements: without a listener that would end the process. The next
+  // statement fails, and the pool drops the client.
+  const onError = (error: Error): void => {
+    broken = error;
+  };
+  client.on?.('error', onError);
   try {
     await client.query('BEGIN');
     const value = await fn(client);
@@ -73,7 +81,8 @@ async function inTransaction<T>(
     });
     throw error;
   } finally {
-    // A connection that could not roll back must not be handed to the next caller.
+    client.off?.('error', onError);
+    // A connection that broke or could not roll back must not be handed to the next caller.
     client.release(broken);
   }
 }
