@@ -1,0 +1,36 @@
+// @ts-check
+/**
+ * `npm run torture -- --tasks 10000 --kills 40`: the command line as real processes on a private PostgreSQL, killed and
+ * stopped at random while a producer works; then the count. Longer than a test run may be, hence a command of its own.
+ */
+import { join } from 'node:path';
+import { ROOT, ensureInstalled, requireNode } from './prepare.mjs';
+import { MissingError, provide } from './servers/provide.mjs';
+import { TestRun } from './servers/test-run.mjs';
+
+const run = new TestRun();
+const stop = () => void run.close().then(() => process.exit(130));
+process.on('SIGINT', stop).on('SIGTERM', stop);
+
+/** @param {string} program @param {readonly string[]} args */
+const inRoot = (program, args) => run.run(program, args, { cwd: ROOT, stdio: ['ignore', 'inherit', 'inherit'] });
+
+try {
+  requireNode();
+  await ensureInstalled({ output: 1 });
+  run.env = { ...run.env, ...(await provide(run, ['postgres'])) };
+  const steps = [
+    () => inRoot('npm', ['run', '--silent', 'build']),
+    () => inRoot('npm', ['run', '--silent', 'build:tools']),
+    () => inRoot(process.execPath, [join('.build', 'test', 'torture', 'main.js'), ...process.argv.slice(2)]),
+  ];
+  for (const step of steps) {
+    process.exitCode = await step();
+    if (process.exitCode !== 0) break;
+  }
+} catch (error) {
+  console.error(error instanceof MissingError ? error.message : error);
+  process.exitCode = 2;
+} finally {
+  await run.close();
+}
