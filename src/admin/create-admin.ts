@@ -1,3 +1,4 @@
+import { outlastError } from '../errors/error.ts';
 import { INTERNALS, type Outlast } from '../wiring/outlast.ts';
 import type { DeadLetterDetails, DeadLetterPage, Stats, TaskDetails } from './read-model.ts';
 import type { Stores } from '../wiring/stores.ts';
@@ -33,10 +34,10 @@ export function adminOn(stores: () => Promise<Stores>): Admin {
   return {
     stats: async options => await (await stores()).reads.stats(options?.top ?? 5),
     deadLetters: {
-      list: async options =>
-        await (
-          await stores()
-        ).reads.listDeadLetters({ limit: options?.limit ?? 50, cursor: options?.cursor ?? null }),
+      list: async options => {
+        const page = { limit: options?.limit ?? 50, cursor: readCursor(options?.cursor) };
+        return await (await stores()).reads.listDeadLetters(page);
+      },
       show: async id => await (await stores()).reads.showDeadLetter(id),
       retry: async (id, version) => await retry(await stores(), id, version),
     },
@@ -45,6 +46,18 @@ export function adminOn(stores: () => Promise<Stores>): Admin {
       cancel: async id => await (await stores()).ledger.cancel(id),
     },
   };
+}
+
+/** As `next` of a page gave it: an id and the instant of its death. */
+const CURSOR = /^\S+ \d{4,}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?[+-]\d\d(:?\d\d){0,2}$/;
+
+function readCursor(cursor: string | undefined): string | null {
+  if (cursor === undefined || CURSOR.test(cursor)) return cursor ?? null;
+  throw outlastError('ERR_OPTION_RANGE', {
+    message: `${JSON.stringify(cursor)} is not where a page of dead letters ended`,
+    hint: 'Give `next` of the page before, as it was.',
+    fields: { option: 'cursor' },
+  });
 }
 
 /** The letter knows where it died; the version makes a double click one retry. */

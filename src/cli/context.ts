@@ -1,5 +1,6 @@
 import { loadEnvFile } from 'node:process';
 import type { Command } from 'commander';
+import { outlastError } from '../errors/error.ts';
 import { resolveConfig, type ConfigFlags, type ResolvedConfig } from '../config/config.ts';
 import { loadConfig, type LoadedConfig, type LoaderKind } from '../config/load-config.ts';
 import { optionsFromText } from '../config/from-env.ts';
@@ -36,7 +37,7 @@ export async function readContext(
   output: Output,
   section?: SectionName,
 ): Promise<CommandContext> {
-  if (options.envFile !== undefined) loadEnvFile(options.envFile);
+  if (options.envFile !== undefined) readEnvFile(options.envFile);
   const loaded = await loadConfig({ file: options.config, loader: options.loader });
   const flags: ConfigFlags = {
     folder: loaded.folder,
@@ -56,6 +57,20 @@ export async function readContext(
   events.addAll(config.on);
   for (const warning of config.warnings) log.warn({}, warning);
   return { loaded, config, log, runtime: createRuntime(log, events.emit), output };
+}
+
+/** Variables that are set already stay as they are. */
+function readEnvFile(file: string): void {
+  try {
+    loadEnvFile(file);
+  } catch (cause) {
+    throw outlastError('ERR_CONFIG_LOAD', {
+      message: `${file} cannot be read: ${(cause as Error).message}`,
+      hint: 'Give the path of an existing file with lines NAME=value.',
+      fields: { file },
+      cause,
+    });
+  }
 }
 
 /** The options of one section among all a command was given. */

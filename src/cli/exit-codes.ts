@@ -21,9 +21,16 @@ Exit codes:
   0 done  1 failed  2 usage  3 not found  4 conflict  5 unreachable  6 unhealthy  7 partly, not finished yet  8 permission
   130 ended by SIGINT  143 ended by SIGTERM`;
 
+/** The operating system's words, and PostgreSQL's insufficient_privilege. */
+const DENIED: readonly unknown[] = ['EACCES', 'EPERM', '42501'];
+
+/** Somebody has to grant something; that is no bug of ours. */
+export function isDenied(error: unknown): error is Error {
+  return error instanceof Error && DENIED.includes((error as { readonly code?: unknown }).code);
+}
+
 export function exitCodeOf(error: unknown): ExitCode {
-  if (!isOutlastError(error))
-    return (error as { code?: unknown } | null)?.code === 'EACCES' ? EXIT.permission : EXIT.failed;
+  if (!isOutlastError(error)) return isDenied(error) ? EXIT.permission : EXIT.failed;
   if (error.code === 'ERR_FOLDER_HELD') return EXIT.conflict;
   if (error.code === 'ERR_SCHEMA_MISSING' || error.code === 'ERR_SCHEMA_NEWER') return EXIT.failed;
   switch (ERROR_FAMILY[error.code]) {

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { Command, CommanderError } from 'commander';
+import { Command, CommanderError, Option } from 'commander';
+import type { InputIssue } from '../errors/codes.ts';
 import { isOutlastError } from '../errors/error.ts';
 import { maskUrl } from '../config/config.ts';
 import type { AddCommand } from './command.ts';
@@ -12,8 +13,8 @@ import { addResurrector } from './commands/resurrector.ts';
 import { addSend } from './commands/send.ts';
 import { addStats } from './commands/stats.ts';
 import { addWorker } from './commands/worker.ts';
-import { EXIT, EXIT_HELP, exitCodeOf } from './exit-codes.ts';
-import { createOutput, type Output } from './output.ts';
+import { EXIT, EXIT_HELP, exitCodeOf, isDenied } from './exit-codes.ts';
+import { createOutput, toJson, type Output } from './output.ts';
 
 const COMMANDS: readonly AddCommand[] = [
   addMigrate,
@@ -27,14 +28,25 @@ const COMMANDS: readonly AddCommand[] = [
   addDeadLetters,
 ];
 
+/** Modules of the user may hold connections; a command that has ended waits for them no longer than this. */
+const LINGER_MS = 500;
+
 /** Runs the command line; the exit code. */
 export async function main(argv: readonly string[]): Promise<number> {
+  surviveClosedPipes();
+  const code = await run(argv);
+  setTimeout(() => process.exit(code), LINGER_MS).unref();
+  return code;
+}
+
+async function run(argv: readonly string[]): Promise<number> {
   const output = createOutput(
     text => void process.stdout.write(text),
     text => void process.stderr.write(text),
   );
+  const isJson = argv.includes('--json');
   let code: number = EXIT.done;
-  const program = createProgram(output, finished => {
+  const program = createProgram(output, isJson, finished => {
     code = finished;
   });
   try {
@@ -46,12 +58,17 @@ export async function main(argv: readonly string[]): Promise<number> {
     return code;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
-    report(error, argv.includes('--json'), output);
+    report(problemOf(error), isJson, output);
     return exitCodeOf(error);
   }
 }
 
-function createProgram(output: Output, finish: (code: number) => void): Command {
+/** `outlast worker 2>&1 | head`: whoever reads has enough, and that ends neither a worker nor a command. */
+function surviveClosedPipes(): void {
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
+}
+
+function createProgram(output: Output, isJson: boolean, finish: (code: number) => void): Command {
   const manifest = JSON.parse(
     readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
   ) as { readonly version: string };
@@ -60,7 +77,11 @@ function createProgram(output: Output, finish: (code: number) => void): Command 
     .version(manifest.version)
     .showSuggestionAfterError()
     .exitOverride()
-    .configureOutput({ writeErr: text => output.note(text.trimEnd()) })
+    .configureOutput({
+      writeErr: text => output.note(text.trimEnd()),
+      outputError: (text, write) =>
+        isJson ? report(usageProblem(text), isJson, output) : write(text),
+    })
     .addHelpText('after', EXIT_HELP);
   for (const add of COMMANDS) add(program, output, finish);
   for (const command of allCommands(program)) addCommonOptions(command.exitOverride());
@@ -76,28 +97,59 @@ function allCommands(program: Command): readonly Command[] {
 function addCommonOptions(command: Command): void {
   command
     .option('--config <file>', 'the config file (default: found upward from here)')
-    .option(
-      '--loader <kind>',
-      'how modules are loaded: native or jiti (default: as the config file needs)',
+    .addOption(
+      new Option(
+        '--loader <kind>',
+        'how modules are loaded (default: as the config file needs)',
+      ).choices(['native', 'jiti']),
     )
     .option('--env-file <file>', 'read environment variables from a file')
     .option('--json', 'machine-readable output')
     .option('--verbose', 'log more');
 }
 
+/** What went wrong, for people and machines. */
+interface Problem {
+  readonly code: string;
+  readonly message: string;
+  readonly hint: string;
+  readonly issues?: readonly InputIssue[];
+}
+
 /** Errors say what to do; a stack is for bugs only. */
-function report(error: unknown, json: boolean, output: Output): void {
-  const { code, message, hint } = isOutlastError(error)
-    ? error
-    : {
-        code: 'ERR_UNEXPECTED',
-        message: error instanceof Error ? (error.stack ?? error.message) : String(error),
-        hint: '',
-      };
+function problemOf(error: unknown): Problem {
+  if (isOutlastError(error)) {
+    const { code, message, hint } = error;
+    const issues = isOutlastError(error, 'ERR_INPUT_INVALID') ? error.issues : [];
+    return { code, message, hint, issues };
+  }
+  if (isDenied(error)) {
+    const hint = 'Grant this user what the command needs, or run it as another.';
+    return { code: 'ERR_PERMISSION', message: error.message, hint };
+  }
+  const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  return { code: 'ERR_UNEXPECTED', message, hint: '' };
+}
+
+/** Commander says `error: what` and perhaps `(Did you mean that?)` below. */
+function usageProblem(text: string): Problem {
+  const [what = '', suggestion = ''] = text.trim().split('\n');
+  const message = what.replace(/^error: /, '');
+  return { code: 'ERR_USAGE', message, hint: suggestion.replace(/^\((.*)\)$/, '$1') };
+}
+
+function report(
+  { code, message, hint, issues = [] }: Problem,
+  json: boolean,
+  output: Output,
+): void {
   const masked = message.replaceAll(/[a-z]+:\/\/\S+/g, maskUrl);
-  if (json)
-    output.note(
-      JSON.stringify({ error: { code, message: masked, hint, docs: 'docs/reference/errors.md' } }),
-    );
-  else output.note(`error: ${masked} (${code})${hint === '' ? '' : `\n       ${hint}`}`);
+  if (json) {
+    const more = issues.length > 0 ? { issues } : {};
+    const docs = 'docs/reference/errors.md';
+    return output.note(toJson({ error: { code, message: masked, hint, ...more, docs } }));
+  }
+  const others = issues.slice(1).map(issue => `also at \`${issue.path}\`: ${issue.message}`);
+  const lines = [`error: ${masked} (${code})`, ...others, ...(hint === '' ? [] : [hint])];
+  output.note(lines.join('\n       '));
 }

@@ -12,11 +12,20 @@ export function createOutput(
   stderr: (text: string) => void,
 ): Output {
   return {
-    json: data => stdout(`${JSON.stringify(snakeCased(data))}\n`),
+    json: data => stdout(`${toJson(data)}\n`),
     line: text => stdout(`${visible(text)}\n`),
     note: text => stderr(`${visible(text)}\n`),
     table: (rows, columns) => stdout(formatTable(rows, columns)),
   };
+}
+
+/** JSON text that is printed as it is: a value of the user's, whose keys and numbers are not ours to change. */
+export class JsonText {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
 }
 
 /** Control characters in a task's name or error must not reach a terminal; line breaks and tabs are harmless. */
@@ -30,7 +39,7 @@ function formatTable(
   columns: readonly string[],
 ): string {
   const cells = [
-    columns.map(column => column.toUpperCase()),
+    columns.map(column => snake(column).toUpperCase()),
     ...rows.map(row => columns.map(column => cell(row[column]))),
   ];
   const widths = columns.map((_, index) =>
@@ -47,19 +56,32 @@ function formatTable(
     .join('');
 }
 
-const cell = (value: unknown): string =>
-  visible(String(value ?? ''))
-    .replaceAll(/\s+/g, ' ')
-    .slice(0, 80);
+function cell(value: unknown): string {
+  const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '');
+  return visible(text).replaceAll(/\s+/g, ' ');
+}
 
-/** `deadAt` becomes `dead_at`, all the way down; bytes become base64. */
-export function snakeCased(value: unknown): unknown {
-  if (value instanceof Uint8Array) return Buffer.from(value).toString('base64');
-  if (Array.isArray(value)) return value.map(snakeCased);
+/** One line of JSON: `deadAt` becomes `dead_at`, all the way down; bytes become base64, a bigint an integer. */
+export function toJson(value: unknown): string {
+  return escapeControls(encode(value) ?? 'null');
+}
+
+function encode(value: unknown): string | undefined {
+  if (value instanceof JsonText) return value.text;
+  if (value instanceof Uint8Array) return JSON.stringify(Buffer.from(value).toString('base64'));
+  if (Array.isArray(value)) return `[${value.map(item => encode(item) ?? 'null').join(',')}]`;
   if (typeof value === 'bigint') return value.toString();
-  if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(
-    Object.entries(value).map(([key, item]) => [snake(key), snakeCased(item)]),
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
+  const members = Object.entries(value).map(([key, item]) => [snake(key), encode(item)] as const);
+  const kept = members.filter(([, text]) => text !== undefined);
+  return `{${kept.map(([key, text]) => `${JSON.stringify(key)}:${text}`).join(',')}}`;
+}
+
+/** JSON escapes only the lower control characters; a terminal obeys the upper ones as well. */
+export function escapeControls(json: string): string {
+  return json.replaceAll(
+    /[\u007f-\u009f]/g,
+    letter => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
 }
 

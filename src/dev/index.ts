@@ -4,7 +4,7 @@ import { Events } from '../telemetry/events.ts';
 import { createLogger } from '../telemetry/logger.ts';
 import { embeddedDefaults } from '../wiring/embedded-defaults.ts';
 import { createRuntime } from '../wiring/runtime.ts';
-import { startDevOn, type DevService } from './start-dev.ts';
+import { DEFAULT_PORT, startDevOn, type DevService } from './start-dev.ts';
 
 export type { DevService } from './start-dev.ts';
 
@@ -16,8 +16,6 @@ export interface DevOptions {
   /** Stops everything when it aborts. */
   readonly signal?: AbortSignal;
 }
-
-export const DEFAULT_PORT = 4_600;
 
 /**
  * `outlast dev` from code: database, relay, worker processes, recovery and a page.

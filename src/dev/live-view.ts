@@ -40,16 +40,21 @@ export class LiveView {
   /** Something may have changed. */
   readonly hint = (): void => this.#wake.hint();
 
-  /** The picture and every later one. Who is slow gets the newest and misses those in between. */
+  /**
+   * The picture and every later one, until the viewer or everything ends. Who is slow gets the newest
+   * and misses those in between.
+   */
   async *follow(signal: AbortSignal): AsyncGenerator<string, void> {
     const viewer = new Wakeable(this.#deps.clock);
     this.#viewers.add(viewer);
     this.#reading ??= this.#readWhileWatched();
+    const ending = AbortSignal.any([signal, this.#stop.signal]);
     let seen = '';
     try {
       while (!signal.aborted) {
-        if (this.#picture === seen) await viewer.sleep(LONGEST_WAIT_MS, signal);
-        else yield (seen = this.#picture);
+        if (this.#picture !== seen) yield (seen = this.#picture);
+        else if (ending.aborted) return;
+        else await viewer.sleep(LONGEST_WAIT_MS, ending);
       }
     } finally {
       this.#viewers.delete(viewer);
@@ -57,8 +62,9 @@ export class LiveView {
     }
   }
 
-  /** No look at the database begins after this, and none is under way. */
+  /** One last look, and none after it: viewers see how everything ended. */
   async stop(): Promise<void> {
+    if (this.#viewers.size > 0) await this.#look();
     this.#stop.abort();
     await this.#reading;
   }
@@ -73,6 +79,7 @@ export class LiveView {
       await sleep(clock, Math.max(SETTLE_MS, restMs), signal);
       await this.#wake.sleep(POLL_MS, signal);
     }
+    if (signal.aborted) return;
     // Whoever comes next must not be shown how it was an hour ago.
     this.#picture = '';
     this.#reading = undefined;

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { basename } from 'node:path';
 import { Hono, type Context } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { streamSSE } from 'hono/streaming';
@@ -20,7 +21,12 @@ const MAX_BODY_BYTES = 16_384;
 const RECONNECT_MS = 1_000;
 
 /** The browser's code, compiled beside this file. */
-const SCRIPTS = ['client.js', 'draw-task.js', 'element.js', 'format.js'] as const;
+const SCRIPTS: readonly URL[] = [
+  new URL('./page/client.js', import.meta.url),
+  new URL('./page/draw-task.js', import.meta.url),
+  new URL('./page/element.js', import.meta.url),
+  new URL('./page/format.js', import.meta.url),
+];
 
 /** Everything the page asks for. */
 export function createRoutes(deps: RouteDeps): Hono {
@@ -45,10 +51,11 @@ function addPage(app: Hono, { source }: RouteDeps): void {
   };
   asset('/assets/styles.css', 'text/css', STYLES);
   asset('/assets/icon.svg', 'image/svg+xml', ICON);
-  for (const name of SCRIPTS) {
-    const text = readFileSync(new URL(`./page/${name}`, import.meta.url), 'utf8');
+  for (const url of SCRIPTS) {
+    const text = readFileSync(url, 'utf8');
+    const path = `/assets/${basename(url.pathname)}`;
     // The maps are not served: a browser with its tools open would ask for them in vain.
-    asset(`/assets/${name}`, 'text/javascript', text.replace(/^\/\/# sourceMappingURL=.*$/m, ''));
+    asset(path, 'text/javascript', text.replace(/^\/\/# sourceMappingURL=.*$/m, ''));
   }
 }
 

@@ -19,6 +19,8 @@ export interface Page {
   close(): Promise<void>;
 }
 
+const CLOSE_PATIENCE_MS = 1_000;
+
 /** Serves the page on this machine. After `close` nothing of it touches the database. */
 export async function servePage(options: PageOptions): Promise<Page> {
   const { source, stores, clock, log } = options;
@@ -30,11 +32,19 @@ export async function servePage(options: PageOptions): Promise<Page> {
   const close = async (): Promise<void> => {
     for (const unlisten of undo) unlisten();
     await view.stop();
-    await new Promise<void>(resolve => {
-      server.close(() => resolve());
-      // Live views never end by themselves.
-      server.closeAllConnections();
-    });
+    await closeServer(server, clock);
   };
   return { address, port, hint: view.hint, close };
+}
+
+/** Whoever is being answered gets the rest of it; a browser that does not read on is cut off. */
+async function closeServer(server: Server, clock: Clock): Promise<void> {
+  await new Promise<void>(resolve => {
+    const giveUp = clock.timer(CLOSE_PATIENCE_MS, () => server.closeAllConnections());
+    server.close(() => {
+      giveUp();
+      resolve();
+    });
+    server.closeIdleConnections();
+  });
 }

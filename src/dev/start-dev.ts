@@ -1,5 +1,7 @@
+import { isAbsolute, relative, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { maskUrl, type ResolvedConfig } from '../config/config.ts';
+import type { DatabaseTarget } from '../config/database-url.ts';
 import { DATABASE_ENV } from '../config/from-env.ts';
 import type { LoadedConfig } from '../config/load-config.ts';
 import { Resurrector } from '../recovery/resurrector.ts';
@@ -37,6 +39,7 @@ export interface DevSettings {
   readonly childLog: { readonly level: LogLevel; readonly json: boolean };
 }
 
+export const DEFAULT_PORT = 4_600;
 /** The sample shop has one worker more than it needs, so that a task comes back on another process. */
 const SHOP_PROCESSES = 2;
 
@@ -48,8 +51,8 @@ export async function startDevOn(given: DevContext, settings: DevSettings): Prom
   const port = checkPort(settings.port);
   const context = { ...given, config: devDefaults(given.config) };
   const { config, log } = context;
-  const database = maskUrl(config.database.url);
-  log.info({ database }, 'opening the database');
+  const database = nameOf(config.database);
+  log.info({}, `opening ${database}`);
   const db = await openDatabase(config.database, { embedded: 'own', createIfMissing: true });
   try {
     await migrate(db);
@@ -81,6 +84,14 @@ export async function startDevOn(given: DevContext, settings: DevSettings): Prom
     await db.close();
     throw error;
   }
+}
+
+/** As a person calls it: without a password, and as short as it is unmistakable. */
+function nameOf(target: DatabaseTarget): string {
+  if (target.kind === 'postgres') return maskUrl(target.url);
+  const path = relative(process.cwd(), target.folder);
+  const isInside = path !== '' && !path.startsWith('..') && !isAbsolute(path);
+  return `PGlite in ${isInside ? `.${sep}${path}` : target.folder}`;
 }
 
 interface DevParts {

@@ -28,11 +28,14 @@ export interface Ledger {
   fail(items: readonly FailItem[]): Promise<readonly StepStatus[]>;
   /** Gives back what could not be finished: due now, nothing counted. */
   release(items: readonly RunRef[]): Promise<readonly StepStatus[]>;
-  /** Takes custody of messages whose time has not come. A record that is there already is left alone. */
+  /**
+   * Takes custody of messages whose time has not come. A record that is there already is left alone; the same id with
+   * other bytes is buried under id and digest, so that it neither runs nor vanishes.
+   */
   park(items: readonly ParkItem[]): Promise<void>;
   /** Ends runs, and messages that can never run, as dead letters. */
   bury(items: readonly BuryItem[]): Promise<readonly StepStatus[]>;
-  /** Closes incarnations that are dead: nothing can begin or commit under them afterwards. */
+  /** Closes incarnations that are dead: nothing begins under them afterwards. A commit that lands before `reap` counts. */
   condemn(target: CondemnTarget): Promise<CondemnReply>;
   /** Brings back up to `limit` tasks that closed incarnations were running. */
   reap(limit: number): Promise<ReapReply>;
@@ -85,7 +88,7 @@ export interface BeginRequest {
   readonly queues: readonly string[];
   /** How many waiting tasks to hand out beside the messages. */
   readonly limit: number;
-  /** How many of them may have a crash on record: such tasks run beside no other such task. */
+  /** How many suspects may be handed out, messages included: a suspect runs beside no other (`isSuspect`). */
   readonly suspects: number;
   readonly messages: readonly Envelope[];
   /** How often a task may lose its worker, by task name; `*` for the others. */
@@ -117,6 +120,8 @@ export interface BegunTask extends RunRef {
   readonly failures: number;
   /** Lost workers so far. */
   readonly crashes: number;
+  /** It was a suspect when it was begun. */
+  readonly isSuspect: boolean;
   readonly checkpoint: Uint8Array | null;
   readonly checkpointSeq: number;
 }

@@ -1,5 +1,5 @@
 import { isUnavailable } from '../errors/error.ts';
-import type { MovedRow } from '../outbox/outbox-store.ts';
+import type { MovedRow, OutboxRow } from '../outbox/outbox-store.ts';
 import { sleep } from '../runtime/clock.ts';
 import { Wakeable } from '../runtime/wakeable.ts';
 import { Batch } from './batch.ts';
@@ -29,7 +29,9 @@ export class Relay {
   async run(signal: AbortSignal): Promise<void> {
     const { outbox, runtime, settings } = this.#deps;
     const undo = outbox.onReady(this.#wake.hint);
-    const beating = this.#beat(signal);
+    // Beats until the last batch is settled, not only until the stop: rows of a relay without a lease are free.
+    const ended = new AbortController();
+    const beating = this.#beat(ended.signal);
     try {
       while (!signal.aborted) {
         try {
@@ -43,6 +45,7 @@ export class Relay {
       }
     } finally {
       undo();
+      ended.abort();
       await beating;
     }
   }
@@ -69,14 +72,21 @@ export class Relay {
     // The lease must stand before anything is claimed under it.
     await outbox.beat(this.#name, RELAY_LEASE_MS);
     const token = runtime.random.token();
-    const rows = await outbox.claim({
-      relay: this.#name,
-      token,
-      limit: settings.batchSize,
-      staleMs: settings.staleTimeoutMs,
-    });
+    const rows = await this.#claim(token);
     if (rows.length > 0) await new Batch(token, rows, this.#deps).run(signal);
     return rows.length;
+  }
+
+  /** A claim whose reply was lost holds rows that nobody knows of: they are given back by their token. */
+  async #claim(token: string): Promise<readonly OutboxRow[]> {
+    const { outbox, settings } = this.#deps;
+    const { batchSize: limit, staleTimeoutMs: staleMs } = settings;
+    try {
+      return await outbox.claim({ relay: this.#name, token, limit, staleMs });
+    } catch (error) {
+      await outbox.release(token, 0);
+      throw error;
+    }
   }
 
   #tellMoved({ answer, ...ref }: MovedRow): void {

@@ -1,4 +1,4 @@
-import { sleep, type Clock } from './clock.ts';
+import type { Clock } from './clock.ts';
 
 /**
  * A sleep that hints can cut short. A hint that comes while nobody sleeps is remembered once, so a
@@ -6,7 +6,7 @@ import { sleep, type Clock } from './clock.ts';
  */
 export class Wakeable {
   readonly #clock: Clock;
-  #wake: AbortController | undefined;
+  #wake: (() => void) | undefined;
   #hinted = false;
 
   constructor(clock: Clock) {
@@ -16,15 +16,22 @@ export class Wakeable {
   /** Wakes the sleeper, or the next one. */
   readonly hint = (): void => {
     this.#hinted = true;
-    this.#wake?.abort();
+    this.#wake?.();
   };
 
   async sleep(ms: number, signal: AbortSignal): Promise<void> {
     if (!this.#hinted && !signal.aborted) {
-      this.#wake = new AbortController();
-      const either = AbortSignal.any([signal, this.#wake.signal]);
-      await sleep(this.#clock, ms, either);
-      this.#wake = undefined;
+      await new Promise<void>(resolve => {
+        const done = (): void => {
+          cancel();
+          signal.removeEventListener('abort', done);
+          this.#wake = undefined;
+          resolve();
+        };
+        const cancel = this.#clock.timer(ms, done);
+        signal.addEventListener('abort', done, { once: true });
+        this.#wake = done;
+      });
     }
     this.#hinted = false;
   }

@@ -30,7 +30,7 @@ export interface LogOptions {
 function plain(_key: string, value: unknown): unknown {
   if (value instanceof Error) {
     const { name, message, stack, cause } = value;
-    return { ...value, name, message, stack, cause };
+    return { ...(value as object), name, message, stack, cause };
   }
   return typeof value === 'bigint' ? value.toString() : value;
 }
@@ -39,6 +39,14 @@ function plain(_key: string, value: unknown): unknown {
 function visible(text: string): string {
   // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
   return text.replaceAll(/[\u0000-\u001f\u007f-\u009f]/g, ' ');
+}
+
+/** For people an error is its message and code; the whole of it is in the JSON lines. */
+function brief(value: unknown): string {
+  if (typeof value === 'string') return value;
+  if (!(value instanceof Error)) return JSON.stringify(value, plain);
+  const { code } = value as { readonly code?: unknown };
+  return JSON.stringify(typeof code === 'string' ? `${value.message} (${code})` : value.message);
 }
 
 export function createLogger(options: LogOptions, bound: object = {}): Logger {
@@ -51,11 +59,8 @@ export function createLogger(options: LogOptions, bound: object = {}): Logger {
       const all = { ...bound, ...fields };
       if (options.json)
         return options.write(`${JSON.stringify({ time, level, message, ...all }, plain)}\n`);
-      const details = Object.entries(all).map(
-        ([key, value]) =>
-          `${key}=${typeof value === 'string' ? value : JSON.stringify(value, plain)}`,
-      );
-      options.write(
+      const details = Object.entries(all).map(([key, value]) => `${key}=${brief(value)}`);
+    options.write(
         `${visible(`${time.slice(11, 23)} ${level.padEnd(5)} ${message} ${details.join(' ')}`.trimEnd())}\n`,
       );
     };

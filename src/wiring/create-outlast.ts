@@ -1,6 +1,7 @@
 import { PostgresDoor } from '../adapters/postgres/postgres-door.ts';
 import { PostgresOutboxWriter } from '../adapters/postgres/postgres-outbox-writer.ts';
 import { fromDatabase, type SqlTransaction } from '../adapters/postgres/sql-transaction.ts';
+import { outlastError } from '../errors/error.ts';
 import { Producer } from '../outbox/producer.ts';
 import type { TransactionAdapter } from '../outbox/transaction-adapter.ts';
 import {
@@ -62,9 +63,11 @@ function instanceOf<Tx>(
   const send = async (tx: Tx, calls: readonly Call[]): Promise<TaskHandle[]> => {
     const sent = await producer.send(tx, calls);
     const isUncommitted = (): boolean => adapter.status(tx) === 'open';
-    return sent.map(({ id, isNew }, index) =>
-      handleOf((calls[index] as Call).task, { id, isNew, isUncommitted }),
-    );
+    return sent.map(({ id, isNew }, index) => {
+      const handle = handleOf((calls[index] as Call).task, { id, isNew, isUncommitted });
+      const isEmbedded = internals.config.database.kind === 'pglite';
+      return isEmbedded ? refuseInside(handle, isUncommitted) : handle;
+    });
   };
   const made = {
     send: async (tx: Tx, task: Task, input?: unknown, sendOptions: SendOptions = {}) =>
@@ -86,6 +89,21 @@ function instanceOf<Tx>(
     [INTERNALS]: internals,
   };
   return made as unknown as Outlast<Tx>;
+}
+
+/** The one backend of an embedded database is busy with the open transaction: whoever reads now waits for himself. */
+function refuseInside(handle: TaskHandle, isUncommitted: () => boolean): TaskHandle {
+  return {
+    ...handle,
+    result: async options => {
+      if (!isUncommitted()) return await handle.result(options);
+      throw outlastError('ERR_RESULT_BEFORE_COMMIT', {
+        message: `${handle.id} is still in an open transaction, so nobody can run it yet`,
+        hint: 'Ask for the result after COMMIT.',
+        fields: { id: handle.id },
+      });
+    },
+  };
 }
 
 function makeProducer<Tx>(internals: Internals, adapter: TransactionAdapter<Tx>): Producer<Tx> {

@@ -20,7 +20,7 @@ export class Internals {
   readonly log: Logger;
   readonly runtime: Runtime;
   #stores: Promise<Stores> | undefined;
-  #isClosed = false;
+  #closed: Promise<void> | undefined;
 
   constructor(file: OutlastConfig, given?: Stores) {
     this.file = file;
@@ -36,7 +36,7 @@ export class Internals {
   }
 
   stores(): Promise<Stores> {
-    if (this.#isClosed) return Promise.reject(closed());
+    if (this.#closed) return Promise.reject(closed());
     // A failed attempt is not remembered: the next caller may find the database up.
     this.#stores ??= openStores(this.config.database, OPEN_OPTIONS).catch((error: unknown) => {
       this.#stores = undefined;
@@ -45,8 +45,13 @@ export class Internals {
     return this.#stores;
   }
 
-  async close(): Promise<void> {
-    this.#isClosed = true;
+  /** Whoever closes a second time waits for the same end. */
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  async #close(): Promise<void> {
     const stores = await this.#stores?.catch(() => undefined);
     this.#stores = undefined;
     await stores?.close();

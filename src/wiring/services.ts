@@ -85,22 +85,34 @@ export async function runOnce(
 ): Promise<void> {
   const internals = outlast[INTERNALS];
   const { clock } = internals.runtime;
-  const stores = await internals.stores();
   const endsAt = clock.monotonic() + durationMs(options.maxTime ?? '50s', 'maxTime');
-  const relay = await startRelay(outlast);
-  const worker = await startWorker(outlast, { tasks: options.tasks });
+  const services: Service[] = [];
   try {
+    services.push(await startRelay(outlast));
+    services.push(await startWorker(outlast, { tasks: options.tasks }));
+    // Where nothing runs between two calls nobody else brings back what a killed call was running.
+    services.push(await startResurrector(outlast));
+    const ended = Promise.all(services.map(({ finished }) => finished));
+    ended.catch(() => undefined);
     while (clock.monotonic() < endsAt) {
-      const { outbox, tasks } = await stores.reads.stats(0);
-      const dueMs = await stores.outbox.nextDueMs();
-      const isOutboxIdle = outbox.pending + outbox.claimed === 0 || (dueMs ?? 1) > 0;
-      if (isOutboxIdle && tasks.waiting === 0 && tasks.running === 0) return;
-      await new Promise<void>(resolve => void clock.timer(50, resolve));
+      if (await isIdle(internals)) return;
+      await Promise.race([new Promise<void>(resolve => void clock.timer(50, resolve)), ended]);
     }
   } finally {
-    await relay.stop();
-    await worker.stop();
+    await Promise.all(services.map(service => service.stop()));
   }
+}
+
+/** Nothing is due in the outbox, and nothing is left in the queues that are served here. */
+async function isIdle(internals: Internals): Promise<boolean> {
+  const { reads, outbox } = await internals.stores();
+  const { outbox: rows, queues } = await reads.stats(0);
+  const dueMs = await outbox.nextDueMs();
+  const isOutboxIdle = rows.pending + rows.claimed === 0 || (dueMs ?? 1) > 0;
+  const isServed = (queue: string): boolean => queue in internals.config.worker.queues;
+  return (
+    isOutboxIdle && queues.every(row => !isServed(row.queue) || row.waiting + row.running === 0)
+  );
 }
 
 /** Opens connections of its own for a service, and closes them when it has ended. */

@@ -1,11 +1,12 @@
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { decodeError } from '../adapters/remote/wire-error.ts';
 import type { ResolvedConfig } from '../config/config.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { Supervisor, type Child } from '../worker/supervisor.ts';
 import { resurrectorSettings } from './services.ts';
 import type { Stores } from './stores.ts';
-import { SPEC_ENV, type ToChild, type WorkerSpec } from './worker-spec.ts';
+import { SPEC_ENV, type FromChild, type ToChild, type WorkerSpec } from './worker-spec.ts';
 
 export interface SuperviseOptions {
   readonly stores: Stores;
@@ -15,23 +16,39 @@ export interface SuperviseOptions {
   readonly spec: Omit<WorkerSpec, 'process'>;
   /** Variables for the children besides those of this process. */
   readonly env?: Readonly<Record<string, string>>;
+  /** Told when the first child cannot load its handlers. Later ones are tried again: it has worked before. */
+  readonly onUnloadable?: (error: Error) => void;
 }
 
 /** A supervisor over real processes. */
 export function makeSupervisor(options: SuperviseOptions): Supervisor {
-  const { stores, config, runtime, spec, env = {} } = options;
+  const { stores, config, runtime, spec, env = {}, onUnloadable } = options;
+  let hasLoaded = false;
+  const tellUnloadable = (error: Error): void => {
+    if (!hasLoaded && onUnloadable) return onUnloadable(error);
+    runtime.log.error({ error }, 'a worker process cannot load its handlers');
+  };
+  const hear = (message: FromChild): void => {
+    if (message.kind === 'loaded') hasLoaded = true;
+    else tellUnloadable(decodeError(message.error));
+  };
   const { processes, shutdownTimeoutMs } = config.worker;
   const settings = { ...resurrectorSettings(config), processes, shutdownTimeoutMs };
-  const spawn = (process: string): Child => spawnChild({ ...spec, process }, env);
+  const spawn = (process: string): Child => spawnChild({ ...spec, process }, env, hear);
   return new Supervisor({ ledger: stores.ledger, runtime, settings, spawn });
 }
 
-function spawnChild(spec: WorkerSpec, env: Readonly<Record<string, string>>): Child {
+function spawnChild(
+  spec: WorkerSpec,
+  env: Readonly<Record<string, string>>,
+  hear: (message: FromChild) => void,
+): Child {
   const entry = fileURLToPath(new URL('./worker-child.js', import.meta.url));
   const child = fork(entry, [], {
     env: { ...process.env, ...env, [SPEC_ENV]: JSON.stringify(spec) },
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
+  child.on('message', hear);
   const exited = new Promise<string>(resolve => {
     child.once('exit', (code, signal) => resolve(signal ?? `code ${code}`));
     child.once('error', error => resolve(error.message));

@@ -1,5 +1,6 @@
 import { pathToFileURL } from 'node:url';
-import { resolveConfig } from '../config/config.ts';
+import { encodeError } from '../adapters/remote/wire-error.ts';
+import { resolveConfig, type ResolvedConfig } from '../config/config.ts';
 import { createLoader, loadConfig, loadTaskModules } from '../config/load-config.ts';
 import { sleep, systemClock } from '../runtime/clock.ts';
 import { Events } from '../telemetry/events.ts';
@@ -10,7 +11,7 @@ import { createRuntime } from './runtime.ts';
 import { handlerMap, makeWorker } from './services.ts';
 import { openStores } from './stores.ts';
 import { ThreadHeart } from './thread-heart.ts';
-import { SPEC_ENV, type ToChild, type WorkerSpec } from './worker-spec.ts';
+import { SPEC_ENV, type FromChild, type ToChild, type WorkerSpec } from './worker-spec.ts';
 
 /** The entry of a worker process. It lives as long as its supervisor: when the channel closes it drains and exits. */
 const CLOSE_PATIENCE_MS = 2_000;
@@ -25,6 +26,8 @@ if (!process.connected) stop.abort();
 // Ctrl-C reaches the whole group of processes; the supervisor alone decides, and tells us.
 process.on('SIGINT', () => undefined);
 process.on('SIGTERM', () => stop.abort());
+// Whoever reads our log may have had enough; that is no reason to drop tasks.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 
 async function loadHandlers(
   patterns: readonly string[],
@@ -39,14 +42,36 @@ async function loadHandlers(
   return handlers;
 }
 
-const loaded = await loadConfig(
-  spec.configFile === null
-    ? { cwd: process.cwd(), loader: spec.loader.kind }
-    : { file: spec.configFile, loader: spec.loader.kind },
-);
-const config = embeddedDefaults(
-  resolveConfig(loaded.config, process.env, { folder: loaded.folder, worker: spec.worker }),
-);
+interface Loaded {
+  readonly config: ResolvedConfig;
+  readonly handlers: ReadonlyMap<string, Handler>;
+}
+
+async function load(): Promise<Loaded> {
+  const loaded = await loadConfig(
+    spec.configFile === null
+      ? { cwd: process.cwd(), loader: spec.loader.kind }
+      : { file: spec.configFile, loader: spec.loader.kind },
+  );
+  const config = embeddedDefaults(
+    resolveConfig(loaded.config, process.env, { folder: loaded.folder, worker: spec.worker }),
+  );
+  const handlers = handlerMap(await loadHandlers(config.tasks, loaded.file ?? loaded.folder));
+  return { config, handlers };
+}
+
+const tell = (message: FromChild): Promise<void> =>
+  new Promise(resolve => {
+    // Without a supervisor nobody has to be told.
+    if (process.send) process.send(message, undefined, {}, () => resolve());
+    else resolve();
+  });
+
+const { config, handlers } = await load().catch(async (error: unknown) => {
+  await tell({ kind: 'unloadable', error: encodeError(error) });
+  return process.exit(1);
+});
+await tell({ kind: 'loaded' });
 const log =
   config.log ??
   createLogger(
@@ -56,7 +81,6 @@ const log =
 const events = new Events((error, event) => log.error({ error, event }, 'a listener failed'));
 events.addAll(config.on);
 const runtime = createRuntime(log, events.emit);
-const handlers = handlerMap(await loadHandlers(config.tasks, loaded.file ?? loaded.folder));
 const stores = await openStores(config.database, { embedded: 'join', createIfMissing: false });
 const { beatMs, maxBlockMs } = config.worker;
 const heart = new ThreadHeart({ target: config.database, beatMs, maxBlockMs, log });

@@ -1,3 +1,4 @@
+import type { WireError } from '../adapters/remote/wire-error.ts';
 import type { LoaderChoice } from '../config/load-config.ts';
 import type { WorkerOptions } from '../config/worker-options.ts';
 import type { LogLevel } from '../telemetry/logger.ts';
@@ -19,3 +20,8 @@ export const SPEC_ENV = 'OUTLAST_CHILD_SPEC';
 
 /** What travels over the channel between the two. */
 export type ToChild = 'drain';
+
+/** `loaded`: config and handlers are fine. `unloadable`: they are not, and another start would change nothing. */
+export type FromChild =
+  | { readonly kind: 'loaded' }
+  | { readonly kind: 'unloadable'; readonly error: WireError };

@@ -56,11 +56,13 @@ export async function answerDeliveries(
   for (const [index, { delivery, envelope }] of given.entries()) {
     switch (answers[index]) {
       case 'begun':
-        begun.set(envelope.id, delivery);
+        // A second copy in the same batch: the first one's run answers for the task.
+        if (begun.has(envelope.id)) settled.push(delivery);
+        else begun.set(envelope.id, delivery);
         break;
       case 'conflict':
-        await deps.ledger.bury([impostor(envelope)]);
-        settled.push(delivery);
+        if (await isBuried(envelope, deps)) settled.push(delivery);
+        else await deps.broker.giveBack([delivery]).catch(() => undefined);
         break;
       // Waiting, running, done or ended: from `begin` on the ledger alone brings a task back.
       case 'held':
@@ -72,8 +74,19 @@ export async function answerDeliveries(
         await deps.broker.giveBack([delivery]);
     }
   }
-  if (settled.length > 0) await deps.broker.ack(settled);
+  // What was begun must start whatever becomes of the copies: an ack that fails brings them back, to be acked then.
+  if (settled.length > 0) await deps.broker.ack(settled).catch(() => undefined);
   return begun;
+}
+
+async function isBuried(envelope: Envelope, deps: DeliveryDeps): Promise<boolean> {
+  try {
+    await deps.ledger.bury([impostor(envelope)]);
+    return true;
+  } catch (error) {
+    deps.runtime.log.warn({ error, task: envelope.id }, 'an impostor could not be buried; it is given back');
+    return false;
+  }
 }
 
 /** Same id, other bytes: kept under id and digest, so that it neither runs nor vanishes. */

@@ -14,6 +14,9 @@ export interface RunDeps extends ExecuteDeps {
   readonly resultMs: number;
 }
 
+/** Younger than what a resurrector takes for forgotten. */
+const FOLLOW_WITHIN_MS = 2_000;
+
 /** One run of one task: executes, settles, and only then lets go of the broker's copy. */
 export class Run {
   readonly task: BegunTask;
@@ -153,7 +156,10 @@ export class Run {
     const entries = followUps(this.task, outcome);
     if (entries.length === 0) return;
     const { broker, ledger, runtime } = this.#deps;
+    const committedAt = runtime.clock.monotonic();
     await runtime.faultPoint('worker.committed-not-followed');
+    // Whoever slept here leaves it to the resurrector: what it has sent may be done and forgotten by now.
+    if (runtime.clock.monotonic() - committedAt > FOLLOW_WITHIN_MS) return;
     try {
       await carryOut(entries, broker, ledger);
     } catch (error) {

@@ -55,11 +55,14 @@ export class StepBatcher<Item> {
 
   async #callUntilAnswered(items: readonly Item[]): Promise<readonly StepStatus[]> {
     const { clock, log } = this.#runtime;
+    let hasFailed = false;
     for (;;) {
       try {
         return await this.#call(items);
       } catch (error) {
-        log.warn({ error, items: items.length }, 'settling failed');
+        // Said once: it is repeated four times a second for as long as the store is away.
+        if (!hasFailed) log.warn({ error, items: items.length }, 'settling failed; repeating it');
+        hasFailed = true;
         if (!isUnavailable(error) || this.#isHopeless()) return [];
         await sleep(clock, RETRY_MS);
       }

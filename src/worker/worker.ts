@@ -113,7 +113,7 @@ export class Worker {
     const { ledger, heart, runtime, settings } = this.#deps;
     const { process, host, pid, leaseMs } = settings;
     const worker = `${host}:${pid}:${runtime.random.token()}`;
-    await Promise.race([heart.ready(), aborted(signal)]);
+    await untilReady(heart, signal);
     if (signal.aborted) return;
     const sentAt = runtime.clock.monotonic();
     await ledger.open({ worker, process, host, pid, leaseMs });
@@ -122,7 +122,7 @@ export class Worker {
     this.#isFenced = false;
     this.#runDeps = this.#makeRunDeps();
     heart.beatFor(worker, sentAt, beat => this.#onBeat(beat));
-    runtime.log.info({ worker, openedMs: runtime.clock.monotonic() - sentAt }, 'worker open');
+    runtime.log.info({ worker }, 'worker open');
   }
 
   /** Settling steps belong to an incarnation: those of a closed one are hopeless, not late. */
@@ -149,7 +149,12 @@ export class Worker {
   async #take(free: number, signal: AbortSignal): Promise<BeginOpen | null> {
     const { broker, runtime, settings, handlers } = this.#deps;
     const queues = orderQueues(settings.queues, () => runtime.random.next());
-    const deliveries = await acceptDeliveries(await broker.take(queues, free), this.#runDeps);
+    const taken = await broker.take(queues, free);
+    const deliveries = await acceptDeliveries(taken, this.#runDeps).catch(async (error: unknown) => {
+      // The ledger did not take what cannot run now: nobody else will answer for these messages.
+      await broker.giveBack(taken);
+      throw error;
+    });
     if (deliveries.length > 0) await runtime.faultPoint('worker.taken-not-begun');
     const messages = deliveries.map(delivery => delivery.envelope);
     const request: BeginRequest = {
@@ -157,7 +162,7 @@ export class Worker {
       run: runtime.random.token(),
       queues,
       limit: free - messages.length,
-      suspects: [...this.#runs.values()].some(run => run.task.crashes > 0) ? 0 : 1,
+      suspects: [...this.#runs.values()].some(run => run.task.isSuspect) ? 0 : 1,
       messages,
       crashBudgets: {
         '*': 5,
@@ -302,9 +307,15 @@ export class Worker {
 
 const keyOf = (ref: RunRef): string => `${ref.id} ${ref.epoch} ${ref.run}`;
 
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise(resolve => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
+/** Waits for the heart, but no longer than the signal; leaves no listener behind. */
+function untilReady(heart: Heart, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const done = (): void => {
+      signal.removeEventListener('abort', done);
+      resolve();
+    };
+    if (signal.aborted) return resolve();
+    signal.addEventListener('abort', done, { once: true });
+    heart.ready().then(done, reject);
   });
 }

@@ -409,19 +409,36 @@ function suspects(driver: () => LedgerDriver): void {
     return { worker: (await driver().open()).worker, queue, suspected, healthy: ids(healthy) };
   };
 
-  it('hands out no more tasks with a crash on record than asked for', async () => {
+  it('hands out no more suspects than asked for', async () => {
     const { worker, queue, suspected, healthy } = await withSuspects();
     const reply = await driver().begin(worker, { queues: [queue], limit: 10, suspects: 1 });
     const given = ids(reply.begun);
     expect(given).toEqual(expect.arrayContaining(healthy));
     expect(given.filter(id => suspected.includes(id))).toHaveLength(1);
-    expect(reply.begun.filter(({ crashes }) => crashes === 1)).toHaveLength(1);
+    expect(reply.begun.filter(({ isSuspect }) => isSuspect)).toHaveLength(1);
   });
 
   it('hands out only healthy tasks when no suspect is wanted', async () => {
     const { worker, queue, healthy } = await withSuspects();
     const reply = await driver().begin(worker, { queues: [queue], limit: 10, suspects: 0 });
     expect(ids(reply.begun).sort()).toEqual(healthy.sort());
+  });
+
+  it('takes no task for a suspect after its first crash, unless it has none to spare', async () => {
+    const queue = unique('queue');
+    const once = [makeEnvelope({ queue }), makeEnvelope({ queue })];
+    for (const envelope of once) await driver().suspect(envelope, 1);
+    const { worker } = await driver().open();
+    const reply = await driver().begin(worker, { queues: [queue], limit: 5, suspects: 0, crashBudgets: { '*': 1 } });
+    expect(ids(reply.begun).sort()).toEqual(ids(once).sort());
+    await driver().crash(worker);
+    const last = makeEnvelope({ queue, name: 'conformance.last' });
+    const { worker: second } = await driver().open();
+    await driver().begin(second, { messages: [last], crashBudgets: { '*': 1 } });
+    await driver().crash(second);
+    const { worker: third } = await driver().open();
+    const spared = await driver().begin(third, { queues: [queue], limit: 5, suspects: 0 });
+    expect(ids(spared.begun)).not.toContain(last.id);
   });
 
   it('does not call a suspect due to a worker that may not have it', async () => {

@@ -216,6 +216,17 @@ function givingBack(driver: () => LedgerDriver): void {
     expect(await driver().commit(task)).toBe('ok');
     expect(await driver().state(done.id)).toBe('done');
   });
+
+  it('buries a parked message whose id another task has, under id and digest', async () => {
+    const { envelope, task } = await driver().running();
+    const impostor = makeEnvelope({ id: envelope.id, queue: envelope.queue, args: AWKWARD_BYTES });
+    await driver().ledger.park([{ envelope: impostor, delayMs: 0 }]);
+    const buriedId = `${envelope.id}#${impostor.digest.slice(0, 16)}`;
+    const letter = await driver().fixture.readModel.showDeadLetter(buriedId);
+    expect(bytesOf(letter?.body)).toEqual(bytesOf(impostor.body));
+    expect(letter?.reason).toBe('ERR_DIGEST');
+    expect(await driver().commit(task)).toBe('ok');
+  });
 }
 
 function repeats(driver: () => LedgerDriver): void {

@@ -4,7 +4,9 @@ import {
   type PGliteDatabase,
 } from '../../src/adapters/pglite/pglite-database.ts';
 import { migrate } from '../../src/adapters/postgres/migrate.ts';
+import { describeLedgerProperty } from '../property/ledger-property.ts';
 import { describeLedgerBroker } from './broker.ts';
+import { describeEffectDoor } from './effect-door.ts';
 import { describeLedger } from './ledger.ts';
 import { describeOutboxStore } from './outbox-store.ts';
 import { describeResultStore } from './result-store.ts';
@@ -26,3 +28,5 @@ describeOutboxStore('PGlite, broker apart', () => fixtures.outbox(false));
 describeOutboxStore('PGlite, one database', () => fixtures.outbox(true));
 describeResultStore('PGlite', () => fixtures.outbox(true));
 describeLedgerBroker('PGlite', () => fixtures.ledgerBroker());
+describeEffectDoor('PGlite', () => fixtures.door(false));
+describeLedgerProperty('PGlite', () => fixtures.outbox(true), { numRuns: 15, maxCommands: 25 });

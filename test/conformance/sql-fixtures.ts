@@ -3,11 +3,15 @@ import { PostgresLedger } from '../../src/adapters/postgres/postgres-ledger.ts';
 import { PostgresOutboxStore } from '../../src/adapters/postgres/postgres-outbox-store.ts';
 import { PostgresReadModel } from '../../src/adapters/postgres/postgres-read-model.ts';
 import { PostgresResultStore } from '../../src/adapters/postgres/postgres-result-store.ts';
+import { PostgresDoor } from '../../src/adapters/postgres/postgres-door.ts';
 import type { SqlDatabase, SqlRunner } from '../../src/adapters/postgres/sql-database.ts';
 import { SQL } from '../../src/adapters/postgres/sql.generated.ts';
+import { fromDatabase, type SqlTransaction } from '../../src/adapters/postgres/sql-transaction.ts';
+import { noFaults } from '../../src/runtime/fault-point.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
 import type { LedgerBrokerFixture } from './broker.ts';
 import { bodyParts } from './envelopes.ts';
+import type { DoorFixture } from './effect-door.ts';
 import type { OutboxFixture } from './outbox-store.ts';
 import type { ResultFixture } from './result-store.ts';
 
@@ -59,8 +63,22 @@ const noDispose = async (): Promise<void> => undefined;
 export function sqlFixtures(db: () => SqlDatabase): {
   outbox(movesIntoLedger: boolean): Promise<OutboxFixture & ResultFixture>;
   ledgerBroker(): Promise<LedgerBrokerFixture>;
+  door(canInterleave: boolean): Promise<DoorFixture<SqlTransaction>>;
 } {
   return {
+    door: async canInterleave => {
+      await db().query('create table if not exists effect (key text not null)');
+      return {
+        ...(await sqlFixtures(db).outbox(true)),
+        door: new PostgresDoor(
+          fromDatabase(() => Promise.resolve(db())),
+          noFaults,
+        ),
+        write: async (tx, key) => void (await tx.query('insert into effect values ($1)', [key])),
+        count: async key => (await db().query('select 1 from effect where key = $1', [key])).length,
+        canInterleave,
+      };
+    },
     outbox: async movesIntoLedger => {
       const ledger = new PostgresLedger(db());
       return {

@@ -31,6 +31,13 @@ export interface Fate {
   readonly loses: 'nothing' | 'request' | 'reply';
 }
 
+/** Beats reach their point all the time and would get most of the faults; reapers reach theirs too seldom. */
+const SHARES: Partial<Record<FaultPointName, number>> = {
+  'heart.renewed': 0.05,
+  'reaper.closed-not-requeued': 4,
+  'reaper.mid-chunk': 4,
+};
+
 /** Decides what goes wrong, and counts it. Silent once the faults have ended. */
 export class Faults {
   readonly counts: Map<FaultKind, number> = new Map();
@@ -95,8 +102,7 @@ export class Faults {
     this.points.set(name, (this.points.get(name) ?? 0) + 1);
     const { killAtPoint, pauseAtPoint } = this.#plan.rates;
     if (!this.isActive || !process.isRunning) return 'go-on';
-    // Beats reach their point all the time; without this they would get most of the faults.
-    const share = name === 'heart.renewed' ? 0.05 : 1;
+    const share = SHARES[name] ?? 1;
     if (this.#strikes('kill-at-point', killAtPoint * share)) return 'kill';
     if (this.#strikes('pause-at-point', pauseAtPoint * share)) return this.pauseMs(name);
     return 'go-on';
@@ -114,7 +120,8 @@ export class Faults {
       this.#time.nowMs > this.#sleeperUntil &&
       random.chance(rates.sleepPastTombstone)
     ) {
-      const ms = dedupMs + random.int(60_000, 90_000);
+      // Long enough for a resurrector to have forgotten the tombstone as well.
+      const ms = dedupMs + random.int(80_000, 110_000);
       this.#sleeperUntil = this.#time.nowMs + ms;
       return ms;
     }

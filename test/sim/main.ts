@@ -67,8 +67,12 @@ async function hunt(
   firstSeed: number,
 ): Promise<{ seeds: number; report: RunReport | null }> {
   for (let tried = 0; tried < MUTANT_SEEDS; tried++) {
-    const report = await runPlan(drawPlan(firstSeed + tried), mutant);
-    if (report.violations.length > 0) return { seeds: tried + 1, report };
+    const plan = drawPlan(firstSeed + tried);
+    const report = await runPlan(plan, mutant);
+    if (report.violations.length === 0) continue;
+    // What goes wrong without the mutant too does not give it away.
+    const healthy = await runPlan(plan);
+    if (healthy.violations.length === 0) return { seeds: tried + 1, report };
   }
   return { seeds: MUTANT_SEEDS, report: null };
 }

@@ -22,7 +22,7 @@ export interface Mutant {
   readonly wrapOutbox?: (outbox: OutboxStore, ledger: Ledger) => OutboxStore;
 }
 
-const anyone = (_: WorkerRow | undefined): _ is WorkerRow => true;
+const anyone = (worker: WorkerRow | undefined): worker is WorkerRow => worker !== null;
 
 /** One statement becomes two: between them the rows are nowhere. */
 function moveInTwoSteps(outbox: OutboxStore, ledger: Ledger): OutboxStore {

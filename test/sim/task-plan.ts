@@ -53,6 +53,7 @@ interface Planning {
   readonly topology: Topology;
   readonly count: number;
   readonly spanMs: number;
+  readonly hasLinks: boolean;
 }
 
 function drawKind(random: SeededRandom, topology: Topology): TaskKind {
@@ -89,7 +90,7 @@ function planTask(random: SeededRandom, planning: Planning, index: number): Task
     checkpoints: random.chance(0.3) ? random.int(1, 2) : 0,
     doorSteps: random.chance(0.7) ? random.int(1, 2) : 0,
     sends: random.chance(0.15) ? 1 : 0,
-    hasLink: kind === 'ok' && random.chance(0.25),
+    hasLink: planning.hasLinks && kind === 'ok' && random.chance(0.25),
     failures: kind === 'fails' ? random.int(1, 2) : 0,
   };
 }

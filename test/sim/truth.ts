@@ -131,7 +131,7 @@ export class Truth {
 
   #judgeTask(id: string, expectation: Expectation): void {
     const ending = this.#endingOf(id);
-    if (ending === null) return this.#reportMissing(id);
+    if (ending === null) return this.#reportMissing(id, expectation.kind);
     const isDeadAtRelay = this.#stores.outbox.deadLetters.has(id);
     if (isDeadAtRelay && ending === 'done')
       this.#checker.report('unbalanced', `${id} is done and a dead letter`);
@@ -140,7 +140,7 @@ export class Truth {
       this.#checker.report('wrong-ending', `${id} (${expectation.kind}) ended ${ending}`);
   }
 
-  #reportMissing(id: string): void {
+  #reportMissing(id: string, kind: TaskKind): void {
     const { ledger, outbox, server } = this.#stores;
     const record = ledger.state.records.get(id);
     if (record !== undefined) {
@@ -150,7 +150,7 @@ export class Truth {
       );
     } else if ([...outbox.rows.values()].some(row => row.envelope.id === id)) {
       this.#checker.report('stuck', `${id} is still in the outbox`);
-    } else if (server.holds(id)) {
+    } else if (server.holds(id) || (kind === 'raw' && server.count().held > 0)) {
       this.#checker.report('stuck', `${id} is still in the broker`);
     } else {
       this.#checker.report('lost', `${id} was committed and is nowhere`);

@@ -8,6 +8,7 @@ import type {
 import type { Envelope } from '../../task/envelope.ts';
 import type { MemoryLedgerState } from './memory-ledger-state.ts';
 import { copyEnvelope, remember, type TaskRecord } from './memory-record.ts';
+import { isSuspect } from '../../ledger/suspect.ts';
 
 /** A record whose bytes are known: everything but a tombstone that came before its task. */
 type KnownRecord = TaskRecord & { readonly envelope: Envelope };
@@ -102,9 +103,8 @@ class Beginning {
     return ready.map(({ record }) => record);
   }
 
-  /** A task with a crash on record runs beside no other such task: neighbours do not pay. */
   #mayRun(record: TaskRecord): boolean {
-    return record.crashes === 0 || this.#suspects > 0;
+    return !isSuspect(record.crashes, record.crashBudget) || this.#suspects > 0;
   }
 
   #run(record: KnownRecord): 'begun' {
@@ -121,8 +121,9 @@ class Beginning {
 
   #hand(record: KnownRecord): 'begun' {
     if (this.begun.has(record.id)) return 'begun';
-    if (record.crashes > 0) this.#suspects -= 1;
-    const { id, epoch, run, failures, crashes, checkpoint } = record;
+    const { id, epoch, run, failures, crashes, crashBudget, checkpoint } = record;
+    const suspected = isSuspect(crashes, crashBudget);
+    if (suspected) this.#suspects -= 1;
     this.begun.set(id, {
       id,
       epoch,
@@ -130,6 +131,7 @@ class Beginning {
       envelope: copyEnvelope(record.envelope),
       failures,
       crashes,
+      isSuspect: suspected,
       checkpoint: checkpoint?.data.slice() ?? null,
       checkpointSeq: checkpoint?.seq ?? 0,
     });

@@ -105,6 +105,7 @@ export class MemoryLedger implements Ledger {
   async park(items: readonly ParkItem[]): Promise<void> {
     for (const { envelope, delayMs } of items) {
       if (!this.state.records.has(envelope.id)) this.#arrive(envelope, delayMs, 'park');
+      else this.receive(envelope);
     }
   }
 

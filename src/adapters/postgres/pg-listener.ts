@@ -11,6 +11,7 @@ export class PgListener {
   readonly #makeClient: () => Client;
   readonly #hints = new Map<string, Set<() => void>>();
   #client: Client | undefined;
+  #ready: Promise<unknown> = Promise.resolve();
   #retry: NodeJS.Timeout | undefined;
   #isClosed = false;
 
@@ -23,7 +24,7 @@ export class PgListener {
     const hints = this.#hints.get(channel) ?? new Set();
     this.#hints.set(channel, hints.add(hint));
     if (!this.#client && !this.#retry) this.#connect();
-    else if (isNew) this.#subscribe(channel);
+    else if (isNew && this.#client) this.#subscribe(this.#client, channel);
     return () => hints.delete(hint);
   }
 
@@ -35,17 +36,18 @@ export class PgListener {
     const lost = (): void => this.#lost(client);
     client.on('error', lost);
     client.on('end', lost);
-    client.connect().then(() => {
-      for (const channel of this.#hints.keys()) {
-        this.#subscribe(channel);
-        this.#tell(channel);
-      }
-    }, lost);
+    this.#ready = client.connect();
+    for (const channel of this.#hints.keys()) this.#subscribe(client, channel);
   }
 
-  #subscribe(channel: string): void {
-    const client = this.#client;
-    client?.query(`listen ${client.escapeIdentifier(channel)}`).catch(() => this.#lost(client));
+  /** One after the other: a client takes one statement at a time. */
+  #subscribe(client: Client, channel: string): void {
+    this.#ready = this.#ready.then(async () => {
+      await client.query(`listen ${client.escapeIdentifier(channel)}`);
+      // What was committed before LISTEN took effect is hinted once.
+      this.#tell(channel);
+    });
+    this.#ready.catch(() => this.#lost(client));
   }
 
   #tell(channel: string): void {

@@ -65,7 +65,7 @@ export class PostgresLedger implements Ledger {
     if (ofMessages === null) return { status: 'closed' };
     const suspects = Math.max(
       0,
-      request.suspects - ofMessages.begun.filter(task => task.crashes > 0).length,
+      request.suspects - ofMessages.begun.filter(task => task.isSuspect).length,
     );
     const { worker, run, queues, limit } = request;
     const rows = await this.#db.query(SQL.beginDue, [
@@ -292,6 +292,7 @@ function readBegun(row: SqlRow): BegunTask {
     envelope: readEnvelope(row),
     failures: row['failures'] as number,
     crashes: row['crashes'] as number,
+    isSuspect: row['suspect'] as boolean,
     checkpoint: row['checkpoint'] as Uint8Array | null,
     checkpointSeq: Number(row['checkpoint_seq']),
   };

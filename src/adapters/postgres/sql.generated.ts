@@ -14,7 +14,7 @@ order by created_at, key limit $2`,
   end as answer,
   t.id, t.name, t.queue, t.priority, t.payload_version, t.body, t.options, t.digest,
   (extract(epoch from t.eta) * 1000)::bigint::text as eta_ms, (extract(epoch from t.expires_at) * 1000)::bigint::text as expires_ms,
-  t.epoch::text as epoch, t.run, t.failures, t.crashes, t.checkpoint, t.checkpoint_seq::text as checkpoint_seq
+  t.epoch::text as epoch, t.run, t.failures, t.crashes, t.suspect, t.checkpoint, t.checkpoint_seq::text as checkpoint_seq
 from unnest($3::text[], $4::text[]) with ordinality as m(id, digest, place)
 join outlast_task t on t.id = m.id
 order by m.place`,
@@ -29,7 +29,7 @@ order by m.place`,
   cross join lateral (
     select t.id, coalesce(t.expires_at <= clock_timestamp(), false) as late
     from outlast_task t
-    where t.state = 'waiting' and t.crashes > 0 and t.queue = q.name and t.priority = p.priority and t.due <= clock_timestamp()
+    where t.state = 'waiting' and t.suspect and t.queue = q.name and t.priority = p.priority and t.due <= clock_timestamp()
     order by t.due, t.seq limit least($4::int, $5::int) for update skip locked
   ) t
   where exists (select 1 from me) and not exists (select 1 from again)
@@ -41,7 +41,7 @@ order by m.place`,
   cross join lateral (
     select t.id, coalesce(t.expires_at <= clock_timestamp(), false) as late
     from outlast_task t
-    where t.state = 'waiting' and t.crashes = 0 and t.queue = q.name and t.priority = p.priority and t.due <= clock_timestamp()
+    where t.state = 'waiting' and not t.suspect and t.queue = q.name and t.priority = p.priority and t.due <= clock_timestamp()
     order by t.due, t.seq limit $4 for update skip locked
   ) t
   where exists (select 1 from me) and not exists (select 1 from again)
@@ -72,7 +72,7 @@ order by m.place`,
 )
 select (select count(*) from me)::text as open, g.late, g.id, g.name, g.queue, g.priority, g.payload_version, g.body, g.options, g.digest,
   (extract(epoch from g.eta) * 1000)::bigint::text as eta_ms, (extract(epoch from g.expires_at) * 1000)::bigint::text as expires_ms,
-  g.epoch::text as epoch, g.run, g.failures, g.crashes, g.checkpoint, g.checkpoint_seq::text as checkpoint_seq
+  g.epoch::text as epoch, g.run, g.failures, g.crashes, g.suspect, g.checkpoint, g.checkpoint_seq::text as checkpoint_seq
 from (select 1) one left join given g on true
 order by g.place`,
   beginMessages: `with msg as (
@@ -84,7 +84,7 @@ order by g.place`,
   order by m.id, m.place
 ), suspected as (
   select m.id, row_number() over (order by m.place) as nth
-  from msg m join outlast_task t on t.id = m.id where t.state = 'waiting' and t.crashes > 0
+  from msg m join outlast_task t on t.id = m.id where t.state = 'waiting' and t.suspect
 ), put as (
   insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, eta, expires_at,
     state, epoch, run, owner, crash_budget, ending, ended_at, keep_until, history)
@@ -110,7 +110,7 @@ update outlast_task t set
     else outlast_line('begun', t.epoch + 1, $1, null) end)
 from msg m
 where t.id = m.id and t.state = 'waiting' and t.digest = m.digest and (t.due <= clock_timestamp() or m.late)
-  and (t.crashes = 0 or m.late or exists (select 1 from suspected s where s.id = m.id and s.nth <= $4::int))`,
+  and (not t.suspect or m.late or exists (select 1 from suspected s where s.id = m.id and s.nth <= $4::int))`,
   buryMessages: `insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, state, ending, ended_at, reason, error, version, history)
 select m.id, m.name, m.queue, m.priority, m.version, m.body, m.options, m.digest, 'dead', 'dead', clock_timestamp(), m.reason, m.error, 1,
   outlast_line('buried', 0, null, m.error)
@@ -145,7 +145,8 @@ order by i.place`,
     'cancelled', 'cancelled', clock_timestamp(), clock_timestamp() + $2::bigint * interval '1 millisecond', outlast_line('cancelled', 0, null, null)
   on conflict (id) do update set
     state = 'cancelled', ending = 'cancelled', owner = null, ended_at = clock_timestamp(),
-    settled_run = t.run, settled_as = 'cancel', keep_until = excluded.keep_until, body = '',
+    settled_run = case when t.state = 'running' then t.run else t.settled_run end,
+    settled_as = case when t.state = 'running' then 'cancel' else t.settled_as end, keep_until = excluded.keep_until, body = '',
     history = outlast_history(t.history, outlast_line('cancelled', t.epoch, t.owner, null))
   where t.state in ('waiting', 'running')
   returning t.id
@@ -354,10 +355,10 @@ from unnest($1::text[]) as q(name)
 cross join generate_series(0, 9) as p(priority)
 cross join lateral (
   (select t.due from outlast_task t
-    where t.state = 'waiting' and t.crashes = 0 and t.queue = q.name and t.priority = p.priority order by t.due, t.seq limit 1)
+    where t.state = 'waiting' and not t.suspect and t.queue = q.name and t.priority = p.priority order by t.due, t.seq limit 1)
   union all
   (select t.due from outlast_task t
-    where $2::int > 0 and t.state = 'waiting' and t.crashes > 0 and t.queue = q.name and t.priority = p.priority order by t.due, t.seq limit 1)
+    where $2::int > 0 and t.state = 'waiting' and t.suspect and t.queue = q.name and t.priority = p.priority order by t.due, t.seq limit 1)
 ) t
 having min(t.due) is not null`,
   lockWorker: `select id from outlast_worker where id = $1 and state = 'open' for key share`,

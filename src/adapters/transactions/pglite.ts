@@ -8,7 +8,7 @@ export interface PGliteTransactionLike {
 }
 
 export interface PGliteLike {
-  transaction<T>(fn: (tx: never) => Promise<T>): Promise<T>;
+  transaction(fn: (tx: never) => Promise<unknown>): Promise<unknown>;
 }
 
 /** The transaction type of this PGlite. */
@@ -33,7 +33,7 @@ export function fromPGlite<D extends PGliteLike>(
     endsIdleTransactions: false,
     execute: async (tx, text, values) => (await tx.query(text, [...values])).rows as TextRow[],
     transaction: async fn =>
-      await db.transaction(fn as (tx: never) => Promise<Awaited<ReturnType<typeof fn>>>),
+      (await db.transaction(fn as (tx: never) => Promise<unknown>)) as Awaited<ReturnType<typeof fn>>,
     status: tx => {
       if (typeof tx.rollback !== 'function') return 'none';
       return tx.closed ? 'none' : 'open';

@@ -4,7 +4,7 @@ import type { DeadLetterDetails } from '../../admin/read-model.ts';
 import { readContext, withStores, type CommonOptions } from '../context.ts';
 import { EXIT } from '../exit-codes.ts';
 import type { AddCommand } from '../command.ts';
-import type { Output } from '../output.ts';
+import { toJson, type Output } from '../output.ts';
 
 /** `outlast dead-letters`: what could not be helped, with bytes, reason and history. */
 export const addDeadLetters: AddCommand = (program, output, finish) => {
@@ -22,16 +22,17 @@ export const addDeadLetters: AddCommand = (program, output, finish) => {
     .option('--cursor <text>', 'where the last page ended')
     .action(
       async (options: CommonOptions & { readonly limit: string; readonly cursor?: string }) => {
+        const limit = readLimit(options.limit);
         const page = await run(options, admin =>
           admin.deadLetters.list({
-            limit: readLimit(options.limit),
+            limit,
             ...(options.cursor === undefined ? {} : { cursor: options.cursor }),
           }),
         );
         if (options.json) return output.json(page);
         if (page.items.length === 0) return output.note('no dead letters');
         output.table(
-          page.items.map(item => ({ ...item })),
+          page.items.map(item => ({ ...item, error: item.error.slice(0, ERROR_WIDTH) })),
           ['id', 'name', 'queue', 'where', 'reason', 'deadAt', 'error'],
         );
         if (page.next !== null) output.note(`more: --cursor '${page.next}'`);
@@ -43,7 +44,7 @@ export const addDeadLetters: AddCommand = (program, output, finish) => {
     .argument('<id>', 'the task')
     .action(async (id: string, options: CommonOptions) => {
       const letter = await run(options, admin => admin.deadLetters.show(id));
-      if (letter === null) return missing(id, output, finish);
+      if (letter === null) return missing(id, options.json ?? false, output, finish);
       if (options.json) return output.json({ ...letter, bodyText: payloadText(letter) });
       showLetter(letter, output);
     });
@@ -65,6 +66,9 @@ export const addDeadLetters: AddCommand = (program, output, finish) => {
     });
 };
 
+/** Of an error a list shows the beginning; `show` has the rest. */
+const ERROR_WIDTH = 80;
+
 const RETRY_WORDS = {
   ok: 'waits again',
   absent: 'is not known',
@@ -78,8 +82,15 @@ function retryCode(statuses: readonly (keyof typeof RETRY_WORDS)[]): number {
   return statuses.includes('conflict') ? EXIT.conflict : EXIT.notFound;
 }
 
-function missing(id: string, output: Output, finish: (code: number) => void): void {
-  output.note(`no dead letter ${id}`);
+function missing(
+  id: string,
+  isJson: boolean,
+  output: Output,
+  finish: (code: number) => void,
+): void {
+  const message = `no dead letter ${id}`;
+  const error = { code: 'ERR_NOT_FOUND', message, hint: 'List them: outlast dead-letters list' };
+  output.note(isJson ? toJson({ error }) : message);
   finish(EXIT.notFound);
 }
 

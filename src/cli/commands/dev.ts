@@ -1,5 +1,4 @@
-import { DEFAULT_PORT } from '../../dev/index.ts';
-import { startDevOn } from '../../dev/start-dev.ts';
+import { DEFAULT_PORT, startDevOn } from '../../dev/start-dev.ts';
 import { shutdownSignal } from '../../wiring/shutdown-signal.ts';
 import type { AddCommand } from '../command.ts';
 import { readContext, type CommonOptions } from '../context.ts';
@@ -27,6 +26,8 @@ export const addDev: AddCommand = (program, output) => {
       const port = options.port === undefined ? DEFAULT_PORT : readPort(options.port);
       const dev = await startDevOn(context, { port, signal, childLog });
       const { address } = dev;
+      // Ctrl-C came while the database was being opened: there is nothing to look at any more.
+      if (signal.aborted) return await dev.finished;
       if (options.json) output.json({ address, pid: process.pid });
       else output.line(`Outlast dev is running at ${address}`);
       await dev.finished;

@@ -6,6 +6,7 @@ import type { ResultRecord, ResultStore } from '../../result/result-store.ts';
 import { readContext, withStores, type CommandContext, type CommonOptions } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
 import type { AddCommand } from '../command.ts';
+import { escapeControls, JsonText } from '../output.ts';
 
 /** `outlast result`: how a task ended. */
 export const addResult: AddCommand = (program, output, finish) => {
@@ -15,10 +16,11 @@ export const addResult: AddCommand = (program, output, finish) => {
     .argument('<id>', 'the task')
     .option('--wait <seconds>', 'wait until it has ended')
     .action(async (id: string, options: CommonOptions & { readonly wait?: string }) => {
-      const context = await readContext(options, output);
+      safeName(id, 'task id');
       const waitMs = readSeconds(options.wait ?? '0') * 1_000;
+      const context = await readContext(options, output);
       const record = await withStores(context, { createIfMissing: false }, stores =>
-        waitFor(stores.results, safeName(id, 'task id'), waitMs, context),
+        waitFor(stores.results, id, waitMs, context),
       );
       const { state, ending, result, error, why } = record;
       if (options.json)
@@ -26,11 +28,12 @@ export const addResult: AddCommand = (program, output, finish) => {
           id,
           state,
           ending,
-          result: result === null ? null : (JSON.parse(toText(result)) as unknown),
+          result: result === null ? null : new JsonText(toText(result)),
           error,
           why,
         });
-      else if (ending === 'done') output.line(result === null ? 'done' : toText(result));
+      else if (ending === 'done')
+        output.line(result === null ? 'done' : escapeControls(toText(result)));
       else output.line(`${ending ?? state}${error ? `: ${error.message}` : ''}`);
       finish(exitCode(record));
     });

@@ -2,8 +2,8 @@ import { outlastError } from '../../errors/error.ts';
 import { createLoader, loadTaskModules } from '../../config/load-config.ts';
 import { task, type Task } from '../../task/define-task.ts';
 import type { Duration } from '../../task/duration.ts';
-import { rawCall } from '../../task/input.ts';
-import { decodeJson } from '../../task/json.ts';
+import { decodeBody, inputFromCall, rawCall } from '../../task/input.ts';
+import { decodeJson, toBytes } from '../../task/json.ts';
 import { unchecked } from '../../task/standard-schema.ts';
 import type { SendOptions } from '../../task/define-task.ts';
 import { sendCalls } from '../../wiring/send-calls.ts';
@@ -39,10 +39,12 @@ export const addSend: AddCommand = (program, output) => {
       checkJson('--kwargs', options.kwargs, '{');
       const context = await readContext(options, output);
       const known = await findContract(name, context);
-      if (!known && context.config.tasks.length > 0)
+      const sending = known ?? looseTask(name);
+      if (!known && context.config.tasks.length > 0 && !options.json)
         output.note(`note: no handler of this configuration runs ${name}`);
+      checkArguments(sending, options);
       const call = {
-        task: known ?? looseTask(name),
+        task: sending,
         input: rawCall(options.args, options.kwargs),
         options: sendOptions(options),
       };
@@ -59,7 +61,7 @@ function looseTask(name: string): Task {
   return task(name, {
     args: unchecked<unknown[]>(),
     kwargs: unchecked<Record<string, unknown>>(),
-  }) as unknown as Task;
+  });
 }
 
 async function findContract(
@@ -96,6 +98,21 @@ function checkJson(option: string, text: string, opening: string): void {
         : `Give a JSON object: ${option} '{"orderId": "17"}'`,
     fields: { path: option },
   });
+}
+
+/** Arguments that the contract has no names for are the sender's mistake, not a failure. */
+function checkArguments({ name, contract }: Task, { args, kwargs }: Options): void {
+  const incoming = decodeBody(toBytes(`[${args},${kwargs},null]`));
+  try {
+    inputFromCall(contract, incoming);
+  } catch (error) {
+    const message = (error as Error).message;
+    throw outlastError('ERR_INPUT_INVALID', {
+      message: `the input of ${name} is not what its contract asks for: ${message}`,
+      hint: 'Give its fields with --kwargs, or name positional arguments in `params` of the task.',
+      fields: { task: name, issues: [{ path: '', message }] },
+    });
+  }
 }
 
 function sendOptions(options: Options): SendOptions {

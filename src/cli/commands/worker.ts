@@ -36,7 +36,11 @@ export const addWorker: AddCommand = (program, output) => {
         { processes: config.worker.processes, queues: Object.keys(config.worker.queues) },
         'worker started',
       );
-      await makeSupervisor({ stores, config, runtime, spec }).run(signal);
+      const failed = new AbortController();
+      const onUnloadable = (error: Error): void => failed.abort(error);
+      const supervisor = makeSupervisor({ stores, config, runtime, spec, onUnloadable });
+      await supervisor.run(AbortSignal.any([signal, failed.signal]));
+      failed.signal.throwIfAborted();
       log.info({}, 'worker stopped');
     });
   });

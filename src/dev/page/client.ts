@@ -15,9 +15,14 @@ const TICK_MS = 250;
 const cards = new Map<string, Drawn>();
 const chips = new Map<number, PageElement>();
 
+let isDraining = false;
+let isAway = true;
+
 function show(snapshot: Snapshot): void {
+  isDraining = snapshot.isDraining;
+  setAway(false);
   byId('database').textContent = `Tasks that outlast crashes, on ${snapshot.database}`;
-  showBanner(snapshot.isDraining ? 'Stopping: what runs is finished or given back first.' : null);
+  showBanner(isDraining ? 'Stopping: what runs is finished or given back first.' : null);
   showCounts(snapshot.counts);
   showWorkers(snapshot.workers);
   showTasks(snapshot.tasks);
@@ -27,6 +32,12 @@ function show(snapshot: Snapshot): void {
     String(snapshot.workers.every(({ running }) => running === 0)),
   );
   tick();
+}
+
+/** Nobody answers: what is shown is how it was, so its clocks stand still. */
+function setAway(is: boolean): void {
+  isAway = is;
+  page.body.classList.toggle('away', is);
 }
 
 function showBanner(text: string | null): void {
@@ -139,6 +150,7 @@ function showMessage(text: string, isFailure: boolean): void {
 
 /** Moves the clocks on the page. */
 function tick(): void {
+  if (isAway) return;
   const now = Date.now();
   const tasks = byId('tasks');
   for (const clock of tasks.querySelectorAll('[data-due]')) {
@@ -170,6 +182,8 @@ setInterval(tick, TICK_MS);
 const live = openLive('/api/live');
 live.addEventListener('snapshot', event => show(JSON.parse(event.data ?? '') as Snapshot));
 // The browser tries again by itself; the next picture takes this away.
-live.addEventListener('error', () =>
-  showBanner('Outlast dev does not answer. This page goes on when it runs again.'),
-);
+live.addEventListener('error', () => {
+  setAway(true);
+  const what = isDraining ? 'Outlast dev has stopped.' : 'Outlast dev does not answer.';
+  showBanner(`${what} This page goes on when it runs again.`);
+});

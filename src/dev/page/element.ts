@@ -28,6 +28,7 @@ export interface PageEvent {
 }
 
 interface PageDocument {
+  readonly body: PageElement;
   readonly activeElement: PageElement | null;
   getElementById(id: string): PageElement | null;
   createElement(tag: string): PageElement;

@@ -42,6 +42,8 @@ h2 { font-size: 15px; font-weight: 650; letter-spacing: -0.005em; }
 .skip:focus { left: 16px; z-index: 1; }
 .banner { margin: 16px 0 0; padding: 10px 16px; border-radius: 10px; background: var(--warn-soft); color: var(--warn); font-weight: 550; }
 
+.away :is(.top, .workers, main) { filter: grayscale(1); }
+
 .top { display: flex; flex-wrap: wrap; gap: 20px 40px; align-items: center; justify-content: space-between; padding: 28px 0 20px; }
 .brand { display: flex; gap: 14px; align-items: center; min-width: 0; }
 .brand > div { min-width: 0; }
@@ -150,7 +152,7 @@ progress::-moz-progress-bar { background: var(--accent); border-radius: 3px; }
 
 @media (prefers-reduced-motion: no-preference) {
   .task { animation: arrive 0.35s ease-out; }
-  .track .live::before { animation: breathe 1.6s ease-in-out infinite; }
+  body:not(.away) .track .live::before { animation: breathe 1.6s ease-in-out infinite; }
   .worker { animation: arrive 0.35s ease-out; }
   progress::-webkit-progress-value { transition: width 0.3s ease-out; }
   button { transition: background-color 0.12s, border-color 0.12s; }
@@ -160,6 +162,10 @@ progress::-moz-progress-bar { background: var(--accent); border-radius: 3px; }
 
 @media (max-width: 940px) {
   main.with-shop { grid-template-columns: minmax(0, 1fr); }
+  .shop { position: static; }
+}
+/* A panel that is higher than the window must scroll with it. */
+@media (max-height: 820px) {
   .shop { position: static; }
 }
 @media (max-width: 640px) {

@@ -20,6 +20,8 @@ create table outlast_task (
   failures integer not null default 0,
   crashes integer not null default 0,
   crash_budget integer not null default 5,
+  -- Two crashes on record, or one crash from death: it runs beside no other such task.
+  suspect boolean not null generated always as (crashes > 0 and crashes >= least(2, crash_budget)) stored,
   due timestamptz not null default clock_timestamp(),
   checkpoint bytea,
   checkpoint_epoch bigint not null default 0,
@@ -47,8 +49,8 @@ create table outlast_task (
   -- Only what is over and was not a death may ever be forgotten.
   constraint outlast_task_kept check ((state in ('done', 'cancelled')) = (keep_until is not null))
 );
-create index outlast_task_waiting on outlast_task (queue, priority, due, seq) where state = 'waiting' and crashes = 0;
-create index outlast_task_suspected on outlast_task (queue, priority, due, seq) where state = 'waiting' and crashes > 0;
+create index outlast_task_waiting on outlast_task (queue, priority, due, seq) where state = 'waiting' and not suspect;
+create index outlast_task_suspected on outlast_task (queue, priority, due, seq) where state = 'waiting' and suspect;
 create index outlast_task_running on outlast_task (owner) where state = 'running';
 create index outlast_task_dead on outlast_task (ended_at, id) where state = 'dead';
 create index outlast_task_kept_until on outlast_task (keep_until) where keep_until is not null;

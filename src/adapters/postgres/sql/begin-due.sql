@@ -2,7 +2,7 @@
 -- a condemn pass each other, and a task runs under an incarnation nobody watches.
 -- A repeat with the same run finds what it was given before, and is given nothing else; messages begun under the same
 -- run ($7) are not among it.
--- Tasks with a crash on record are looked for apart: at most $5 of them, and they never stand in the way of the others.
+-- Suspects are looked for apart: at most $5 of them, and they never stand in the way of the others.
 -- Ten priorities are ten index look-ups per queue, so that tasks waiting for a later time are never walked over.
 -- params: worker text, run text, queues text[], limit int, suspects int, budgets text, others text[]
 with me as materialized (
@@ -16,7 +16,7 @@ with me as materialized (
   cross join lateral (
     select t.id, coalesce(t.expires_at <= clock_timestamp(), false) as late
     from outlast_task t
-    where t.state = 'waiting' and t.crashes > 0 and t.queue = q.name and t.priority = p.priority and t.due <= clock_timestamp()
+    where t.state = 'waiting' and t.suspect and t.queue = q.name and t.priority = p.priority and t.due <= clock_timestamp()
     order by t.due, t.seq limit least($4::int, $5::int) for update skip locked
   ) t
   where exists (select 1 from me) and not exists (select 1 from again)
@@ -28,7 +28,7 @@ with me as materialized (
   cross join lateral (
     select t.id, coalesce(t.expires_at <= clock_timestamp(), false) as late
     from outlast_task t
-    where t.state = 'waiting' and t.crashes = 0 and t.queue = q.name and t.priority = p.priority and t.due <= clock_timestamp()
+    where t.state = 'waiting' and not t.suspect and t.queue = q.name and t.priority = p.priority and t.due <= clock_timestamp()
     order by t.due, t.seq limit $4 for update skip locked
   ) t
   where exists (select 1 from me) and not exists (select 1 from again)
@@ -59,6 +59,6 @@ with me as materialized (
 )
 select (select count(*) from me)::text as open, g.late, g.id, g.name, g.queue, g.priority, g.payload_version, g.body, g.options, g.digest,
   (extract(epoch from g.eta) * 1000)::bigint::text as eta_ms, (extract(epoch from g.expires_at) * 1000)::bigint::text as expires_ms,
-  g.epoch::text as epoch, g.run, g.failures, g.crashes, g.checkpoint, g.checkpoint_seq::text as checkpoint_seq
+  g.epoch::text as epoch, g.run, g.failures, g.crashes, g.suspect, g.checkpoint, g.checkpoint_seq::text as checkpoint_seq
 from (select 1) one left join given g on true
 order by g.place

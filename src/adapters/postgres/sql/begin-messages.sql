@@ -9,9 +9,9 @@ with msg as (
     with ordinality as m(id, name, queue, priority, version, body, options, digest, eta_ms, expires_ms, place)
   order by m.id, m.place
 ), suspected as (
-  -- Tasks with a crash on record run beside no other such task: those too many stay waiting.
+  -- Suspects run beside no other suspect: those too many stay waiting.
   select m.id, row_number() over (order by m.place) as nth
-  from msg m join outlast_task t on t.id = m.id where t.state = 'waiting' and t.crashes > 0
+  from msg m join outlast_task t on t.id = m.id where t.state = 'waiting' and t.suspect
 ), put as (
   insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, eta, expires_at,
     state, epoch, run, owner, crash_budget, ending, ended_at, keep_until, history)
@@ -37,4 +37,4 @@ update outlast_task t set
     else outlast_line('begun', t.epoch + 1, $1, null) end)
 from msg m
 where t.id = m.id and t.state = 'waiting' and t.digest = m.digest and (t.due <= clock_timestamp() or m.late)
-  and (t.crashes = 0 or m.late or exists (select 1 from suspected s where s.id = m.id and s.nth <= $4::int))
+  and (not t.suspect or m.late or exists (select 1 from suspected s where s.id = m.id and s.nth <= $4::int))

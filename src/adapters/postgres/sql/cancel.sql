@@ -8,7 +8,9 @@ with gone as (
     'cancelled', 'cancelled', clock_timestamp(), clock_timestamp() + $2::bigint * interval '1 millisecond', outlast_line('cancelled', 0, null, null)
   on conflict (id) do update set
     state = 'cancelled', ending = 'cancelled', owner = null, ended_at = clock_timestamp(),
-    settled_run = t.run, settled_as = 'cancel', keep_until = excluded.keep_until, body = '',
+    -- A run that was settled before keeps its answer; only one that is taken away is told so.
+    settled_run = case when t.state = 'running' then t.run else t.settled_run end,
+    settled_as = case when t.state = 'running' then 'cancel' else t.settled_as end, keep_until = excluded.keep_until, body = '',
     history = outlast_history(t.history, outlast_line('cancelled', t.epoch, t.owner, null))
   where t.state in ('waiting', 'running')
   returning t.id

@@ -1,0 +1,288 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Client } from 'pg';
+import { OPTION_TABLE } from '../../src/config/option-table.ts';
+import { CliProject, json, type Ended, type JsonError } from '../support/cli-project.ts';
+import { postgresUrl, withDatabase, type TestDatabase } from '../support/servers.ts';
+
+let project: CliProject;
+const databases: TestDatabase[] = [];
+
+beforeAll(() => {
+  project = new CliProject();
+});
+
+afterAll(async () => {
+  await project.dispose();
+  await Promise.all(databases.map(database => database.drop()));
+});
+
+/** A database of its own, and the environment that names it. */
+async function setup(): Promise<{ url: string; env: { OUTLAST_DATABASE_URL: string } }> {
+  const database = await withDatabase('cli');
+  databases.push(database);
+  return { url: database.url, env: { OUTLAST_DATABASE_URL: database.url } };
+}
+
+async function execute(url: string, statements: readonly string[]): Promise<void> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  try {
+    for (const statement of statements) await client.query(statement);
+  } finally {
+    await client.end();
+  }
+}
+
+const VERBS: readonly (readonly string[])[] = [
+  ['migrate'],
+  ['dev'],
+  ['relay'],
+  ['worker'],
+  ['resurrector'],
+  ['send'],
+  ['result'],
+  ['stats'],
+  ['dead-letters'],
+  ['dead-letters', 'list'],
+  ['dead-letters', 'show'],
+  ['dead-letters', 'retry'],
+];
+const COMMON = ['--config <file>', '--loader <kind>', '--env-file <file>', '--json', '--verbose'];
+/** Help is wrapped to the width of the terminal. */
+const unwrapped = (text: string): string => text.replaceAll(/\s+/g, ' ');
+
+describe('help', () => {
+  let helps: ReadonlyMap<string, Ended>;
+
+  beforeAll(async () => {
+    const all = VERBS.map(async verb => [verb.join(' '), await project.run(...verb, '--help')]);
+    helps = new Map((await Promise.all(all)) as [string, Ended][]);
+  });
+
+  it('of the program names every verb and the exit codes', async () => {
+    const { code, stdout, stderr } = await project.run('--help');
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    for (const [verb = ''] of VERBS) expect(stdout).toMatch(new RegExp(`^  ${verb} `, 'm'));
+    expect(stdout).toContain('3 not found  4 conflict  5 unreachable');
+  });
+
+  it('of every verb names its flags and those that all have', () => {
+    for (const [verb, { code, stdout, stderr }] of helps) {
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+      expect(stdout).toContain(`Usage: outlast ${verb} [options]`);
+      if (stdout.includes('[command]')) continue;
+      for (const flag of COMMON) expect(stdout).toContain(flag);
+    }
+  });
+
+  it.each(['relay', 'worker', 'resurrector'] as const)(
+    'of %s shows each of its options with the default and the variable',
+    section => {
+      const text = unwrapped(helps.get(section)?.stdout ?? '');
+      for (const { flag, sentence, default: value, env } of OPTION_TABLE[section])
+        expect(text).toContain(`${flag} <value> ${sentence} (default: ${value}; env: ${env})`);
+    },
+  );
+
+  it('is printed to stderr and is an error where nothing was asked', async () => {
+    for (const args of [[], ['dead-letters']]) {
+      const { code, stdout, stderr } = await project.run(...args);
+      expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+      expect(stderr).toContain('Usage: outlast');
+    }
+  });
+
+  it('has a version beside it', async () => {
+    const { version } = (await import('../../package.json', { with: { type: 'json' } })).default;
+    expect(await project.run('--version')).toMatchObject({ code: 0, stdout: `${version}\n` });
+  });
+});
+
+describe('a wrong command line', () => {
+  it.concurrent.each([
+    [['relya'], 'Did you mean relay?'],
+    [['dead-letters', 'lst'], 'Did you mean list?'],
+    [['relay', '--batch-siz', '5'], 'Did you mean --batch-size?'],
+    [['relay', '--once', '--drain'], "'--once' cannot be used with option '--drain'"],
+    [['send'], "missing required argument 'name'"],
+    [['stats', '--loader', 'webpack'], 'Allowed choices are native, jiti'],
+    [['stats', '--top', 'many'], '--top is "many"'],
+    [['relay', '--batch-size', 'x', '--once'], '--batch-size'],
+    [['dead-letters', 'list', '--limit', '0'], 'whole number from 1 to 1000'],
+    [['result', 'an id'], 'task id "an id" is not allowed'],
+    [['result', 'id', '--wait', 'soon'], '--wait is "soon"'],
+    [['stats', '--config', 'nowhere.mjs'], 'nowhere.mjs does not exist'],
+  ] as const)('%j exits with 2 and says what is wrong', async (args, says) => {
+    const { code, stdout, stderr } = await project.runWith(
+      { OUTLAST_DATABASE_URL: postgresUrl() },
+      ...args,
+    );
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toContain(says);
+    expect(stderr).not.toContain('    at ');
+  });
+
+  it('is one JSON object on stderr with --json', async () => {
+    const { code, stdout, stderr } = await project.run('relay', '--batch-siz', '5', '--json');
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(json(stderr)).toMatchObject({
+      error: {
+        code: 'ERR_USAGE',
+        message: "unknown option '--batch-siz'",
+        hint: 'Did you mean --batch-size?',
+      },
+    });
+  });
+});
+
+describe('a database', () => {
+  it('of an unknown kind is a usage error, and its password is in no output', async () => {
+    const env = { OUTLAST_DATABASE_URL: 'mongodb://app:hunter2@db.example/shop' };
+    for (const more of [[], ['--json']]) {
+      const { code, stdout, stderr } = await project.runWith(env, 'stats', ...more);
+      expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+      expect(stderr).toContain('mongodb://app:***@db.example/shop');
+      expect(stderr).toContain('ERR_OPTION_RANGE');
+      expect(stderr).not.toContain('hunter2');
+    }
+  });
+
+  it('that does not answer exits with 5, and its password is in no output', async () => {
+    const env = { OUTLAST_DATABASE_URL: 'postgres://app:hunter2@127.0.0.1:1/shop' };
+    const { code, stdout, stderr } = await project.runWith(env, 'stats', '--json');
+    expect({ code, stdout }).toEqual({ code: 5, stdout: '' });
+    expect(json<JsonError>(stderr).error).toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
+    expect(json<JsonError>(stderr).error.hint).toContain('OUTLAST_DATABASE_URL');
+    expect(stderr).not.toContain('hunter2');
+  });
+
+  it('that is not there on the server exits with 5 and names it', async () => {
+    const url = new URL(postgresUrl());
+    url.pathname = '/no_such_database';
+    const ended = await project.runWith({ OUTLAST_DATABASE_URL: url.href }, 'stats');
+    expect(ended.code).toBe(5);
+    expect(ended.stderr).toContain('no_such_database');
+  });
+
+  it('that this user may not read exits with 8 and no stack', async () => {
+    const { url, env } = await setup();
+    await project.runWith(env, 'migrate');
+    const role = `cli_guest_${process.pid}`;
+    await execute(url, [`create role ${role} login`]);
+    try {
+      const guest = new URL(url);
+      guest.username = role;
+      const ended = await project.runWith({ OUTLAST_DATABASE_URL: guest.href }, 'stats');
+      expect(ended).toMatchObject({ code: 8, stdout: '' });
+      expect(ended.stderr).toContain('permission denied');
+      expect(ended.stderr).not.toContain('    at ');
+    } finally {
+      await execute(url, [`drop role ${role}`]);
+    }
+  });
+
+  it('is read from --env-file, where the environment has none', async () => {
+    const { url } = await setup();
+    project.write('production.env', `OUTLAST_DATABASE_URL=${url}\n`);
+    const ended = await project.run('migrate', '--env-file', 'production.env', '--json');
+    expect(ended).toMatchObject({ code: 0, stderr: '' });
+    expect(json(ended.stdout)).toMatchObject({ applied: ['0001-outbox', '0002-ledger'] });
+    const missing = await project.run('stats', '--env-file', 'nowhere.env');
+    // Node 20 looks for this flag itself, behind the program's name too, and ends with 9.
+    expect([2, 9]).toContain(missing.code);
+    expect(missing.stderr).toContain('nowhere.env');
+  });
+
+  it('in a folder is not made by a command that only looks', async () => {
+    const { code, stderr } = await project.run('stats', '--json');
+    expect(code).toBe(1);
+    expect(json<JsonError>(stderr).error.code).toBe('ERR_SCHEMA_MISSING');
+    expect(existsSync(join(project.folder, '.outlast'))).toBe(false);
+  });
+});
+
+describe('migrate', () => {
+  it('makes the tables, and finds nothing to do the second time', async () => {
+    const { env } = await setup();
+    const before = await project.runWith(env, 'stats', '--json');
+    expect(before).toMatchObject({ code: 1, stdout: '' });
+    expect(json(before.stderr)).toMatchObject({
+      error: { code: 'ERR_SCHEMA_MISSING', hint: 'Run: npx outlast migrate' },
+    });
+    const first = await project.runWith(env, 'migrate');
+    expect(first).toMatchObject({ code: 0, stderr: '' });
+    expect(first.stdout).toBe('applied 0001-outbox, 0002-ledger: schema version 2\n');
+    const second = await project.runWith(env, 'migrate');
+    expect(second).toMatchObject({ code: 0, stdout: 'nothing to do: schema version 2\n' });
+    const third = await project.runWith(env, 'migrate', '--json');
+    expect(json(third.stdout)).toEqual({ applied: [], version: 2 });
+    expect((await project.runWith(env, 'stats')).code).toBe(0);
+  });
+
+  it('is done once by many who start at the same time', async () => {
+    const { env } = await setup();
+    const all = await Promise.all([1, 2, 3].map(() => project.runWith(env, 'migrate', '--json')));
+    expect(all.map(({ code }) => code)).toEqual([0, 0, 0]);
+    const applied = all.map(({ stdout }) => json<{ applied: string[] }>(stdout).applied.length);
+    expect(applied.toSorted()).toEqual([0, 0, 2]);
+  });
+
+  it('prints SQL that makes the same database by hand, statement by statement', async () => {
+    const { url, env } = await setup();
+    const { code, stdout, stderr } = await project.run('migrate', '--print');
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    await execute(url, splitStatements(stdout));
+    expect((await project.runWith(env, 'stats')).code).toBe(0);
+    const after = await project.runWith(env, 'migrate');
+    expect(after).toMatchObject({ code: 0, stdout: 'nothing to do: schema version 2\n' });
+    expect((await project.runWith(env, 'send', 'shop.order')).code).toBe(0);
+    expect((await project.runWith(env, 'relay', '--drain')).stdout).toBe('moved 1\n');
+  });
+
+  it('of a newer version is refused where that broke something, by every verb', async () => {
+    const { url, env } = await setup();
+    await project.runWith(env, 'migrate');
+    const newer = (breaking: boolean): string =>
+      `insert into outlast_migration (version, name, breaking) values (99, '0099-newer', ${breaking})
+       on conflict (version) do update set breaking = excluded.breaking`;
+    await execute(url, [newer(false)]);
+    expect((await project.runWith(env, 'stats')).code).toBe(0);
+    expect((await project.runWith(env, 'migrate')).stdout).toBe(
+      'nothing to do: schema version 99\n',
+    );
+    await execute(url, [newer(true)]);
+    const verbs = [['stats'], ['send', 'shop.order'], ['relay', '--once'], ['migrate']];
+    for (const verb of verbs) {
+      const ended = await project.runWith(env, ...verb, '--json');
+      expect(ended).toMatchObject({ code: 1, stdout: '' });
+      expect(json<JsonError>(ended.stderr).error.code).toBe('ERR_SCHEMA_NEWER');
+      expect(json<JsonError>(ended.stderr).error.message).toContain('99');
+    }
+  });
+
+  it('makes an embedded database, which the next command finds', async () => {
+    const embedded = new CliProject();
+    try {
+      expect(await embedded.run('migrate')).toMatchObject({ code: 0, stderr: '' });
+      const sent = await embedded.run('send', 'shop.order', '--id', 'o1');
+      expect(sent).toMatchObject({ code: 0, stdout: 'o1\n', stderr: '' });
+    } finally {
+      await embedded.dispose();
+    }
+  });
+});
+
+/** As psql does it: a semicolon ends a statement, except between dollar quotes. */
+function splitStatements(sql: string): readonly string[] {
+  const pieces = sql.split('$$');
+  const statements = [''];
+  for (const [index, piece] of pieces.entries()) {
+    const isQuoted = index % 2 === 1;
+    const [first = '', ...rest] = isQuoted ? [`$$${piece}$$`] : piece.split(/;\s*$/m);
+    statements[statements.length - 1] += first;
+    statements.push(...rest);
+  }
+  return statements.map(statement => statement.trim()).filter(statement => statement !== '');
+}
