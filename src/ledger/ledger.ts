@@ -26,7 +26,7 @@ export interface Ledger {
   commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]>;
   /** A failed attempt: waits `delayMs`, or is dead when that is null. */
   fail(items: readonly FailItem[]): Promise<readonly StepStatus[]>;
-  /** Gives back what could not be finished: due now, nothing counted. */
+  /** Gives back what could not be finished: due as before, so in front of what came later; nothing counted. */
   release(items: readonly RunRef[]): Promise<readonly StepStatus[]>;
   /**
    * Takes custody of messages whose time has not come. A record that is there already is left alone; the same id with

@@ -12,23 +12,19 @@ export function safeName(
 ): string {
   if (typeof value === 'string' && SAFE.test(value)) return value;
   throw outlastError('ERR_NAME_UNSAFE', {
-    message: `${what} ${JSON.stringify(String(value).slice(0, 140))} is not allowed`,
+    message: `${what} ${JSON.stringify(typeof value === 'string' ? value.slice(0, 140) : typeof value)} is not allowed`,
     hint: 'Use 1 to 128 letters, digits and _ . : @ / - only.',
     fields: { what },
   });
 }
 
 const LONE_SURROGATE = /\p{Surrogate}/u;
+// oxlint-disable-next-line no-control-regex -- control characters are what is refused
+const KEY = /^[^\u0000-\u001f\u007f]{1,255}$/;
 
 /** Keys may say more (a URL, an e-mail address), but not what a store cannot hold. */
 export function safeKey(value: string, what: string): string {
-  // oxlint-disable-next-line no-control-regex -- control characters are what is refused
-  if (
-    typeof value === 'string' &&
-    /^[^\u0000-\u001f\u007f]{1,255}$/.test(value) &&
-    !LONE_SURROGATE.test(value)
-  )
-    return value;
+  if (typeof value === 'string' && KEY.test(value) && !LONE_SURROGATE.test(value)) return value;
   throw outlastError('ERR_NAME_UNSAFE', {
     message: `${what} is not allowed as a key`,
     hint: 'Use 1 to 255 characters without control characters.',

@@ -10,8 +10,8 @@ export function errorRecord(error: unknown): ErrorRecord {
     return { type: typeof error, message: describe(error).slice(0, MAX_MESSAGE), traceback: '' };
   return {
     type: error.name || 'Error',
-    message: String(error.message).slice(0, MAX_MESSAGE),
-    traceback: String(error.stack ?? '').slice(0, MAX_TRACEBACK),
+    message: error.message.slice(0, MAX_MESSAGE),
+    traceback: (error.stack ?? '').slice(0, MAX_TRACEBACK),
   };
 }
 

@@ -1,4 +1,4 @@
-import { isOutlastError, isUnavailable, outlastError } from '../errors/error.ts';
+import { isOutlastError, outlastError } from '../errors/error.ts';
 import type { BegunTask, ErrorRecord, Outcome } from '../ledger/ledger.ts';
 import { backoffMs } from '../runtime/backoff.ts';
 import { digestOf } from '../task/digest.ts';
@@ -43,7 +43,7 @@ export async function execute(
     return bury('ERR_DIGEST', 'the bytes are not those that were sent');
   const prepared = await prepare(task, handler);
   if ('kind' in prepared) return prepared;
-  const scope = new RunScope(task, handler, prepared.input, stop, deps);
+  const scope = new RunScope({ task, handler, input: prepared.input, stop }, deps);
   try {
     const value = await scope.race(
       withTask(scope.context, () => invoke(handler, prepared.input, scope)),
@@ -111,13 +111,10 @@ async function settleValue(
     case 'bury':
       return bury('buried by its handler', verdict.why);
     case 'retry':
-      return failed(
-        handler,
-        task,
-        scope,
-        new Error(verdict.why || 'the handler asked for another run'),
-        verdict.delayMs,
-      );
+      return failed(handler, task, scope, {
+        cause: new Error(verdict.why || 'the handler asked for another run'),
+        askedMs: verdict.delayMs,
+      });
     case undefined:
       return {
         kind: 'commit',
@@ -153,17 +150,16 @@ function settleError(
   const reason = scope.stopReason();
   if (reason === 'lost' || isOutlastError(error, 'ERR_FENCE_STALE')) return { kind: 'drop' };
   if (reason === 'release') return { kind: 'release' };
-  // The store was away, or a lock did not come: no fault of the task, so no attempt is spent.
-  if (isUnavailable(error)) return { kind: 'release' };
-  return failed(handler, task, scope, error, null);
+  // The store was away, or the fence did not come: no fault of the task, so no attempt is spent.
+  if (scope.isStoreFailure(error)) return { kind: 'release' };
+  return failed(handler, task, scope, { cause: error, askedMs: null });
 }
 
 function failed(
   handler: Handler,
   task: BegunTask,
   scope: RunScope,
-  cause: unknown,
-  askedMs: number | null,
+  { cause, askedMs }: { readonly cause: unknown; readonly askedMs: number | null },
 ): Settlement {
   const error = errorRecord(cause);
   const isTimeout = isOutlastError(cause, 'ERR_TIMEOUT');

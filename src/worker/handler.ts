@@ -81,7 +81,7 @@ export function defineHandler<S extends TaskShape, Tx, C = never>(
   const migrations = readMigrations(task, options.migrations ?? {});
   return Object.freeze({
     [HANDLER]: true as const,
-    task: task as Task,
+    task,
     maxResurrections: inRange(options.maxResurrections ?? 5, 'maxResurrections', 0, 1_000),
     maxAttempts: inRange(retry.maxAttempts ?? 5, 'retry.maxAttempts', 1, 1_000_000),
     backoff: {
@@ -91,7 +91,7 @@ export function defineHandler<S extends TaskShape, Tx, C = never>(
     },
     retryIf: retry.retryIf ?? (() => true),
     migrations,
-    checkpoint: (options.checkpoint ?? null) as StandardSchema | null,
+    checkpoint: options.checkpoint ?? null,
     onSoftTimeout: (options.onSoftTimeout ?? null) as Handler['onSoftTimeout'],
     run: options.run as Handler['run'],
     origin,

@@ -1,4 +1,4 @@
-import { outlastError } from '../errors/error.ts';
+import { isUnavailable, outlastError } from '../errors/error.ts';
 import type { BegunTask, Ledger } from '../ledger/ledger.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import type { SendRest, Task, TaskShape } from '../task/define-task.ts';
@@ -29,6 +29,13 @@ export interface RunScopeDeps {
   readonly runtime: Runtime;
 }
 
+export interface RunScopeStart {
+  readonly task: BegunTask;
+  readonly handler: Handler;
+  readonly input: unknown;
+  readonly stop: RunStop;
+}
+
 /** One run of one handler: its context, its clocks and its signals, all ended by `close`. */
 export class RunScope {
   readonly context: TaskContext;
@@ -44,14 +51,9 @@ export class RunScope {
   readonly #steps = new Set<string>();
   #seq: number;
   #sends = 0;
+  #storeFailure: unknown;
 
-  constructor(
-    task: BegunTask,
-    handler: Handler,
-    input: unknown,
-    stop: RunStop,
-    deps: RunScopeDeps,
-  ) {
+  constructor({ task, handler, input, stop }: RunScopeStart, deps: RunScopeDeps) {
     this.#task = task;
     this.#handler = handler;
     this.#stop = stop;
@@ -77,6 +79,23 @@ export class RunScope {
 
   stopReason(): StopReason | null {
     return this.#stop.signal.aborted ? (this.#stop.signal.reason as StopReason) : null;
+  }
+
+  /**
+   * Whether it was our own store that failed this run. Any other error of the kind, of a second database say, is the
+   * handler's own: given back for nothing it would be repeated for ever.
+   */
+  isStoreFailure(error: unknown): boolean {
+    return error !== undefined && error === this.#storeFailure;
+  }
+
+  async #guarded<T>(asking: Promise<T>): Promise<T> {
+    try {
+      return await asking;
+    } catch (error) {
+      if (isUnavailable(error)) this.#storeFailure = error;
+      throw error;
+    }
   }
 
   isPastDeadline(): boolean {
@@ -167,16 +186,20 @@ export class RunScope {
         fields: { bytes: bytes.length, maxBytes: MAX_CHECKPOINT_BYTES },
       });
     }
-    const status = await this.#deps.ledger.checkpoint(this.#task, ++this.#seq, bytes);
+    const status = await this.#guarded(
+      this.#deps.ledger.checkpoint(this.#task, ++this.#seq, bytes),
+    );
     if (status !== 'ok') throw this.#stale();
   }
 
   async #transaction<T>(fn: (tx: unknown) => Promise<T>, step: string): Promise<T> {
     this.#claimStep(safeName(step, 'step'));
-    const bytes = await this.#door.pass(this.#task, step, async tx => {
-      const value = await fn(tx);
-      return value === undefined ? null : toBytes(encodeJson(value));
-    });
+    const bytes = await this.#guarded(
+      this.#door.pass(this.#task, step, async tx => {
+        const value = await fn(tx);
+        return value === undefined ? null : toBytes(encodeJson(value));
+      }),
+    );
     await this.#deps.runtime.faultPoint('door.committed-not-told');
     return (bytes === null ? undefined : decodeJson(toText(bytes))) as T;
   }
@@ -184,9 +207,9 @@ export class RunScope {
   async #send<F extends TaskShape>(task: Task<F>, rest: SendRest<F>): Promise<string> {
     const [input, options] = rest as [unknown, SendOptions | undefined];
     const step = `send:${++this.#sends}`;
-    const bytes = await this.#door.pass(this.#task, step, async tx =>
-      toBytes(
-        encodeJson(await this.#handler.origin.sendInside(tx, task as Task, input, options ?? {})),
+    const bytes = await this.#guarded(
+      this.#door.pass(this.#task, step, async tx =>
+        toBytes(encodeJson(await this.#handler.origin.sendInside(tx, task, input, options ?? {}))),
       ),
     );
     return decodeJson(toText(bytes ?? toBytes('""'))) as string;

@@ -441,6 +441,21 @@ function suspects(driver: () => LedgerDriver): void {
     expect(ids(spared.begun)).not.toContain(last.id);
   });
 
+  it('hands out what was released or lost its worker before what came later', async () => {
+    const queue = unique('queue');
+    const [released, lost] = [makeEnvelope({ queue }), makeEnvelope({ queue })];
+    await driver().put(released, lost);
+    const { worker } = await driver().open();
+    const { begun } = await driver().begin(worker, { queues: [queue], limit: 2 });
+    await driver().put(...makeEnvelopes(3, { queue }));
+    const [first] = begun;
+    if (first !== undefined) await driver().release(first);
+    await driver().crash(worker);
+    const { worker: next } = await driver().open();
+    const reply = await driver().begin(next, { queues: [queue], limit: 2 });
+    expect(ids(reply.begun).sort()).toEqual([released.id, lost.id].sort());
+  });
+
   it('does not call a suspect due to a worker that may not have it', async () => {
     const queue = unique('queue');
     await driver().suspect(makeEnvelope({ queue }));

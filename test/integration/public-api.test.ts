@@ -276,7 +276,8 @@ describe('runOnce', () => {
       ]),
     );
     await runOnce(once, { tasks: [handler] });
-    expect(seen.toSorted()).toEqual([1, 2]);
+    expect(new Set(seen)).toEqual(new Set([1, 2]));
+    expect(seen).toHaveLength(2);
     expect(await later.state()).toBe('pending');
     expect(await foreign.state()).toBe('waiting');
   });
@@ -337,9 +338,8 @@ describe('events', () => {
     own.on('task:started', () => {
       throw new Error('sync listener');
     });
-    own.on('task:started', (async () => {
-      await Promise.reject(new Error('async listener'));
-    }) as () => void);
+    const rejecting = (): unknown => Promise.reject(new Error('async listener'));
+    own.on('task:started', rejecting);
     const undo = own.on('task:started', () => void told.push('undone'));
     own.on('task:started', () => void told.push('aborted'), { signal: ending.signal });
     const done = gate();

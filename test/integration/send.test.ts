@@ -276,7 +276,7 @@ describe('idempotency', () => {
 
   it('lets one of two transactions at the same time have the key', async () => {
     const [a, b] = await Promise.all([1, 2].map(() => outlast.transaction(tx => outlast.send(tx, order, { orderId: '1' }, { idempotencyKey: 'key-4' }))));
-    expect([a?.isNew, b?.isNew].toSorted()).toEqual([false, true]);
+    expect(new Set([a?.isNew, b?.isNew])).toEqual(new Set([false, true]));
     expect(a?.id).toBe(b?.id);
   });
 });

@@ -359,7 +359,7 @@ describe('the effect-once door', () => {
     const handler = outlast.handler(taken, async (_, ctx) => {
       inside.open();
       await goOn.opened;
-      await ctx.transaction(async tx => void (await tx.query('insert into effect values ($1, $2)', [ctx.id, 'stale']))).then(outcome.open, outcome.open);
+      await ctx.transaction(async tx => void (await tx.query('insert into effect values ($1, $2)', [ctx.id, 'stale']))).then(() => outcome.open('done'), (error: unknown) => outcome.open(error));
     });
     await withWorker([handler], async () => {
       const sent = await outlast.push(taken);

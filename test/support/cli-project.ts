@@ -17,6 +17,7 @@ export interface Ended {
 }
 
 /** One JSON document, as `--json` prints it. */
+// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the caller knows what it is
 export const json = <T>(text: string): T => JSON.parse(text) as T;
 
 export interface JsonError {
@@ -93,8 +94,11 @@ export class CliProcess {
     const env = { ...Object.fromEntries(own), ...extra };
     const stdio = ['ignore', 'pipe', 'pipe'] as const;
     this.child = spawn(process.execPath, [PROGRAM, ...args], { cwd, env, stdio: [...stdio] });
-    this.child.stdout?.on('data', (part: Buffer) => this.#add((this.#stdout += part.toString())));
-    this.child.stderr?.on('data', (part: Buffer) => this.#add((this.#stderr += part.toString())));
+    this.child.stdout?.on('data', (part: Buffer) => (this.#stdout += part.toString()));
+    this.child.stderr?.on('data', (part: Buffer) => {
+      this.#stderr += part.toString();
+      this.#onOutput();
+    });
     this.ended = new Promise(resolve => {
       // Not `exit`: the last words may still be in the pipe.
       this.child.once('close', (code, signal) => {
@@ -106,10 +110,6 @@ export class CliProcess {
 
   get stderr(): string {
     return this.#stderr;
-  }
-
-  #add(_: string): void {
-    this.#onOutput();
   }
 
   signal(name: NodeJS.Signals): void {

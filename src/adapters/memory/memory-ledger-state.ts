@@ -80,9 +80,10 @@ export class MemoryLedgerState {
     });
   }
 
-  wait(record: TaskRecord, delayMs: number): void {
+  /** Null: due as before, so in front of what came later. */
+  wait(record: TaskRecord, delayMs: number | null): void {
     record.state = 'waiting';
-    record.dueMs = this.nowMs + delayMs;
+    if (delayMs !== null) record.dueMs = this.nowMs + delayMs;
     // Told now even when it is due later: whoever hears it asks for `nextDueMs`.
     this.hint();
   }

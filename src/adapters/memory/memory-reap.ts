@@ -60,7 +60,7 @@ function bringBack(state: MemoryLedgerState, record: TaskRecord): boolean {
       traceback: '',
     });
   } else {
-    state.wait(record, 0);
+    state.wait(record, null);
   }
   remember(record, isSpent ? 'dead' : 'reaped', state.nowMs);
   state.note(record, 'reap');

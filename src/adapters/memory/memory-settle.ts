@@ -74,7 +74,7 @@ export function release(state: MemoryLedgerState, ref: RunRef): StepStatus {
     ref,
     may: (record, by) => state.guards.maySettle(record, by),
     apply: record => {
-      state.wait(record, 0);
+      state.wait(record, null);
       remember(record, 'released', state.nowMs);
     },
   });

@@ -30,9 +30,9 @@ const TEXT_PARSERS: Readonly<Record<number, (text: string) => unknown>> = {
   23: Number,
   1184: text => new Date(text),
 };
-const TYPES = {
+const TYPES: NonNullable<PoolConfig['types']> = {
   getTypeParser: (oid: number) => TEXT_PARSERS[oid] ?? ((text: string) => text),
-} as unknown as NonNullable<PoolConfig['types']>;
+};
 
 export async function loadPg(): Promise<typeof import('pg')> {
   try {

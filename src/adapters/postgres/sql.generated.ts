@@ -451,7 +451,7 @@ limit 1`,
 ), moved as (
   update outlast_task t set
     state = case when t.crashes + 1 > t.crash_budget then 'dead' else 'waiting' end,
-    crashes = t.crashes + 1, owner = null, settled_run = t.run, settled_as = 'reap', due = clock_timestamp(),
+    crashes = t.crashes + 1, owner = null, settled_run = t.run, settled_as = 'reap',
     ending = case when t.crashes + 1 > t.crash_budget then 'dead' end,
     ended_at = case when t.crashes + 1 > t.crash_budget then clock_timestamp() end,
     reason = case when t.crashes + 1 > t.crash_budget then 'ERR_RESURRECTIONS_SPENT' end,
@@ -496,7 +496,7 @@ where claim_token = $1 and state = 'claimed' returning id::text as row`,
   select * from unnest($1::text[], $2::bigint[], $3::text[]) with ordinality as i(id, epoch, run, place)
 ), moved as (
   update outlast_task t set
-    state = 'waiting', owner = null, settled_run = i.run, settled_as = 'release', due = clock_timestamp(),
+    state = 'waiting', owner = null, settled_run = i.run, settled_as = 'release',
     history = outlast_history(t.history, outlast_line('released', t.epoch, t.owner, null))
   from item i
   where t.id = i.id and t.state = 'running' and t.epoch = i.epoch and t.run = i.run

@@ -7,16 +7,10 @@ export interface PGliteTransactionLike {
   readonly closed: boolean;
 }
 
-export interface PGliteLike {
-  transaction(fn: (tx: never) => Promise<unknown>): Promise<unknown>;
+/** As much of a PGlite as is used; `Tx` is found from what its `transaction` hands out. */
+export interface PGliteLike<Tx> {
+  transaction<T>(fn: (tx: Tx) => Promise<T>): Promise<T>;
 }
-
-/** The transaction type of this PGlite. */
-export type PGliteTransactionOf<D> = D extends {
-  transaction: (fn: (tx: infer Tx) => Promise<unknown>) => unknown;
-}
-  ? Tx
-  : never;
 
 /**
  * Sends inside transactions of PGlite. A `tx` is what `db.transaction` hands out.
@@ -24,20 +18,18 @@ export type PGliteTransactionOf<D> = D extends {
  * @example
  * const outlast = createOutlast({ adapter: fromPGlite(db) });
  */
-export function fromPGlite<D extends PGliteLike>(
-  db: D,
-): TransactionAdapter<PGliteTransactionOf<D>> {
-  const adapter: TransactionAdapter<PGliteTransactionLike> = {
+export function fromPGlite<Tx extends PGliteTransactionLike>(
+  db: PGliteLike<Tx>,
+): TransactionAdapter<Tx> {
+  return {
     dialect: 'postgres',
     // PGlite's idle timeout freezes the whole process.
     endsIdleTransactions: false,
     execute: async (tx, text, values) => (await tx.query(text, [...values])).rows as TextRow[],
-    transaction: async fn =>
-      (await db.transaction(fn as (tx: never) => Promise<unknown>)) as Awaited<ReturnType<typeof fn>>,
+    transaction: fn => db.transaction(fn),
     status: tx => {
       if (typeof tx.rollback !== 'function') return 'none';
       return tx.closed ? 'none' : 'open';
     },
   };
-  return adapter as unknown as TransactionAdapter<PGliteTransactionOf<D>>;
 }

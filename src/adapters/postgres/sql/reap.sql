@@ -1,4 +1,5 @@
--- Brings back what closed incarnations were running: waiting and due now, or dead when the crash budget is spent.
+-- Brings back what closed incarnations were running: waiting, with the due time it had, so that it stands in front of
+-- what came later and not behind a backlog; or dead when the crash budget is spent.
 -- Rows that are locked (a door of the dead is still being closed by the server) are left for the next look.
 -- params: limit int
 with lost as materialized (
@@ -8,7 +9,7 @@ with lost as materialized (
 ), moved as (
   update outlast_task t set
     state = case when t.crashes + 1 > t.crash_budget then 'dead' else 'waiting' end,
-    crashes = t.crashes + 1, owner = null, settled_run = t.run, settled_as = 'reap', due = clock_timestamp(),
+    crashes = t.crashes + 1, owner = null, settled_run = t.run, settled_as = 'reap',
     ending = case when t.crashes + 1 > t.crash_budget then 'dead' end,
     ended_at = case when t.crashes + 1 > t.crash_budget then clock_timestamp() end,
     reason = case when t.crashes + 1 > t.crash_budget then 'ERR_RESURRECTIONS_SPENT' end,

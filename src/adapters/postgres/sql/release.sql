@@ -1,10 +1,10 @@
--- Gives runs back: due now, nothing counted.
+-- Gives runs back: due as before, so in front of what came later; nothing counted.
 -- params: ids text[], epochs bigint[], runs text[]
 with item as (
   select * from unnest($1::text[], $2::bigint[], $3::text[]) with ordinality as i(id, epoch, run, place)
 ), moved as (
   update outlast_task t set
-    state = 'waiting', owner = null, settled_run = i.run, settled_as = 'release', due = clock_timestamp(),
+    state = 'waiting', owner = null, settled_run = i.run, settled_as = 'release',
     history = outlast_history(t.history, outlast_line('released', t.epoch, t.owner, null))
   from item i
   where t.id = i.id and t.state = 'running' and t.epoch = i.epoch and t.run = i.run
