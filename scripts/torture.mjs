@@ -13,7 +13,8 @@ const stop = () => void run.close().then(() => process.exit(130));
 process.on('SIGINT', stop).on('SIGTERM', stop);
 
 /** @param {string} program @param {readonly string[]} args */
-const inRoot = (program, args) => run.run(program, args, { cwd: ROOT, stdio: ['ignore', 'inherit', 'inherit'] });
+const inRoot = (program, args) =>
+  run.run(program, args, { cwd: ROOT, stdio: ['ignore', 'inherit', 'inherit'] });
 
 try {
   requireNode();
@@ -22,7 +23,11 @@ try {
   const steps = [
     () => inRoot('npm', ['run', '--silent', 'build']),
     () => inRoot('npm', ['run', '--silent', 'build:tools']),
-    () => inRoot(process.execPath, [join('.build', 'test', 'torture', 'main.js'), ...process.argv.slice(2)]),
+    () =>
+      inRoot(process.execPath, [
+        join('.build', 'test', 'torture', 'main.js'),
+        ...process.argv.slice(2),
+      ]),
   ];
   for (const step of steps) {
     process.exitCode = await step();

@@ -18,7 +18,13 @@ export interface Stats {
   readonly queueDepth: number;
   readonly dlqCount: number;
   readonly oldestPendingSeconds: number | null;
-  readonly outbox: { readonly pending: number; readonly claimed: number; readonly sent: number };
+  readonly outbox: {
+    readonly pending: number;
+    readonly claimed: number;
+    readonly sent: number;
+    /** Rows in a format this version does not know: they wait for a newer relay. */
+    readonly unsupported: number;
+  };
   readonly tasks: Readonly<Record<'waiting' | 'running' | 'done' | 'dead' | 'cancelled', number>>;
   readonly queues: readonly {
     readonly queue: string;

@@ -27,7 +27,7 @@ export interface TaskHandle<Result = unknown> {
 
 export interface HandleDeps {
   readonly results: () => Promise<ResultStore>;
-  readonly cancel: (id: string) => Promise<void>;
+  readonly cancel: (task: Task, id: string) => Promise<void>;
   readonly clock: Clock;
 }
 
@@ -49,7 +49,7 @@ export function createHandle(task: Task, origin: HandleOrigin, deps: HandleDeps)
     name: task.name,
     isNew,
     state: async () => (await (await deps.results()).read(id)).state,
-    cancel: () => deps.cancel(id),
+    cancel: () => deps.cancel(task, id),
     result: options => awaitResult(task, origin, deps, options ?? {}),
   };
 }

@@ -33,8 +33,7 @@ export async function encodeInput(
 ): Promise<WireCall> {
   if (typeof input === 'object' && input !== null && RAW in input)
     return await encodeRaw(name, contract, input[RAW] as WireCall);
-  if (contract.args || contract.kwargs)
-    return await encodeArgs(name, contract, input ?? {});
+  if (contract.args || contract.kwargs) return await encodeArgs(name, contract, input ?? {});
   if (!contract.input) {
     if (input !== undefined)
       throw invalid(name, [{ path: '', message: 'this task takes no input' }]);

@@ -38,9 +38,7 @@ export function bury(why = ''): Verdict {
   return { [VERDICT]: 'bury', why };
 }
 
-export function asVerdict(
-  value: unknown,
-): {
+export function asVerdict(value: unknown): {
   readonly kind: 'retry' | 'discard' | 'bury';
   readonly why: string;
   readonly delayMs: number;

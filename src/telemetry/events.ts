@@ -26,7 +26,6 @@ export interface EventMap {
   'task:resurrected': TaskEvent & { readonly resurrections: number };
   'relay:claim-lost': { readonly token: string; readonly rows: number };
   'worker:lost': { readonly worker: string };
-  'worker:stuck': { readonly worker: string };
   'worker:drained': { readonly worker: string; readonly released: number };
   'worker:lease-lost': { readonly worker: string };
 }

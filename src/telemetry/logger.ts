@@ -60,7 +60,7 @@ export function createLogger(options: LogOptions, bound: object = {}): Logger {
       if (options.json)
         return options.write(`${JSON.stringify({ time, level, message, ...all }, plain)}\n`);
       const details = Object.entries(all).map(([key, value]) => `${key}=${brief(value)}`);
-    options.write(
+      options.write(
         `${visible(`${time.slice(11, 23)} ${level.padEnd(5)} ${message} ${details.join(' ')}`.trimEnd())}\n`,
       );
     };

@@ -46,9 +46,11 @@ function instanceOf<Tx>(
   const handleDeps: HandleDeps = {
     clock: internals.runtime.clock,
     results: async () => (await internals.stores()).results,
-    cancel: async id => {
+    cancel: async (task, id) => {
       const status = await (await internals.stores()).ledger.cancel(id);
-      if (status === 'ok') internals.log.info({ task: id }, 'cancelled');
+      const { name, contract } = task;
+      if (status === 'ok')
+        internals.runtime.emit('task:cancelled', { id, name, queue: contract.queue });
     },
   };
   const handleOf = (task: Task, origin: HandleOrigin): TaskHandle =>

@@ -84,7 +84,10 @@ async function isBuried(envelope: Envelope, deps: DeliveryDeps): Promise<boolean
     await deps.ledger.bury([impostor(envelope)]);
     return true;
   } catch (error) {
-    deps.runtime.log.warn({ error, task: envelope.id }, 'an impostor could not be buried; it is given back');
+    deps.runtime.log.warn(
+      { error, task: envelope.id },
+      'an impostor could not be buried; it is given back',
+    );
     return false;
   }
 }

@@ -150,11 +150,13 @@ export class Worker {
     const { broker, runtime, settings, handlers } = this.#deps;
     const queues = orderQueues(settings.queues, () => runtime.random.next());
     const taken = await broker.take(queues, free);
-    const deliveries = await acceptDeliveries(taken, this.#runDeps).catch(async (error: unknown) => {
-      // The ledger did not take what cannot run now: nobody else will answer for these messages.
-      await broker.giveBack(taken);
-      throw error;
-    });
+    const deliveries = await acceptDeliveries(taken, this.#runDeps).catch(
+      async (error: unknown) => {
+        // The ledger did not take what cannot run now: nobody else will answer for these messages.
+        await broker.giveBack(taken);
+        throw error;
+      },
+    );
     if (deliveries.length > 0) await runtime.faultPoint('worker.taken-not-begun');
     const messages = deliveries.map(delivery => delivery.envelope);
     const request: BeginRequest = {

@@ -23,30 +23,48 @@ export class ChaosKit {
   static async create(name: string): Promise<ChaosKit> {
     const database = await migratedDatabase(name);
     for (const table of ['run', 'effect']) {
-      await database.pool.query(`create table ${table} (task_id text not null, epoch bigint not null, pid int not null, at timestamptz not null default clock_timestamp())`);
+      await database.pool.query(
+        `create table ${table} (task_id text not null, epoch bigint not null, pid int not null, at timestamptz not null default clock_timestamp())`,
+      );
     }
     return new ChaosKit(database);
   }
 
   /** The variable that arms one fault, and a look at whether it has happened. */
-  arm(name: FaultPointName, action: 'kill' | 'stop' = 'kill', nth = 1): { env: Record<string, string>; hasHit(): boolean } {
+  arm(
+    name: FaultPointName,
+    action: 'kill' | 'stop' = 'kill',
+    nth = 1,
+  ): { env: Record<string, string>; hasHit(): boolean } {
     const file = join(this.#folder, `hit-${++this.#faults}`);
-    return { env: { OUTLAST_FAULT_POINT: `${name}:${action}:${nth}:${file}` }, hasHit: () => existsSync(file) };
+    return {
+      env: { OUTLAST_FAULT_POINT: `${name}:${action}:${nth}:${file}` },
+      hasHit: () => existsSync(file),
+    };
   }
 
   /** Starts a verb of the command line on the chaos project. */
-  start(verb: 'relay' | 'worker' | 'resurrector', env: Record<string, string> = {}, script = join(REPO, 'bin/outlast.js')): ChildProcess {
-    const child = spawn(process.execPath, [script, verb, '--config', join(PROJECT, 'outlast.config.mjs')], {
-      cwd: PROJECT,
-      env: { ...process.env, OUTLAST_DATABASE_URL: this.database.url, ...env },
-      stdio: ['ignore', 'ignore', process.env['CHAOS_LOG'] === undefined ? 'ignore' : 'inherit'],
-    });
+  start(
+    verb: 'relay' | 'worker' | 'resurrector',
+    env: Record<string, string> = {},
+    script = join(REPO, 'bin/outlast.js'),
+  ): ChildProcess {
+    const child = spawn(
+      process.execPath,
+      [script, verb, '--config', join(PROJECT, 'outlast.config.mjs')],
+      {
+        cwd: PROJECT,
+        env: { ...process.env, OUTLAST_DATABASE_URL: this.database.url, ...env },
+        stdio: ['ignore', 'ignore', process.env['CHAOS_LOG'] === undefined ? 'ignore' : 'inherit'],
+      },
+    );
     this.#processes.add(child);
     return child;
   }
 
   async exited(child: ChildProcess): Promise<string> {
-    if (child.exitCode === null && child.signalCode === null) await new Promise(resolve => child.once('exit', resolve));
+    if (child.exitCode === null && child.signalCode === null)
+      await new Promise(resolve => child.once('exit', resolve));
     this.#processes.delete(child);
     return child.signalCode ?? `code ${child.exitCode}`;
   }
@@ -68,7 +86,10 @@ export class ChaosKit {
   }
 
   async count(table: 'run' | 'effect', id: string): Promise<number> {
-    return (await this.database.pool.query(`select 1 from ${table} where task_id = $1`, [id])).rowCount ?? 0;
+    return (
+      (await this.database.pool.query(`select 1 from ${table} where task_id = $1`, [id]))
+        .rowCount ?? 0
+    );
   }
 
   async dispose(): Promise<void> {

@@ -1,12 +1,26 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { PoolClient } from 'pg';
-import { createOutlast, startRelay, startResurrector, task, unchecked, type Outlast, type SendOptions, type Service, type TaskHandle } from '../../dist/index.js';
+import {
+  createOutlast,
+  startRelay,
+  startResurrector,
+  task,
+  unchecked,
+  type Outlast,
+  type SendOptions,
+  type Service,
+  type TaskHandle,
+} from '../../dist/index.js';
 import { fromPg } from '../../dist/adapters/transactions/pg.js';
 import { FAULT_POINTS, type FaultPointName } from '../../src/runtime/fault-point.ts';
 import { until } from '../support/database.ts';
 import { ChaosKit } from './chaos-kit.ts';
 
-const effect = task('chaos.effect', { input: unchecked<{ fails?: boolean; waits?: boolean }>(), result: unchecked<{ epoch: number }>(), queue: 'chaos' });
+const effect = task('chaos.effect', {
+  input: unchecked<{ fails?: boolean; waits?: boolean }>(),
+  result: unchecked<{ epoch: number }>(),
+  queue: 'chaos',
+});
 const follow = task('chaos.follow', { input: unchecked<unknown>(), queue: 'chaos' });
 
 let kit: ChaosKit;
@@ -15,7 +29,11 @@ let services: Service[];
 
 beforeAll(async () => {
   kit = await ChaosKit.create('chaos');
-  outlast = createOutlast({ database: kit.database.url, adapter: fromPg(kit.database.pool), worker: { lease: '2s', beat: '300ms' } });
+  outlast = createOutlast({
+    database: kit.database.url,
+    adapter: fromPg(kit.database.pool),
+    worker: { lease: '2s', beat: '300ms' },
+  });
   services = [await startRelay(outlast), await startRecovery()];
 });
 
@@ -25,9 +43,13 @@ afterAll(async () => {
   await kit.dispose();
 });
 
-const startRecovery = (): Promise<Service> => startResurrector(outlast, { interval: '100ms', afterDelay: '500ms' });
+const startRecovery = (): Promise<Service> =>
+  startResurrector(outlast, { interval: '100ms', afterDelay: '500ms' });
 
-const send = (input: { fails?: boolean; waits?: boolean } = {}, options: SendOptions = {}): Promise<TaskHandle<{ epoch: number }>> =>
+const send = (
+  input: { fails?: boolean; waits?: boolean } = {},
+  options: SendOptions = {},
+): Promise<TaskHandle<{ epoch: number }>> =>
   outlast.transaction(tx => outlast.send(tx, effect, input, options));
 
 interface Scenario {
@@ -52,10 +74,23 @@ const WORKER_DIES: readonly Scenario[] = [
 ];
 
 /** Needs a broker that stands apart, which this version has only in memory: the simulator kills there. */
-const SIMULATED: readonly FaultPointName[] = ['worker.taken-not-begun', 'worker.committed-not-acked'];
+const SIMULATED: readonly FaultPointName[] = [
+  'worker.taken-not-begun',
+  'worker.committed-not-acked',
+];
 /** Killed in relay-faults.test.ts, with outbox and broker in different databases. */
-const RELAY: readonly FaultPointName[] = ['relay.claimed', 'relay.before-publish', 'relay.published-not-settled', 'relay.mid-settle', 'relay.moved'];
-const OTHERS: readonly FaultPointName[] = ['worker.drain-before-release', 'reaper.closed-not-requeued', 'reaper.mid-chunk'];
+const RELAY: readonly FaultPointName[] = [
+  'relay.claimed',
+  'relay.before-publish',
+  'relay.published-not-settled',
+  'relay.mid-settle',
+  'relay.moved',
+];
+const OTHERS: readonly FaultPointName[] = [
+  'worker.drain-before-release',
+  'reaper.closed-not-requeued',
+  'reaper.mid-chunk',
+];
 
 it('covers every fault point there is', () => {
   const covered = [...WORKER_DIES.map(({ point }) => point), ...SIMULATED, ...RELAY, ...OTHERS];
@@ -63,19 +98,30 @@ it('covers every fault point there is', () => {
 });
 
 describe('a worker process killed', () => {
-  it.each(WORKER_DIES)('at $point: the task is done and has its effect once', async ({ point, input, options, epochs }) => {
-    const fault = kit.arm(point);
-    const supervisor = kit.start('worker', fault.env);
-    const sent = await send(input, options);
-    expect(epochs).toContain((await sent.result({ timeout: '60s' })).epoch);
-    expect(fault.hasHit()).toBe(true);
-    expect(await kit.count('effect', sent.id)).toBe(1);
-    if (options?.link) {
-      const linked = await until(async () => (await kit.database.pool.query<{ id: string }>(`select id from outlast_task where name = 'chaos.follow' and state = 'done'`)).rows[0]);
-      expect(await kit.count('effect', linked.id)).toBe(1);
-    }
-    expect(await kit.stop(supervisor)).toBe('code 0');
-  }, 90_000);
+  it.each(WORKER_DIES)(
+    'at $point: the task is done and has its effect once',
+    async ({ point, input, options, epochs }) => {
+      const fault = kit.arm(point);
+      const supervisor = kit.start('worker', fault.env);
+      const sent = await send(input, options);
+      expect(epochs).toContain((await sent.result({ timeout: '60s' })).epoch);
+      expect(fault.hasHit()).toBe(true);
+      expect(await kit.count('effect', sent.id)).toBe(1);
+      if (options?.link) {
+        const linked = await until(
+          async () =>
+            (
+              await kit.database.pool.query<{ id: string }>(
+                `select id from outlast_task where name = 'chaos.follow' and state = 'done'`,
+              )
+            ).rows[0],
+        );
+        expect(await kit.count('effect', linked.id)).toBe(1);
+      }
+      expect(await kit.stop(supervisor)).toBe('code 0');
+    },
+    90_000,
+  );
 
   it('in mid-drain, before it released: its task comes back', async () => {
     const fault = kit.arm('worker.drain-before-release');
@@ -92,52 +138,74 @@ describe('a worker process killed', () => {
 });
 
 describe('a reaper killed', () => {
-  it.each(['reaper.closed-not-requeued', 'reaper.mid-chunk'] as const)('at %s: another goes on, the incarnation is closed', async point => {
-    // Only the supervisor may find them, or there is nothing left of the chunk to die in.
-    await services.pop()?.stop();
-    const fault = kit.arm(point);
-    const supervisor = kit.start('worker', fault.env);
-    const sent = [await send({ waits: true }), await send({ waits: true })];
-    const pids = await Promise.all(sent.map(({ id }) => kit.runnerOf(id)));
-    process.kill(pids[0] as number, 'SIGKILL');
-    expect(await kit.exited(supervisor)).toBe('SIGKILL');
-    expect(fault.hasHit()).toBe(true);
-    services.push(await startRecovery());
-    const next = kit.start('worker');
-    for (const handle of sent) {
-      expect((await handle.result({ timeout: '60s' })).epoch).toBe(2);
-      expect(await kit.count('effect', handle.id)).toBe(1);
-    }
-    await kit.stop(next);
-  }, 90_000);
+  it.each(['reaper.closed-not-requeued', 'reaper.mid-chunk'] as const)(
+    'at %s: another goes on, the incarnation is closed',
+    async point => {
+      // Only the supervisor may find them, or there is nothing left of the chunk to die in.
+      await services.pop()?.stop();
+      const fault = kit.arm(point);
+      const supervisor = kit.start('worker', fault.env);
+      const sent = [await send({ waits: true }), await send({ waits: true })];
+      const pids = await Promise.all(sent.map(({ id }) => kit.runnerOf(id)));
+      process.kill(pids[0] as number, 'SIGKILL');
+      expect(await kit.exited(supervisor)).toBe('SIGKILL');
+      expect(fault.hasHit()).toBe(true);
+      services.push(await startRecovery());
+      const next = kit.start('worker');
+      for (const handle of sent) {
+        expect((await handle.result({ timeout: '60s' })).epoch).toBe(2);
+        expect(await kit.count('effect', handle.id)).toBe(1);
+      }
+      await kit.stop(next);
+    },
+    90_000,
+  );
 });
 
 describe('a worker process stopped', () => {
-  it.each(['worker.ran-not-committed', 'door.committed-not-told'] as const)('at %s past its lease: the other run goes on, the sleeper commits nothing', async point => {
-    const fault = kit.arm(point, 'stop');
-    // One task at a time: a neighbour stopped inside its door would hold its fence until the server ends the transaction.
-    const alone = { OUTLAST_WORKER_CONCURRENCY: '1' };
-    const [sleepy, fresh] = [kit.start('worker', { ...fault.env, ...alone }), kit.start('worker', alone)];
-    const handles: TaskHandle<{ epoch: number }>[] = [];
-    // Whoever takes a task first: send until the armed process has one.
-    await until(async () => {
-      handles.push(await send());
-      return fault.hasHit();
-    });
-    const results = await Promise.all(handles.map(handle => handle.result({ timeout: '60s' })));
-    expect(results.some(({ epoch }) => epoch === 2)).toBe(true);
-    const { rows } = await kit.database.pool.query<{ pid: number }>(`select distinct r.pid from run r join outlast_task t on t.id = r.task_id and t.crashes > 0 and r.epoch = 1 where r.task_id = any($1)`, [handles.map(({ id }) => id)]);
-    for (const { pid } of rows) process.kill(pid, 'SIGCONT');
-    // The sleeper wakes, learns that it is closed and works on under a new incarnation.
-    await until(async () => ((await kit.database.pool.query('select 1 from outlast_worker where pid = any($1) and state = $2', [rows.map(({ pid }) => pid), 'open'])).rowCount ?? 0) > 0);
-    for (const { id } of handles) expect(await kit.count('effect', id)).toBe(1);
-    const { rows: commits } = await kit.database.pool.query<{ n: string }>(
-      `select count(*) as n from outlast_task where id = any($1) and (select count(*) from regexp_matches(convert_from(history, 'UTF8'), '"step":"done"', 'g')) <> 1`,
-      [handles.map(({ id }) => id)],
-    );
-    expect(commits[0]?.n).toBe('0');
-    await Promise.all([kit.stop(sleepy), kit.stop(fresh)]);
-  }, 90_000);
+  it.each(['worker.ran-not-committed', 'door.committed-not-told'] as const)(
+    'at %s past its lease: the other run goes on, the sleeper commits nothing',
+    async point => {
+      const fault = kit.arm(point, 'stop');
+      // One task at a time: a neighbour stopped inside its door would hold its fence until the server ends the transaction.
+      const alone = { OUTLAST_WORKER_CONCURRENCY: '1' };
+      const [sleepy, fresh] = [
+        kit.start('worker', { ...fault.env, ...alone }),
+        kit.start('worker', alone),
+      ];
+      const handles: TaskHandle<{ epoch: number }>[] = [];
+      // Whoever takes a task first: send until the armed process has one.
+      await until(async () => {
+        handles.push(await send());
+        return fault.hasHit();
+      });
+      const results = await Promise.all(handles.map(handle => handle.result({ timeout: '60s' })));
+      expect(results.some(({ epoch }) => epoch === 2)).toBe(true);
+      const { rows } = await kit.database.pool.query<{ pid: number }>(
+        `select distinct r.pid from run r join outlast_task t on t.id = r.task_id and t.crashes > 0 and r.epoch = 1 where r.task_id = any($1)`,
+        [handles.map(({ id }) => id)],
+      );
+      for (const { pid } of rows) process.kill(pid, 'SIGCONT');
+      // The sleeper wakes, learns that it is closed and works on under a new incarnation.
+      await until(
+        async () =>
+          ((
+            await kit.database.pool.query(
+              'select 1 from outlast_worker where pid = any($1) and state = $2',
+              [rows.map(({ pid }) => pid), 'open'],
+            )
+          ).rowCount ?? 0) > 0,
+      );
+      for (const { id } of handles) expect(await kit.count('effect', id)).toBe(1);
+      const { rows: commits } = await kit.database.pool.query<{ n: string }>(
+        `select count(*) as n from outlast_task where id = any($1) and (select count(*) from regexp_matches(convert_from(history, 'UTF8'), '"step":"done"', 'g')) <> 1`,
+        [handles.map(({ id }) => id)],
+      );
+      expect(commits[0]?.n).toBe('0');
+      await Promise.all([kit.stop(sleepy), kit.stop(fresh)]);
+    },
+    90_000,
+  );
 });
 
 describe('a worker process stopped inside the door', () => {
@@ -150,7 +218,15 @@ describe('a worker process stopped inside the door', () => {
     const fresh = kit.start('worker');
     expect((await sent.result({ timeout: '60s' })).epoch).toBe(2);
     process.kill(pid, 'SIGCONT');
-    await until(async () => ((await kit.database.pool.query(`select 1 from outlast_worker where pid = $1 and state = 'open'`, [pid])).rowCount ?? 0) > 0);
+    await until(
+      async () =>
+        ((
+          await kit.database.pool.query(
+            `select 1 from outlast_worker where pid = $1 and state = 'open'`,
+            [pid],
+          )
+        ).rowCount ?? 0) > 0,
+    );
     expect(await kit.count('effect', sent.id)).toBe(1);
     await Promise.all([kit.stop(sleepy), kit.stop(fresh)]);
   }, 90_000);
@@ -161,7 +237,10 @@ describe('an endless loop', () => {
     const supervisor = kit.start('worker', { OUTLAST_WORKER_MAX_BLOCK: '600ms' });
     const endless = task('chaos.endless', { input: unchecked<object>(), queue: 'chaos' });
     const sent = await outlast.transaction(tx => outlast.send(tx, endless, {}));
-    await expect(sent.result({ timeout: '60s' })).rejects.toMatchObject({ code: 'ERR_TASK_FAILED', type: 'ERR_RESURRECTIONS_SPENT' });
+    await expect(sent.result({ timeout: '60s' })).rejects.toMatchObject({
+      code: 'ERR_TASK_FAILED',
+      type: 'ERR_RESURRECTIONS_SPENT',
+    });
     expect(await kit.count('run', sent.id)).toBe(2);
     await kit.stop(supervisor);
   }, 90_000);

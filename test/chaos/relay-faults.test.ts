@@ -21,7 +21,11 @@ let folder: string;
 beforeAll(async () => {
   [outbox, broker] = [await migratedDatabase('outbox'), await migratedDatabase('broker')];
   folder = mkdtempSync(join(tmpdir(), 'outlast-relay-'));
-  const build = spawnSync(process.execPath, [join(REPO, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.tools.json'], { cwd: REPO, encoding: 'utf8' });
+  const build = spawnSync(
+    process.execPath,
+    [join(REPO, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.tools.json'],
+    { cwd: REPO, encoding: 'utf8' },
+  );
   if (build.status !== 0) throw new Error(build.stdout);
 }, 120_000);
 
@@ -33,34 +37,54 @@ afterAll(async () => {
 
 function startRelay(fault: string): ChildProcess {
   return spawn(process.execPath, [join(REPO, '.build/test/chaos/relay-process.js')], {
-    env: { ...process.env, CHAOS_OUTBOX_URL: outbox.url, CHAOS_BROKER_URL: broker.url, OUTLAST_FAULT_POINT: fault },
+    env: {
+      ...process.env,
+      CHAOS_OUTBOX_URL: outbox.url,
+      CHAOS_BROKER_URL: broker.url,
+      OUTLAST_FAULT_POINT: fault,
+    },
     stdio: ['ignore', 'ignore', 'inherit'],
   });
 }
 
 async function exited(child: ChildProcess): Promise<string> {
-  if (child.exitCode === null && child.signalCode === null) await new Promise(resolve => child.once('exit', resolve));
+  if (child.exitCode === null && child.signalCode === null)
+    await new Promise(resolve => child.once('exit', resolve));
   return child.signalCode ?? `code ${child.exitCode}`;
 }
 
 async function sendMany(): Promise<readonly string[]> {
   const outlast = createOutlast({ database: outbox.url, adapter: fromPg(outbox.pool) });
   const some = task('relay.some', { input: unchecked<number>() });
-  const sent = await outlast.transaction(tx => outlast.sendMany(tx, Array.from({ length: TASKS }, (_, n) => some.with(n))));
+  const sent = await outlast.transaction(tx =>
+    outlast.sendMany(
+      tx,
+      Array.from({ length: TASKS }, (_, n) => some.with(n)),
+    ),
+  );
   await outlast.close();
   return sent.map(({ id }) => id);
 }
 
-const isEmpty = async (): Promise<boolean> => (await outbox.pool.query('select 1 from outlast_outbox limit 1')).rowCount === 0;
+const isEmpty = async (): Promise<boolean> =>
+  (await outbox.pool.query('select 1 from outlast_outbox limit 1')).rowCount === 0;
 
 /** Everything is in the ledger, once: a message sent twice is one record. */
 async function expectAllArrived(ids: readonly string[]): Promise<void> {
-  const { rows } = await broker.pool.query<{ n: string; waiting: string }>(`select count(*) as n, count(*) filter (where state = 'waiting') as waiting from outlast_task where id = any($1)`, [ids]);
+  const { rows } = await broker.pool.query<{ n: string; waiting: string }>(
+    `select count(*) as n, count(*) filter (where state = 'waiting') as waiting from outlast_task where id = any($1)`,
+    [ids],
+  );
   expect(rows[0]).toEqual({ n: String(TASKS), waiting: String(TASKS) });
 }
 
 describe('a relay between two databases', () => {
-  it.each(['relay.claimed', 'relay.before-publish', 'relay.published-not-settled', 'relay.mid-settle'] as const satisfies readonly FaultPointName[])(
+  it.each([
+    'relay.claimed',
+    'relay.before-publish',
+    'relay.published-not-settled',
+    'relay.mid-settle',
+  ] as const satisfies readonly FaultPointName[])(
     'killed at %s: its rows are free when its own lease is over, and every one arrives',
     async point => {
       const ids = await sendMany();
@@ -105,11 +129,17 @@ describe('a relay in one database', () => {
     const ids = await sendMany();
     const file = join(folder, 'moved');
     const start = (fault: string): ChildProcess =>
-      spawn(process.execPath, [join(REPO, 'bin/outlast.js'), 'relay', '--batch-size', '50'], { env: { ...process.env, OUTLAST_DATABASE_URL: outbox.url, OUTLAST_FAULT_POINT: fault }, stdio: 'ignore' });
+      spawn(process.execPath, [join(REPO, 'bin/outlast.js'), 'relay', '--batch-size', '50'], {
+        env: { ...process.env, OUTLAST_DATABASE_URL: outbox.url, OUTLAST_FAULT_POINT: fault },
+        stdio: 'ignore',
+      });
     expect(await exited(start(`relay.moved:kill:1:${file}`))).toBe('SIGKILL');
     const heir = start('');
     await until(isEmpty);
-    const { rows } = await outbox.pool.query<{ n: string }>(`select count(*) as n from outlast_task where id = any($1) and state = 'waiting'`, [ids]);
+    const { rows } = await outbox.pool.query<{ n: string }>(
+      `select count(*) as n from outlast_task where id = any($1) and state = 'waiting'`,
+      [ids],
+    );
     expect(rows[0]?.n).toBe(String(TASKS));
     const end = exited(heir);
     heir.kill('SIGTERM');

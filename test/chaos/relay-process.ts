@@ -7,7 +7,8 @@ import { silentLogger } from '../../src/telemetry/logger.ts';
 import { createRuntime } from '../../src/wiring/runtime.ts';
 
 /** A relay whose outbox and broker are different databases, so that it must claim, publish and settle. */
-const open = (name: string): Promise<PgDatabase> => PgDatabase.open({ url: process.env[name] ?? '', poolSize: 2, queryTimeoutMs: 30_000 });
+const open = (name: string): Promise<PgDatabase> =>
+  PgDatabase.open({ url: process.env[name] ?? '', poolSize: 2, queryTimeoutMs: 30_000 });
 const [outbox, broker] = [await open('CHAOS_OUTBOX_URL'), await open('CHAOS_BROKER_URL')];
 const settings = {
   batchSize: 50,

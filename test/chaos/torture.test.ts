@@ -9,7 +9,15 @@ it('loses nothing and has no effect twice while relays, workers and resurrectors
   onTestFinished(() => database.drop());
   const repo = fileURLToPath(new URL('../../', import.meta.url)).replace(/\/$/, '');
   const said: string[] = [];
-  const plan = { tasks: 600, kills: 8, rate: 60, seed: 7, healMs: 60_000, repo, say: (line: string) => void said.push(line) };
+  const plan = {
+    tasks: 600,
+    kills: 8,
+    rate: 60,
+    seed: 7,
+    healMs: 60_000,
+    repo,
+    say: (line: string) => void said.push(line),
+  };
   const report = await new Torture(plan, database.url).run();
   expect(said).toEqual([]);
   expect(report.violations).toEqual([]);

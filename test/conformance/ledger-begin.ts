@@ -429,7 +429,12 @@ function suspects(driver: () => LedgerDriver): void {
     const once = [makeEnvelope({ queue }), makeEnvelope({ queue })];
     for (const envelope of once) await driver().suspect(envelope, 1);
     const { worker } = await driver().open();
-    const reply = await driver().begin(worker, { queues: [queue], limit: 5, suspects: 0, crashBudgets: { '*': 1 } });
+    const reply = await driver().begin(worker, {
+      queues: [queue],
+      limit: 5,
+      suspects: 0,
+      crashBudgets: { '*': 1 },
+    });
     expect(ids(reply.begun).sort()).toEqual(ids(once).sort());
     await driver().crash(worker);
     const last = makeEnvelope({ queue, name: 'conformance.last' });

@@ -49,7 +49,11 @@ const names = (): { name: string; queue: string } => {
 
 type WorkerOptions = Partial<Omit<Parameters<typeof startWorker>[1], 'tasks' | 'queues'>>;
 
-async function withWorker<T>(handlers: readonly Handler[], fn: (worker: Service) => Promise<T>, options: WorkerOptions = {}): Promise<T> {
+async function withWorker<T>(
+  handlers: readonly Handler[],
+  fn: (worker: Service) => Promise<T>,
+  options: WorkerOptions = {},
+): Promise<T> {
   const queues = [...new Set(handlers.map(handler => handler.task.contract.queue))];
   const worker = await startWorker(outlast, { tasks: handlers, queues, ...options });
   try {
@@ -60,15 +64,32 @@ async function withWorker<T>(handlers: readonly Handler[], fn: (worker: Service)
 }
 
 const effectsOf = async (id: string): Promise<string[]> =>
-  (await database.pool.query<{ what: string }>('select what from effect where task_id = $1 order by what', [id])).rows.map(row => row.what);
+  (
+    await database.pool.query<{ what: string }>(
+      'select what from effect where task_id = $1 order by what',
+      [id],
+    )
+  ).rows.map(row => row.what);
 
-const deadLetter = async (id: string) => await until(() => createAdmin(outlast).deadLetters.show(id));
+const deadLetter = async (id: string) =>
+  await until(() => createAdmin(outlast).deadLetters.show(id));
 
 describe('a handler', () => {
   it('gets what was sent, to the byte, and its result comes back', async () => {
     const { name, queue } = names();
-    const echo = task(name, { input: unchecked<Record<string, unknown>>(), result: unchecked<Record<string, unknown>>(), queue });
-    const input = { nul: 'a\u0000b', lone: '\ud800', big: 2n ** 70n, emoji: '🦉', nested: [{ deep: null }], __proto__x: 1 };
+    const echo = task(name, {
+      input: unchecked<Record<string, unknown>>(),
+      result: unchecked<Record<string, unknown>>(),
+      queue,
+    });
+    const input = {
+      nul: 'a\u0000b',
+      lone: '\ud800',
+      big: 2n ** 70n,
+      emoji: '🦉',
+      nested: [{ deep: null }],
+      __proto__x: 1,
+    };
     await withWorker([outlast.handler(echo, received => received)], async () => {
       const sent = await outlast.transaction(tx => outlast.send(tx, echo, input));
       expect(await sent.result()).toEqual(input);
@@ -78,7 +99,11 @@ describe('a handler', () => {
 
   it('gets the output of its schema: defaults and transforms happen in the worker', async () => {
     const { name, queue } = names();
-    const parse = task(name, { input: z.object({ n: z.string().transform(Number), unit: z.string().default('kg') }), result: z.object({ n: z.number(), unit: z.string() }), queue });
+    const parse = task(name, {
+      input: z.object({ n: z.string().transform(Number), unit: z.string().default('kg') }),
+      result: z.object({ n: z.number(), unit: z.string() }),
+      queue,
+    });
     await withWorker([outlast.handler(parse, input => input)], async () => {
       const sent = await outlast.transaction(tx => outlast.send(tx, parse, { n: '42' }));
       expect(await sent.result()).toEqual({ n: 42, unit: 'kg' });
@@ -90,11 +115,31 @@ describe('a handler', () => {
     const look = task(name, { queue, result: unchecked<unknown>() });
     const handler = outlast.handler(look, (_, ctx) => {
       const { id, attempt, resurrections, epoch, fence, headers, queue: from } = ctx;
-      return { id, attempt, resurrections, epoch, fence, headers, from, isCurrent: currentTask()?.id === id };
+      return {
+        id,
+        attempt,
+        resurrections,
+        epoch,
+        fence,
+        headers,
+        from,
+        isCurrent: currentTask()?.id === id,
+      };
     });
     await withWorker([handler], async () => {
-      const sent = await outlast.transaction(tx => outlast.send(tx, look, undefined, { headers: { region: 'eu' } }));
-      expect(await sent.result()).toEqual({ id: sent.id, attempt: 1, resurrections: 0, epoch: 1, fence: 1, headers: { region: 'eu' }, from: queue, isCurrent: true });
+      const sent = await outlast.transaction(tx =>
+        outlast.send(tx, look, undefined, { headers: { region: 'eu' } }),
+      );
+      expect(await sent.result()).toEqual({
+        id: sent.id,
+        attempt: 1,
+        resurrections: 0,
+        epoch: 1,
+        fence: 1,
+        headers: { region: 'eu' },
+        from: queue,
+        isCurrent: true,
+      });
     });
     expect(currentTask()).toBeUndefined();
   });
@@ -135,11 +180,21 @@ describe('a failed attempt', () => {
     });
     await withWorker([handler], async () => {
       const sent = await outlast.push(hopeless, { n: 7 });
-      await expect(sent.result()).rejects.toMatchObject({ code: 'ERR_TASK_FAILED', type: 'RangeError', message: expect.stringContaining('too\u0000far') as string });
+      await expect(sent.result()).rejects.toMatchObject({
+        code: 'ERR_TASK_FAILED',
+        type: 'RangeError',
+        message: expect.stringContaining('too\u0000far') as string,
+      });
       const letter = await deadLetter(sent.id);
       expect(letter).toMatchObject({ where: 'worker', reason: 'ERR_ATTEMPTS_SPENT', name });
       expect(Buffer.from(letter.body).toString()).toContain('"n":7');
-      expect(letter.history.map(entry => entry.step)).toEqual(['arrived', 'begun', 'failed', 'begun', 'dead']);
+      expect(letter.history.map(entry => entry.step)).toEqual([
+        'arrived',
+        'begun',
+        'failed',
+        'begun',
+        'dead',
+      ]);
       expect(letter.history.at(-1)?.error).toMatchObject({ type: 'RangeError' });
     });
   });
@@ -156,7 +211,9 @@ describe('a failed attempt', () => {
     await withWorker([handler], async () => {
       const sent = await outlast.push(declined);
       await expect(sent.result()).rejects.toMatchObject({ code: 'ERR_TASK_FAILED' });
-      expect((await deadLetter(sent.id)).history.filter(entry => entry.step === 'begun')).toHaveLength(1);
+      expect(
+        (await deadLetter(sent.id)).history.filter(entry => entry.step === 'begun'),
+      ).toHaveLength(1);
     });
   });
 });
@@ -167,7 +224,10 @@ describe('verdicts', () => {
     const skip = task(name, { queue, result: z.string() });
     await withWorker([outlast.handler(skip, () => discard('nothing to do'))], async () => {
       const sent = await outlast.push(skip);
-      await expect(sent.result()).rejects.toMatchObject({ code: 'ERR_TASK_DISCARDED', message: expect.stringContaining('nothing to do') as string });
+      await expect(sent.result()).rejects.toMatchObject({
+        code: 'ERR_TASK_DISCARDED',
+        message: expect.stringContaining('nothing to do') as string,
+      });
       expect(await createAdmin(outlast).deadLetters.show(sent.id)).toBeNull();
     });
   });
@@ -185,9 +245,16 @@ describe('verdicts', () => {
   it('retryIn: another run later, and it spends an attempt', async () => {
     const { name, queue } = names();
     const busy = task(name, { queue, result: z.number() });
-    await withWorker([outlast.handler(busy, (_, ctx) => (ctx.attempt === 1 ? retryIn('10ms', 'busy') : ctx.attempt))], async () => {
-      expect(await (await outlast.push(busy)).result()).toBe(2);
-    });
+    await withWorker(
+      [
+        outlast.handler(busy, (_, ctx) =>
+          ctx.attempt === 1 ? retryIn('10ms', 'busy') : ctx.attempt,
+        ),
+      ],
+      async () => {
+        expect(await (await outlast.push(busy)).result()).toBe(2);
+      },
+    );
   });
 });
 
@@ -198,7 +265,10 @@ describe('time', () => {
     const aborted = gate<unknown>();
     const handler = outlast.handler(slow, {
       retry: { maxAttempts: 1 },
-      run: (_, ctx) => new Promise<void>(() => ctx.signal.addEventListener('abort', () => aborted.open(ctx.signal.reason))),
+      run: (_, ctx) =>
+        new Promise<void>(() =>
+          ctx.signal.addEventListener('abort', () => aborted.open(ctx.signal.reason)),
+        ),
     });
     await withWorker([handler], async () => {
       const sent = await outlast.push(slow);
@@ -215,7 +285,9 @@ describe('time', () => {
     const handler = outlast.handler(slow, {
       onSoftTimeout: ctx => told.open(ctx.id),
       run: async (_, ctx) => {
-        await new Promise<void>(resolve => ctx.softSignal.addEventListener('abort', () => resolve()));
+        await new Promise<void>(resolve =>
+          ctx.softSignal.addEventListener('abort', () => resolve()),
+        );
         return 'came to an end';
       },
     });
@@ -230,11 +302,16 @@ describe('time', () => {
     const { name, queue } = names();
     const later = task(name, { queue });
     await withWorker([outlast.handler(later, () => undefined)], async () => {
-      const soon = await outlast.transaction(tx => outlast.send(tx, later, undefined, { countdown: '1h' }));
+      const soon = await outlast.transaction(tx =>
+        outlast.send(tx, later, undefined, { countdown: '1h' }),
+      );
       const now = await outlast.transaction(tx => outlast.send(tx, later));
       await now.result();
       expect(await soon.state()).toBe('pending');
-      await database.pool.query(`update outlast_outbox set available_at = now() where task_id = $1`, [soon.id]);
+      await database.pool.query(
+        `update outlast_outbox set available_at = now() where task_id = $1`,
+        [soon.id],
+      );
       await soon.result();
     });
   });
@@ -245,7 +322,15 @@ describe('time', () => {
     let runs = 0;
     const handler = outlast.handler(stale, () => void (runs += 1));
     const sent = await outlast.transaction(tx => outlast.send(tx, stale));
-    await until(async () => (await database.pool.query('select 1 from outlast_task where id = $1 and expires_at < now()', [sent.id])).rowCount === 1);
+    await until(
+      async () =>
+        (
+          await database.pool.query(
+            'select 1 from outlast_task where id = $1 and expires_at < now()',
+            [sent.id],
+          )
+        ).rowCount === 1,
+    );
     await withWorker([handler], async () => {
       await expect(sent.result()).rejects.toMatchObject({ code: 'ERR_TASK_EXPIRED' });
     });
@@ -255,11 +340,21 @@ describe('time', () => {
   it('aborts a run at its deadline and does not try again', async () => {
     const { name, queue } = names();
     const urgent = task(name, { queue });
-    const handler = outlast.handler(urgent, (_, ctx) => new Promise<void>((_resolve, reject) => ctx.signal.addEventListener('abort', () => reject(ctx.signal.reason as Error))));
+    const handler = outlast.handler(
+      urgent,
+      (_, ctx) =>
+        new Promise<void>((_resolve, reject) =>
+          ctx.signal.addEventListener('abort', () => reject(ctx.signal.reason as Error)),
+        ),
+    );
     await withWorker([handler], async () => {
-      const sent = await outlast.transaction(tx => outlast.send(tx, urgent, undefined, { deadline: '200ms' }));
+      const sent = await outlast.transaction(tx =>
+        outlast.send(tx, urgent, undefined, { deadline: '200ms' }),
+      );
       await expect(sent.result()).rejects.toMatchObject({ code: 'ERR_TASK_FAILED' });
-      expect((await deadLetter(sent.id)).history.filter(entry => entry.step === 'begun')).toHaveLength(1);
+      expect(
+        (await deadLetter(sent.id)).history.filter(entry => entry.step === 'begun'),
+      ).toHaveLength(1);
     });
   });
 });
@@ -315,13 +410,18 @@ describe('the effect-once door', () => {
       retry: { maxAttempts: 1 },
       run: async (_, ctx) => {
         for (const step of ['one', 'two', 'one']) {
-          await ctx.transaction(async tx => void (await tx.query('insert into effect values ($1, $2)', [ctx.id, step])), { step });
+          await ctx.transaction(
+            async tx => void (await tx.query('insert into effect values ($1, $2)', [ctx.id, step])),
+            { step },
+          );
         }
       },
     });
     await withWorker([handler], async () => {
       const sent = await outlast.push(steps);
-      await expect(sent.result()).rejects.toMatchObject({ message: expect.stringContaining('the step one was used before') as string });
+      await expect(sent.result()).rejects.toMatchObject({
+        message: expect.stringContaining('the step one was used before') as string,
+      });
       expect(await effectsOf(sent.id)).toEqual(['one', 'two']);
     });
   });
@@ -336,7 +436,9 @@ describe('the effect-once door', () => {
       outlast.handler(parent, {
         retry: { backoff: '10ms' },
         run: async (_, ctx) => {
-          await ctx.transaction(async tx => void (await outlast.send(tx, child, { parent: 'door' })));
+          await ctx.transaction(
+            async tx => void (await outlast.send(tx, child, { parent: 'door' })),
+          );
           await ctx.send(child, { parent: 'ctx.send' });
           if (ctx.attempt === 1) throw new Error('again');
         },
@@ -345,7 +447,11 @@ describe('the effect-once door', () => {
     await withWorker(handlers, async () => {
       await (await outlast.push(parent)).result();
       await until(async () => seen.length >= 2);
-      await until(async () => (await createAdmin(outlast).stats()).queues.every(row => row.queue !== queue || row.waiting + row.running === 0));
+      await until(async () =>
+        (await createAdmin(outlast).stats()).queues.every(
+          row => row.queue !== queue || row.waiting + row.running === 0,
+        ),
+      );
       expect(seen.toSorted()).toEqual(['ctx.send', 'door']);
     });
   });
@@ -359,7 +465,15 @@ describe('the effect-once door', () => {
     const handler = outlast.handler(taken, async (_, ctx) => {
       inside.open();
       await goOn.opened;
-      await ctx.transaction(async tx => void (await tx.query('insert into effect values ($1, $2)', [ctx.id, 'stale']))).then(() => outcome.open('done'), (error: unknown) => outcome.open(error));
+      await ctx
+        .transaction(
+          async tx =>
+            void (await tx.query('insert into effect values ($1, $2)', [ctx.id, 'stale'])),
+        )
+        .then(
+          () => outcome.open('done'),
+          (error: unknown) => outcome.open(error),
+        );
     });
     await withWorker([handler], async () => {
       const sent = await outlast.push(taken);
@@ -400,16 +514,25 @@ describe('progress and follow-ups', () => {
       run: (_, ctx) => ctx.checkpoint({ page: 'x' as unknown as number }),
     });
     await withWorker([handler], async () => {
-      await expect((await outlast.push(pages)).result()).rejects.toMatchObject({ message: expect.stringContaining('checkpoint of') as string });
+      await expect((await outlast.push(pages)).result()).rejects.toMatchObject({
+        message: expect.stringContaining('checkpoint of') as string,
+      });
     });
   });
 
   it('sends what is linked with the result as its input, under an id that derives from the parent', async () => {
     const { name, queue } = names();
-    const next = task(`${name}.next`, { queue, input: unchecked<{ mailId: string }>(), result: z.string() });
+    const next = task(`${name}.next`, {
+      queue,
+      input: unchecked<{ mailId: string }>(),
+      result: z.string(),
+    });
     const first = task(name, { queue, result: unchecked<{ mailId: string }>() });
     const got = gate<string>();
-    const handlers = [outlast.handler(first, () => ({ mailId: 'm-1' })), outlast.handler(next, (input, ctx) => (got.open(ctx.id), input.mailId))];
+    const handlers = [
+      outlast.handler(first, () => ({ mailId: 'm-1' })),
+      outlast.handler(next, (input, ctx) => (got.open(ctx.id), input.mailId)),
+    ];
     await withWorker(handlers, async () => {
       await outlast.transaction(tx => outlast.send(tx, first, undefined, { link: next }));
       expect(await outlast.find(next, await got.opened).result()).toBe('m-1');
@@ -431,7 +554,10 @@ describe('what cannot run', () => {
     const { name, queue } = names();
     const signed = task(name, { queue, input: unchecked<{ cents: number }>() });
     const sent = await outlast.push(signed, { cents: 1 });
-    await database.pool.query(`update outlast_task set body = convert_to(replace(convert_from(body, 'UTF8'), '1', '9'), 'UTF8') where id = $1`, [sent.id]);
+    await database.pool.query(
+      `update outlast_task set body = convert_to(replace(convert_from(body, 'UTF8'), '1', '9'), 'UTF8') where id = $1`,
+      [sent.id],
+    );
     await withWorker([outlast.handler(signed, () => undefined)], async () => {
       expect(await deadLetter(sent.id)).toMatchObject({ reason: 'ERR_DIGEST' });
     });
@@ -439,8 +565,16 @@ describe('what cannot run', () => {
 
   it('is a dead letter when its input is not what the handler asks for, and runs after a fix', async () => {
     const { name, queue } = names();
-    const loose = task(name, { queue, input: unchecked<{ n: unknown }>(), result: unchecked<unknown>() });
-    const strict = task(name, { queue, input: z.object({ n: z.number() }), result: unchecked<unknown>() });
+    const loose = task(name, {
+      queue,
+      input: unchecked<{ n: unknown }>(),
+      result: unchecked<unknown>(),
+    });
+    const strict = task(name, {
+      queue,
+      input: z.object({ n: z.number() }),
+      result: unchecked<unknown>(),
+    });
     const sent = await outlast.push(loose, { n: 'seven' });
     await withWorker([outlast.handler(strict, input => input)], async () => {
       expect(await deadLetter(sent.id)).toMatchObject({ reason: 'ERR_INPUT_INVALID' });
@@ -454,20 +588,60 @@ describe('what cannot run', () => {
 
   it('climbs from old versions of its input step by step', async () => {
     const { name, queue } = names();
-    const v1 = task(name, { queue, input: unchecked<{ euros: number }>(), result: unchecked<unknown>() });
-    const v3 = task(name, { queue, version: 3, input: z.object({ cents: z.number(), tenant: z.string() }), result: unchecked<unknown>() });
+    const v1 = task(name, {
+      queue,
+      input: unchecked<{ euros: number }>(),
+      result: unchecked<unknown>(),
+    });
+    const v3 = task(name, {
+      queue,
+      version: 3,
+      input: z.object({ cents: z.number(), tenant: z.string() }),
+      result: unchecked<unknown>(),
+    });
     const handler = outlast.handler(v3, {
-      migrations: { 1: (old: { euros: number }) => ({ cents: old.euros * 100 }), 2: (old: { cents: number }) => ({ ...old, tenant: 'a' }) },
+      migrations: {
+        1: (old: { euros: number }) => ({ cents: old.euros * 100 }),
+        2: (old: { cents: number }) => ({ ...old, tenant: 'a' }),
+      },
       run: input => input,
     });
     await withWorker([handler], async () => {
-      expect(await (await outlast.push(v1, { euros: 5 })).result()).toEqual({ cents: 500, tenant: 'a' });
+      expect(await (await outlast.push(v1, { euros: 5 })).result()).toEqual({
+        cents: 500,
+        tenant: 'a',
+      });
     });
   });
 
   it('is refused at definition when a version cannot be reached', () => {
     const v3 = task(names().name, { version: 3 });
-    expect(() => outlast.handler(v3, { migrations: { 1: (old: unknown) => old }, run: () => undefined })).toThrow(expect.objectContaining({ code: 'ERR_VERSION_UNREACHABLE' }) as Error);
+    expect(() =>
+      outlast.handler(v3, { migrations: { 1: (old: unknown) => old }, run: () => undefined }),
+    ).toThrow(expect.objectContaining({ code: 'ERR_VERSION_UNREACHABLE' }) as Error);
+  });
+});
+
+describe('what was forgotten', () => {
+  it('stays in the sums', async () => {
+    const { name, queue } = names();
+    const done = task(name, { queue });
+    await withWorker([outlast.handler(done, () => undefined)], async () => {
+      await (await outlast.push(done)).result();
+    });
+    const before = (await createAdmin(outlast).stats()).tasks.done;
+    await database.pool.query(
+      `update outlast_task set keep_until = now() - interval '1 second' where queue = $1`,
+      [queue],
+    );
+    // A resurrector prunes with its first look.
+    await (await startResurrector(outlast)).stop();
+    await until(
+      async () =>
+        (await database.pool.query('select 1 from outlast_task where queue = $1', [queue]))
+          .rowCount === 0,
+    );
+    expect((await createAdmin(outlast).stats()).tasks.done).toBe(before);
   });
 });
 
@@ -496,22 +670,40 @@ describe('the worker', () => {
     const job = task(name, { queue, input: unchecked<{ n: number }>() });
     const seen: number[] = [];
     for (const priority of [0, 9, 5]) await outlast.push(job, { n: priority }, { priority });
-    await withWorker([outlast.handler(job, input => void seen.push(input.n))], () => until(async () => seen.length === 3), { concurrency: 1 });
+    await withWorker(
+      [outlast.handler(job, input => void seen.push(input.n))],
+      () => until(async () => seen.length === 3),
+      { concurrency: 1 },
+    );
     expect(seen).toEqual([9, 5, 0]);
   });
 
   it('finishes what it can on a drain, releases the rest without counting it, and another worker finishes that', async () => {
     const { name, queue } = names();
-    const long = task(name, { queue, input: unchecked<{ heeds: boolean }>(), result: unchecked<unknown>() });
+    const long = task(name, {
+      queue,
+      input: unchecked<{ heeds: boolean }>(),
+      result: unchecked<unknown>(),
+    });
     let begun = 0;
     const handler = outlast.handler(long, async (input, ctx) => {
       begun += 1;
-      if (begun > 2) return { attempt: ctx.attempt, resurrections: ctx.resurrections, epoch: ctx.epoch };
-      if (input.heeds) await new Promise<void>(resolve => ctx.softSignal.addEventListener('abort', () => resolve()));
-      else await new Promise<void>((_resolve, reject) => ctx.signal.addEventListener('abort', () => reject(new Error('aborted'))));
+      if (begun > 2)
+        return { attempt: ctx.attempt, resurrections: ctx.resurrections, epoch: ctx.epoch };
+      if (input.heeds)
+        await new Promise<void>(resolve =>
+          ctx.softSignal.addEventListener('abort', () => resolve()),
+        );
+      else
+        await new Promise<void>((_resolve, reject) =>
+          ctx.signal.addEventListener('abort', () => reject(new Error('aborted'))),
+        );
       return 'in time';
     });
-    const [heeding, ignoring] = [await outlast.push(long, { heeds: true }), await outlast.push(long, { heeds: false })];
+    const [heeding, ignoring] = [
+      await outlast.push(long, { heeds: true }),
+      await outlast.push(long, { heeds: false }),
+    ];
     await withWorker([handler], () => until(async () => begun === 2), { shutdownTimeout: '100ms' });
     expect(await heeding.result()).toBe('in time');
     expect(await ignoring.state()).toBe('waiting');
@@ -537,7 +729,10 @@ describe('the worker', () => {
       async () => {
         const sent = await outlast.push(long);
         await started.opened;
-        await database.pool.query(`update outlast_worker w set deadline = now() - interval '1 hour', lease_ms = 0 from outlast_task t where t.owner = w.id and t.id = $1`, [sent.id]);
+        await database.pool.query(
+          `update outlast_worker w set deadline = now() - interval '1 hour', lease_ms = 0 from outlast_task t where t.owner = w.id and t.id = $1`,
+          [sent.id],
+        );
         await aborted.opened;
         expect(await sent.result()).toBe(2);
       },
@@ -553,6 +748,11 @@ describe('the worker', () => {
       while (performance.now() < endsAt);
       return { epoch: ctx.epoch, resurrections: ctx.resurrections };
     });
-    await withWorker([handler], async () => expect(await (await outlast.push(busy)).result()).toEqual({ epoch: 1, resurrections: 0 }), { lease: '1s', beat: '200ms' });
+    await withWorker(
+      [handler],
+      async () =>
+        expect(await (await outlast.push(busy)).result()).toEqual({ epoch: 1, resurrections: 0 }),
+      { lease: '1s', beat: '200ms' },
+    );
   });
 });

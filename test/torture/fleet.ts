@@ -1,6 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 
-
 export type Verb = 'relay' | 'worker' | 'resurrector';
 
 export interface Member {
@@ -62,4 +61,3 @@ export class Fleet {
     await Promise.all(exits);
   }
 }
-

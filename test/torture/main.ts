@@ -14,21 +14,41 @@ const { values } = parseArgs({
 });
 
 const percentile = (sorted: readonly number[], share: number): string =>
-  sorted.length === 0 ? '-' : `${Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0)} ms`;
+  sorted.length === 0
+    ? '-'
+    : `${Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0)} ms`;
 
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
 // This file is compiled to .build/test/torture/main.js.
 const repo = fileURLToPath(new URL('../../../', import.meta.url)).replace(/\/$/, '');
 const database = await withDatabase('torture');
-const plan = { tasks: Number(values.tasks), kills: Number(values.kills), rate: Number(values.rate), seed: Number(values.seed), healMs: 60_000, repo, say };
+const plan = {
+  tasks: Number(values.tasks),
+  kills: Number(values.kills),
+  rate: Number(values.rate),
+  seed: Number(values.seed),
+  healMs: 60_000,
+  repo,
+  say,
+};
 const report = await new Torture(plan, database.url).run();
 await database.drop();
 
 const sorted = report.recoveryMs.toSorted((a, b) => a - b);
-const kills = Object.entries(report.kills).map(([name, count]) => `${name} ${count}`).join(', ');
-say(`seed ${plan.seed}: ${report.verdict.committed} tasks committed, ${report.rolledBack} rolled back, ${report.seconds.toFixed(1)} s`);
-say(`SIGKILL ${Object.values(report.kills).reduce((sum, count) => sum + count, 0)} (${kills}), SIGSTOP past the lease ${report.pauses}`);
+const kills = Object.entries(report.kills)
+  .map(([name, count]) => `${name} ${count}`)
+  .join(', ');
+say(
+  `seed ${plan.seed}: ${report.verdict.committed} tasks committed, ${report.rolledBack} rolled back, ${report.seconds.toFixed(1)} s`,
+);
+say(
+  `SIGKILL ${Object.values(report.kills).reduce((sum, count) => sum + count, 0)} (${kills}), SIGSTOP past the lease ${report.pauses}`,
+);
 say(`verdict ${JSON.stringify(report.verdict)}`);
-say(`recovery after the kill of a worker process, ${sorted.length} tasks: p50 ${percentile(sorted, 0.5)}, p99 ${percentile(sorted, 0.99)}, max ${percentile(sorted, 1)}`);
-say(report.violations.length === 0 ? 'no violation' : `VIOLATIONS: ${report.violations.join(', ')}`);
+say(
+  `recovery after the kill of a worker process, ${sorted.length} tasks: p50 ${percentile(sorted, 0.5)}, p99 ${percentile(sorted, 0.99)}, max ${percentile(sorted, 1)}`,
+);
+say(
+  report.violations.length === 0 ? 'no violation' : `VIOLATIONS: ${report.violations.join(', ')}`,
+);
 process.exitCode = report.violations.length === 0 ? 0 : 1;

@@ -30,7 +30,11 @@ export interface TortureReport {
   readonly seconds: number;
 }
 
-const effect = task('torture.effect', { input: unchecked<{ n: number; workMs: number; follows: boolean }>(), result: unchecked<{ n: number }>(), queue: 'torture' });
+const effect = task('torture.effect', {
+  input: unchecked<{ n: number; workMs: number; follows: boolean }>(),
+  result: unchecked<{ n: number }>(),
+  queue: 'torture',
+});
 
 const LEDGERS = [
   'create table led_commit (task_id text primary key, follows boolean not null)',
@@ -78,7 +82,15 @@ export class Torture {
   async run(): Promise<TortureReport> {
     const startedAt = performance.now();
     await this.#prepare();
-    for (const verb of ['relay', 'relay', 'worker', 'worker', 'resurrector', 'resurrector'] as const) this.#fleet.start(verb);
+    for (const verb of [
+      'relay',
+      'relay',
+      'worker',
+      'worker',
+      'resurrector',
+      'resurrector',
+    ] as const)
+      this.#fleet.start(verb);
     try {
       await Promise.all([this.#produce(), this.#torment()]);
       await this.#heal();
@@ -86,7 +98,15 @@ export class Torture {
       const recoveryMs = await this.#recoveries();
       const violations = VIOLATIONS.filter(name => verdict[name] !== 0);
       const seconds = (performance.now() - startedAt) / 1_000;
-      return { verdict, violations, kills: this.#kills, pauses: this.#pauses, rolledBack: this.#rolledBack, recoveryMs, seconds };
+      return {
+        verdict,
+        violations,
+        kills: this.#kills,
+        pauses: this.#pauses,
+        rolledBack: this.#rolledBack,
+        recoveryMs,
+        seconds,
+      };
     } finally {
       await this.#fleet.stop();
       await this.#pool.end();
@@ -94,7 +114,11 @@ export class Torture {
   }
 
   async #prepare(): Promise<void> {
-    const db = await PgDatabase.open({ url: this.#databaseUrl, poolSize: 1, queryTimeoutMs: 30_000 });
+    const db = await PgDatabase.open({
+      url: this.#databaseUrl,
+      poolSize: 1,
+      queryTimeoutMs: 30_000,
+    });
     await migrate(db);
     await db.close();
     for (const statement of LEDGERS) await this.#pool.query(statement);
@@ -111,17 +135,28 @@ export class Torture {
       const client = await this.#pool.connect();
       try {
         await client.query('begin');
-        const calls = Array.from({ length: n }, (_, index) => effect.with({ n: index, workMs: 20 + this.#random() * 60, follows: this.#random() < 0.2 }));
+        const calls = Array.from({ length: n }, (_, index) =>
+          effect.with({
+            n: index,
+            workMs: 20 + this.#random() * 60,
+            follows: this.#random() < 0.2,
+          }),
+        );
         const handles = await outlast.sendMany(client, calls);
         const follows = calls.map(call => (call.input as { follows: boolean }).follows);
-        await client.query('insert into led_commit select * from unnest($1::text[], $2::boolean[])', [handles.map(handle => handle.id), follows]);
+        await client.query(
+          'insert into led_commit select * from unnest($1::text[], $2::boolean[])',
+          [handles.map(handle => handle.id), follows],
+        );
         await client.query(isRolledBack ? 'rollback' : 'commit');
       } finally {
         client.release();
       }
       if (isRolledBack) this.#rolledBack += n;
       else committed += n;
-      await pause(Math.max(0, startedAt + (committed / this.#plan.rate) * 1_000 - performance.now()));
+      await pause(
+        Math.max(0, startedAt + (committed / this.#plan.rate) * 1_000 - performance.now()),
+      );
     }
     this.#isProducing = false;
     await outlast.close();
@@ -137,13 +172,18 @@ export class Torture {
       const draw = this.#random();
       if (draw < 0.5) await this.#hitChild('SIGKILL');
       else if (draw < 0.6) await this.#hitChild('SIGSTOP');
-      else this.#killMember((['relay', 'worker', 'resurrector'] as const)[Math.floor(this.#random() * 3)] as Verb);
+      else
+        this.#killMember(
+          (['relay', 'worker', 'resurrector'] as const)[Math.floor(this.#random() * 3)] as Verb,
+        );
       faults = Object.values(this.#kills).reduce((sum, count) => sum + count, 0);
     }
   }
 
   #killMember(verb: Verb): void {
-    const candidates = this.#fleet.members.filter(member => member.verb === verb && member.process.pid !== undefined);
+    const candidates = this.#fleet.members.filter(
+      member => member.verb === verb && member.process.pid !== undefined,
+    );
     const member = candidates[Math.floor(this.#random() * candidates.length)];
     if (member?.process.kill('SIGKILL')) this.#kills[verb] = (this.#kills[verb] ?? 0) + 1;
   }
@@ -155,7 +195,9 @@ export class Torture {
     );
     const pid = rows[Math.floor(this.#random() * rows.length)]?.pid;
     if (pid === undefined) return;
-    const { rows: clock } = await this.#pool.query<{ ms: string }>('select (extract(epoch from clock_timestamp()) * 1000)::text as ms');
+    const { rows: clock } = await this.#pool.query<{ ms: string }>(
+      'select (extract(epoch from clock_timestamp()) * 1000)::text as ms',
+    );
     try {
       process.kill(pid, signal);
     } catch {
@@ -185,7 +227,8 @@ export class Torture {
           + (select count(*) from outlast_task where state in ('waiting', 'running')))::text as open`,
       );
       if (rows[0]?.open === '0' && performance.now() > endsAt - this.#plan.healMs + 500) return;
-      if (performance.now() > endsAt) return this.#plan.say(`not settled: ${rows[0]?.open ?? '?'} tasks are still open`);
+      if (performance.now() > endsAt)
+        return this.#plan.say(`not settled: ${rows[0]?.open ?? '?'} tasks are still open`);
       await pause(100);
     }
   }
@@ -193,8 +236,14 @@ export class Torture {
   /** From the kill of a worker process to the next run of each task it had. */
   async #recoveries(): Promise<readonly number[]> {
     const { rows } = await this.#pool.query<{ pid: number; ms: string; next: string }>(
-      `with e as (select task_id, epoch, pid, (extract(epoch from at) * 1000) as ms, lead(extract(epoch from at) * 1000) over (partition by task_id order by epoch) as next from led_exec)
-       select pid, ms::text, next::text from e where next is not null`,
+      // Only runs that the ledger took away: one that failed by itself waits for its backoff instead.
+      `with e as (
+         select task_id, epoch, pid, extract(epoch from at) * 1000 as ms,
+           lead(extract(epoch from at) * 1000) over (partition by task_id order by epoch) as next
+         from led_exec)
+       select e.pid, e.ms::text, e.next::text from e join outlast_task t on t.id = e.task_id
+       where e.next is not null
+         and convert_from(t.history, 'UTF8') like '%"step":"reaped","epoch":' || e.epoch || ',%'`,
     );
     return rows.flatMap(({ pid, ms, next }) => {
       const killedAt = this.#killedAt.get(pid);

@@ -33,7 +33,12 @@ export class MemoryReadModel implements ReadModel {
       dlqCount: tasks.dead + (this.#outbox?.deadLetters.size ?? 0),
       oldestPendingSeconds:
         pending.length === 0 ? null : (this.#ledger.state.nowMs - oldestMs) / 1000,
-      outbox: { pending: pending.length, claimed: rows.length - pending.length, sent: 0 },
+      outbox: {
+        pending: pending.length,
+        claimed: rows.length - pending.length,
+        sent: 0,
+        unsupported: 0,
+      },
       tasks,
       queues: this.#countQueues(),
       topFailing: this.#topFailing(top),

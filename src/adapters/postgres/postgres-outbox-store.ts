@@ -6,6 +6,7 @@ import type {
   OutboxStore,
   PublishFailure,
 } from '../../outbox/outbox-store.ts';
+import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
 import { toBytes } from '../../task/json.ts';
 import { readNumber } from './postgres-rows.ts';
 import type { SqlDatabase, SqlRow } from './sql-database.ts';
@@ -39,7 +40,13 @@ export class PostgresOutboxStore implements OutboxStore {
   async claim(request: ClaimRequest): Promise<readonly OutboxRow[]> {
     await this.#db.query(SQL.reclaim);
     const { relay, token, limit, staleMs } = request;
-    const rows = await this.#db.query(SQL.claim, [relay, token, limit, staleMs]);
+    const rows = await this.#db.query(SQL.claim, [
+      relay,
+      token,
+      limit,
+      staleMs,
+      ROW_SCHEMA_VERSION,
+    ]);
     return rows.map(readOutboxRow).toSorted((a, b) => compareRows(a.row, b.row));
   }
 
@@ -87,7 +94,9 @@ export class PostgresOutboxStore implements OutboxStore {
   }
 
   async nextDueMs(): Promise<number | null> {
-    return readNumber((await this.#db.query(SQL.outboxNextDue))[0]?.['wait_ms']);
+    return readNumber(
+      (await this.#db.query(SQL.outboxNextDue, [ROW_SCHEMA_VERSION]))[0]?.['wait_ms'],
+    );
   }
 
   async prune(limit: number): Promise<number> {
@@ -99,7 +108,7 @@ export class PostgresOutboxStore implements OutboxStore {
   }
 
   async #move(limit: number): Promise<MoveReply> {
-    const rows = await this.#db.query(SQL.move, [limit]);
+    const rows = await this.#db.query(SQL.move, [limit, ROW_SCHEMA_VERSION]);
     return { rows: rows.map(readMovedRow) };
   }
 }

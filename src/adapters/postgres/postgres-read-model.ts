@@ -7,6 +7,7 @@ import type {
   Stats,
   TaskDetails,
 } from '../../admin/read-model.ts';
+import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
 import type { Where } from '../../telemetry/events.ts';
 import { toText } from '../../task/json.ts';
 import { decodeError } from './postgres-rows.ts';
@@ -24,7 +25,7 @@ export class PostgresReadModel implements ReadModel {
   }
 
   async stats(top: number): Promise<Stats> {
-    const outbox = (await this.#db.query(SQL.statsOutbox))[0] ?? {};
+    const outbox = (await this.#db.query(SQL.statsOutbox, [ROW_SCHEMA_VERSION]))[0] ?? {};
     const byQueue = await this.#db.query(SQL.statsTasks);
     const failing = await this.#db.query(SQL.statsFailing, [top]);
     const workers = (await this.#db.query(SQL.statsWorkers))[0] ?? {};
@@ -37,7 +38,12 @@ export class PostgresReadModel implements ReadModel {
       dlqCount: Number(outbox['dead']) + tasks.dead,
       oldestPendingSeconds:
         outbox['oldest_seconds'] === null ? null : Number(outbox['oldest_seconds']),
-      outbox: { pending, claimed, sent: Number(outbox['sent']) },
+      outbox: {
+        pending,
+        claimed,
+        sent: Number(outbox['sent']),
+        unsupported: Number(outbox['unsupported']),
+      },
       tasks,
       queues: sumQueues(byQueue),
       topFailing: failing.map(row => ({

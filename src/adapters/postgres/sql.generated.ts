@@ -171,7 +171,7 @@ select case
 from (select 1) one left join outlast_task t on t.id = $1`,
   claim: `with due as materialized (
   select id from outlast_outbox
-  where state = 'pending' and available_at <= clock_timestamp()
+  where state = 'pending' and available_at <= clock_timestamp() and schema_version <= $5
   order by available_at, id limit $3 for update skip locked
 )
 update outlast_outbox o
@@ -364,7 +364,7 @@ having min(t.due) is not null`,
   lockWorker: `select id from outlast_worker where id = $1 and state = 'open' for key share`,
   move: `with due as materialized (
   select id from outlast_outbox
-  where state = 'pending' and available_at <= clock_timestamp()
+  where state = 'pending' and available_at <= clock_timestamp() and schema_version <= $2
   order by available_at, id limit $1 for update skip locked
 ), gone as (
   delete from outlast_outbox o using due where o.id = due.id returning o.*
@@ -399,7 +399,7 @@ order by g.id`,
 values ($1, $2, $3, $4, $5::int, clock_timestamp() + $5::int * interval '1 millisecond')
 on conflict (id) do nothing`,
   outboxNextDue: `select greatest(0, extract(epoch from available_at - clock_timestamp()) * 1000)::bigint::text as wait_ms
-from outlast_outbox where state = 'pending' order by available_at, id limit 1`,
+from outlast_outbox where state = 'pending' and schema_version <= $1 order by available_at, id limit 1`,
   park: `with msg as (
   select * from unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::int[], $6::bytea[], $7::bytea[], $8::text[], $9::bigint[], $10::bigint[], $11::bigint[])
     with ordinality as m(id, name, queue, priority, version, body, options, digest, eta_ms, expires_ms, delay_ms, place)
@@ -574,6 +574,7 @@ returning o.id::text as row`,
   (select count(*) from outlast_outbox where state = 'pending')::text as pending,
   (select count(*) from outlast_outbox where state = 'claimed')::text as claimed,
   (select count(*) from outlast_outbox where state = 'sent')::text as sent,
+  (select count(*) from outlast_outbox where schema_version > $1)::text as unsupported,
   (select count(*) from outlast_dead_letter)::text as dead,
   (select extract(epoch from clock_timestamp() - min(available_at)) from outlast_outbox
     where state in ('pending', 'claimed') and available_at <= clock_timestamp())::text as oldest_seconds`,

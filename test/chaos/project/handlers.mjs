@@ -8,31 +8,47 @@ pool.on('error', () => undefined);
 const outlast = createOutlast({ ...config, adapter: fromPg(pool) });
 const queue = 'chaos';
 
-const note = (tx, table, ctx) => tx.query(`insert into ${table} (task_id, epoch, pid) values ($1, $2, $3)`, [ctx.id, ctx.epoch, process.pid]);
+const note = (tx, table, ctx) =>
+  tx.query(`insert into ${table} (task_id, epoch, pid) values ($1, $2, $3)`, [
+    ctx.id,
+    ctx.epoch,
+    process.pid,
+  ]);
 
 /** Has its effect through the door, once, whatever dies. `fails`: throws the first time. `waits`: holds until aborted. */
-export const effectHandler = outlast.handler(task('chaos.effect', { input: unchecked(), result: unchecked(), queue }), {
-  retry: { backoff: '20ms' },
-  run: async (input, ctx) => {
-    await note(pool, 'run', ctx);
-    if (input.fails && ctx.attempt === 1) throw new Error('the first time');
-    if (input.waits && ctx.resurrections === 0 && ctx.epoch === 1) {
-      await new Promise((_, reject) => ctx.signal.addEventListener('abort', () => reject(new Error('aborted')), { once: true }));
-    }
-    await ctx.transaction(async tx => void (await note(tx, 'effect', ctx)));
-    return { epoch: ctx.epoch };
+export const effectHandler = outlast.handler(
+  task('chaos.effect', { input: unchecked(), result: unchecked(), queue }),
+  {
+    retry: { backoff: '20ms' },
+    run: async (input, ctx) => {
+      await note(pool, 'run', ctx);
+      if (input.fails && ctx.attempt === 1) throw new Error('the first time');
+      if (input.waits && ctx.resurrections === 0 && ctx.epoch === 1) {
+        await new Promise((_, reject) =>
+          ctx.signal.addEventListener('abort', () => reject(new Error('aborted')), { once: true }),
+        );
+      }
+      await ctx.transaction(async tx => void (await note(tx, 'effect', ctx)));
+      return { epoch: ctx.epoch };
+    },
   },
-});
+);
 
-export const followHandler = outlast.handler(task('chaos.follow', { input: unchecked(), queue }), async (_, ctx) => {
-  await ctx.transaction(async tx => void (await note(tx, 'effect', ctx)));
-});
+export const followHandler = outlast.handler(
+  task('chaos.follow', { input: unchecked(), queue }),
+  async (_, ctx) => {
+    await ctx.transaction(async tx => void (await note(tx, 'effect', ctx)));
+  },
+);
 
 /** Never comes back by itself: only the beat thread can end this. */
-export const endlessHandler = outlast.handler(task('chaos.endless', { input: unchecked(), queue }), {
-  maxResurrections: 1,
-  run: async (_, ctx) => {
-    await note(pool, 'run', ctx);
-    for (;;);
+export const endlessHandler = outlast.handler(
+  task('chaos.endless', { input: unchecked(), queue }),
+  {
+    maxResurrections: 1,
+    run: async (_, ctx) => {
+      await note(pool, 'run', ctx);
+      for (;;);
+    },
   },
-});
+);

@@ -1,9 +1,10 @@
 -- Claims up to $3 due rows for one relay, under a random token. RETURNING promises no order; the caller sorts.
 -- A claimed row is invisible to other relays until its claim is over.
--- params: relay text, token text, limit int, stale_ms bigint
+-- Rows in a format we do not know are a newer version's to move.
+-- params: relay text, token text, limit int, stale_ms bigint, known_format int
 with due as materialized (
   select id from outlast_outbox
-  where state = 'pending' and available_at <= clock_timestamp()
+  where state = 'pending' and available_at <= clock_timestamp() and schema_version <= $5
   order by available_at, id limit $3 for update skip locked
 )
 update outlast_outbox o

@@ -1,10 +1,11 @@
 -- Moves due rows into the ledger of the same database: one statement, so there is no moment in which a task is
 -- in neither table or must be sent again. A task the ledger has already is a copy and is dropped; the same id
 -- with other bytes is kept as a dead letter under id and digest.
--- params: limit int
+-- Rows in a format we do not know are a newer version's to move.
+-- params: limit int, known_format int
 with due as materialized (
   select id from outlast_outbox
-  where state = 'pending' and available_at <= clock_timestamp()
+  where state = 'pending' and available_at <= clock_timestamp() and schema_version <= $2
   order by available_at, id limit $1 for update skip locked
 ), gone as (
   delete from outlast_outbox o using due where o.id = due.id returning o.*
