@@ -31,6 +31,7 @@ const PORTS = [
   'broker/broker.ts',
   'worker/door.ts',
   'ledger/ledger.ts',
+  'ledger/suspect.ts',
   'result/result-store.ts',
   'admin/read-model.ts',
 ];

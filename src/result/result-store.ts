@@ -18,5 +18,5 @@ export interface ResultRecord {
   readonly why: string | null;
 }
 
-export const ENDINGS = ['done', 'discarded', 'dead', 'cancelled', 'expired'] as const;
-export type Ending = (typeof ENDINGS)[number];
+/** How a task that is over ended. */
+export type Ending = 'done' | 'discarded' | 'dead' | 'cancelled' | 'expired';

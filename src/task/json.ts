@@ -24,7 +24,7 @@ export type Jsonable<T> = T extends string | number | boolean | null | undefined
             : never;
 
 /** Deeper than anybody's data, and far from where a recursive reader of another language gives up. */
-export const MAX_DEPTH = 100;
+const MAX_DEPTH = 100;
 
 function refuse(path: string, why: string): never {
   const place = path === '' ? 'the value' : `\`${path}\``;

@@ -15,7 +15,7 @@ const RETRY_MS = 250;
  * One settling step, in batches: what comes while a call is under way travels with the next one. A call whose
  * reply was lost is repeated as it is, because it names its runs; it gives up only when told that its incarnation is gone.
  */
-export class StepBatcher<Item> {
+class StepBatcher<Item> {
   readonly #call: (items: readonly Item[]) => Promise<readonly StepStatus[]>;
   readonly #runtime: Runtime;
   readonly #isHopeless: () => boolean;

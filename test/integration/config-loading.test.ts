@@ -14,10 +14,11 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { node22Path } from '../support/servers.ts';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const DIST = join(ROOT, 'dist');
-const NODE22 = process.env['OUTLAST_TEST_NODE22'];
+const NODE22 = node22Path();
 /** These tests tell Nodes apart by what they do with TypeScript, whichever one runs them. */
 const strips = Boolean((process.features as { typescript?: unknown }).typescript);
 

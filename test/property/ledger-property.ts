@@ -32,7 +32,7 @@ const at = fc.nat({ max: 30 });
 /** A step is sent once, or again after its reply was lost. */
 const times = fc.integer({ min: 1, max: 2 });
 
-export const commandArbitrary: fc.Arbitrary<Command> = fc.oneof(
+const commandArbitrary: fc.Arbitrary<Command> = fc.oneof(
   { weight: 4, arbitrary: fc.record({ kind: fc.constant('message'), at }) },
   {
     weight: 4,

@@ -2,7 +2,7 @@ import type { EffectEntry } from '../../src/adapters/memory/memory-effects.ts';
 import type { SettleEntry } from '../../src/adapters/memory/memory-outbox-store.ts';
 import type { JournalEntry } from '../../src/adapters/memory/memory-record.ts';
 
-export const VIOLATIONS = [
+const VIOLATIONS = [
   'lost',
   'stuck',
   'phantom',

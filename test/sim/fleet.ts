@@ -12,7 +12,7 @@ import { SeededRandom } from './seeded-random.ts';
 import { QUEUES } from './task-plan.ts';
 import type { Truth } from './truth.ts';
 
-export const ROLES = ['relay', 'worker', 'resurrector', 'supervisor'] as const;
+const ROLES = ['relay', 'worker', 'resurrector', 'supervisor'] as const;
 export type Role = (typeof ROLES)[number];
 
 /** A place in the fleet. Whoever dies in it is replaced, as an orchestrator does. */

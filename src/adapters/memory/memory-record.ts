@@ -51,7 +51,7 @@ export interface WorkerRow {
   ran: string[];
 }
 
-export const LEDGER_STEPS = [
+const LEDGER_STEPS = [
   'open',
   'renew',
   'condemn',

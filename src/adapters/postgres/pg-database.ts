@@ -34,7 +34,7 @@ const TYPES: NonNullable<PoolConfig['types']> = {
   getTypeParser: (oid: number) => TEXT_PARSERS[oid] ?? ((text: string) => text),
 };
 
-export async function loadPg(): Promise<typeof import('pg')> {
+async function loadPg(): Promise<typeof import('pg')> {
   try {
     return (await import('pg')).default as unknown as typeof import('pg');
   } catch (cause) {

@@ -34,7 +34,7 @@ import { SQL } from './sql.generated.ts';
 /** How long the tombstone of a cancelled task turns away its copies. */
 const CANCELLED_KEEP_MS = 86_400_000;
 
-export const READY_CHANNEL = 'outlast_task';
+const READY_CHANNEL = 'outlast_task';
 
 /** The ledger in PostgreSQL: each step is one statement that compares task, epoch, run and state. */
 export class PostgresLedger implements Ledger {

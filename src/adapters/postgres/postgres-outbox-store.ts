@@ -12,7 +12,7 @@ import { readNumber } from './postgres-rows.ts';
 import type { SqlDatabase, SqlRow } from './sql-database.ts';
 import { SQL } from './sql.generated.ts';
 
-export const COMMITTED_CHANNEL = 'outlast_outbox';
+const COMMITTED_CHANNEL = 'outlast_outbox';
 
 export interface OutboxStoreOptions {
   /** True where the ledger lives in the same database: rows are then moved in one statement. */
