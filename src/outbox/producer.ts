@@ -6,7 +6,7 @@ import { isTask, type Call } from '../task/define-task.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { composeTask } from './compose.ts';
 import type { NewTask, OutboxWriter, WriteAnswer } from './outbox-writer.ts';
-import type { TransactionAdapter } from './transaction-adapter.ts';
+import { failedTransaction, type TransactionAdapter } from './transaction-adapter.ts';
 
 export interface ProducerDeps<Tx> {
   readonly adapter: Pick<TransactionAdapter<Tx>, 'status'>;
@@ -84,11 +84,9 @@ export class Producer<Tx> {
   #checkTransaction(tx: Tx): void {
     const status = this.#deps.adapter.status(tx);
     if (status === 'open' || status === 'unknown') return;
-    const message =
-      status === 'none'
-        ? 'this handle is not in a transaction'
-        : 'this transaction has failed and can only be rolled back';
-    if (status === 'none' && !this.#deps.strict) {
+    if (status === 'aborted') throw failedTransaction();
+    const message = 'this handle is not in a transaction';
+    if (!this.#deps.strict) {
       this.#deps.log.warn({}, `${message}: the task is committed by itself`);
       return;
     }

@@ -28,3 +28,13 @@ export function rolledBack(): Error {
     fields: {},
   });
 }
+
+/** A statement of this transaction failed before: nothing can be sent in it any more. */
+export function failedTransaction(cause?: unknown): Error {
+  return outlastError('ERR_NOT_IN_TRANSACTION', {
+    message: 'this transaction has failed and can only be rolled back',
+    hint: 'Roll it back and start over; use a savepoint where a statement may fail.',
+    fields: {},
+    cause,
+  });
+}

@@ -52,6 +52,7 @@ export class Events {
     listener: EventListener<N>,
     options?: { readonly signal?: AbortSignal },
   ): () => void {
+    if (options?.signal?.aborted) return () => undefined;
     const set = this.#listeners.get(name) ?? new Set();
     this.#listeners.set(name, set);
     set.add(listener);

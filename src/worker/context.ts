@@ -32,7 +32,10 @@ export interface TaskContext<S extends TaskShape = TaskShape, Tx = unknown, C = 
   send<F extends TaskShape>(task: Task<F>, ...rest: SendRest<F>): Promise<string>;
 }
 
-const storage = new AsyncLocalStorage<TaskContext>();
+// One for the whole process: a library with a copy of the package of its own must find the same context.
+const PLACE = Symbol.for('outlast.current-task');
+const shared = globalThis as { [PLACE]?: AsyncLocalStorage<TaskContext> };
+const storage = (shared[PLACE] ??= new AsyncLocalStorage<TaskContext>());
 
 /** Runs `fn` with its context within reach of `currentTask()`. */
 export function withTask<T>(context: TaskContext, fn: () => T): T {

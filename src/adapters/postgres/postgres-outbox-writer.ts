@@ -5,7 +5,11 @@ import {
   type OutboxWriter,
   type WriteAnswer,
 } from '../../outbox/outbox-writer.ts';
-import type { TextRow, TransactionAdapter } from '../../outbox/transaction-adapter.ts';
+import {
+  failedTransaction,
+  type TextRow,
+  type TransactionAdapter,
+} from '../../outbox/transaction-adapter.ts';
 import { translatePgError } from './pg-errors.ts';
 import { SQL } from './sql.generated.ts';
 
@@ -105,6 +109,9 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
     try {
       return await this.#adapter.execute(tx, text, values);
     } catch (error) {
+      // The driver may not have known yet that the transaction had failed; the server did.
+      if ((error as { readonly code?: unknown } | null)?.code === '25P02')
+        throw failedTransaction(error);
       throw translatePgError(error);
     }
   }
