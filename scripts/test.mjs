@@ -115,7 +115,9 @@ async function simulate(run) {
 function testEnv(env) {
   const isKept = (/** @type {string} */ name) =>
     !name.startsWith('OUTLAST_') || name.startsWith('OUTLAST_TEST_');
-  return Object.fromEntries(Object.entries(env).filter(([name]) => isKept(name)));
+  const kept = Object.entries(env).filter(([name]) => isKept(name));
+  // jiti keeps what it compiled in the common folder for temporary files: nothing may be left there.
+  return { ...Object.fromEntries(kept), JITI_FS_CACHE: 'false' };
 }
 
 /**

@@ -38,7 +38,8 @@ function readPage(): Row[] {
 /** The fields of a code are a type only, so they are read from the source. */
 function fieldsOf(code: string): string[] {
   const source = readFileSync(new URL('codes.ts', import.meta.url), 'utf8');
-  const declared = new RegExp(`readonly ${code}: (Record<never, never>|\\{[^}]*\\});`).exec(source)?.[1] ?? '';
+  const declared =
+    new RegExp(`readonly ${code}: (Record<never, never>|\\{[^}]*\\});`).exec(source)?.[1] ?? '';
   return [...declared.matchAll(/readonly (\w+):/g)].map(match => match[1] as string);
 }
 

@@ -21,15 +21,14 @@ export interface ResurrectorDeps {
   readonly settings: ResurrectorSettings;
 }
 
-/** Tombstones are forgotten in bites, now and then: nobody waits for it. */
-const PRUNE_EVERY = 20;
+/** Tombstones are forgotten in bites, so many a look: faster than any ledger makes them, and no look takes long. */
 const PRUNE_LIMIT = 1_000;
+const PRUNE_BITES = 20;
 
 /** Everything that happens because something died: dead workers' tasks, follow-ups nobody sent, tombstones to forget. */
 export class Resurrector {
   readonly #deps: ResurrectorDeps;
   readonly #reaper: Reaper;
-  #looks = 0;
 
   constructor(deps: ResurrectorDeps) {
     this.#deps = deps;
@@ -53,7 +52,7 @@ export class Resurrector {
   async look(): Promise<void> {
     await this.#reaper.look();
     await this.#followUp();
-    if (this.#looks++ % PRUNE_EVERY === 0) await this.#prune();
+    await this.#prune();
   }
 
   async #followUp(): Promise<void> {
@@ -66,7 +65,10 @@ export class Resurrector {
 
   async #prune(): Promise<void> {
     const { ledger, outbox } = this.#deps;
-    await ledger.prune(PRUNE_LIMIT);
-    await outbox.prune(PRUNE_LIMIT);
+    for (const store of [ledger, outbox]) {
+      for (let bite = 0; bite < PRUNE_BITES; bite++) {
+        if ((await store.prune(PRUNE_LIMIT)) < PRUNE_LIMIT) break;
+      }
+    }
   }
 }

@@ -1,7 +1,10 @@
 import type { TextRow, TransactionAdapter } from '../../outbox/transaction-adapter.ts';
 import type { SqlDatabase, SqlRunner } from './sql-database.ts';
 
-/** A transaction on Outlast's own database, for those who bring no library of their own. */
+/**
+ * A transaction on Outlast's own database, for those who bring no library of their own. A statement may take 30 s and
+ * the transaction may stand idle for 10 s (embedded: 10 s in all); whoever needs more brings a library.
+ */
 export interface SqlTransaction {
   query(
     text: string,
