@@ -1,9 +1,8 @@
 import type { AfterEntry, BegunTask, Outcome } from '../ledger/ledger.ts';
 import type { EnvelopeOptions, LinkOption } from '../task/envelope.ts';
+import { EMBED } from '../outbox/outbox-writer.ts';
 import { derivedId, digestOf } from '../task/digest.ts';
 import { toBytes, toText } from '../task/json.ts';
-
-const EMBED = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}';
 
 /** The tasks that follow one that is done. Their ids derive from the parent's, so that a repeat is a copy. */
 export function followUps(task: BegunTask, outcome: Outcome): readonly AfterEntry[] {

@@ -8,7 +8,7 @@ import type {
 } from '../../outbox/outbox-store.ts';
 import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
 import { toBytes } from '../../task/json.ts';
-import { readNumber } from './postgres-rows.ts';
+import { readEnvelope, readNumber } from './postgres-rows.ts';
 import type { SqlDatabase, SqlRow } from './sql-database.ts';
 import { SQL } from './sql.generated.ts';
 
@@ -132,18 +132,7 @@ function readOutboxRow(row: SqlRow): OutboxRow {
     row: row['row'] as string,
     retries: row['retries'] as number,
     isFirstClaim: row['claims'] === 1,
-    envelope: {
-      id: row['task_id'] as string,
-      name: row['task_name'] as string,
-      queue: row['queue'] as string,
-      priority: row['priority'] as number,
-      version: row['payload_version'] as number,
-      body: row['body'] as Uint8Array,
-      options: row['options'] as Uint8Array,
-      digest: row['digest'] as string,
-      etaMs: readNumber(row['eta_ms']),
-      expiresMs: readNumber(row['expires_ms']),
-    },
+    envelope: readEnvelope(row),
   };
 }
 

@@ -19,7 +19,7 @@ export function taskColumns(envelopes: readonly Envelope[]): SqlParam[] {
   ];
 }
 
-/** Reads an envelope from a ledger row. */
+/** Reads an envelope from a row of the ledger, or of the outbox under the same names. */
 export function readEnvelope(row: SqlRow): Envelope {
   return {
     id: row['id'] as string,

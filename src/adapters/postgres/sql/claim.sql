@@ -11,7 +11,7 @@ update outlast_outbox o
 set state = 'claimed', claim_token = $2, claimed_by = $1, claims = o.claims + 1,
   claimed_until = clock_timestamp() + $4::bigint * interval '1 millisecond', updated_at = clock_timestamp()
 from due where o.id = due.id
-returning o.id::text as row, o.task_id, o.task_name, o.queue, o.priority, o.payload_version,
+returning o.id::text as row, o.task_id as id, o.task_name as name, o.queue, o.priority, o.payload_version,
   '\x5b'::bytea || o.args || '\x2c'::bytea || o.kwargs || '\x2c'::bytea || o.embed || '\x5d'::bytea as body,
   o.options, o.digest, (extract(epoch from o.eta) * 1000)::bigint::text as eta_ms,
   (extract(epoch from o.expires_at) * 1000)::bigint::text as expires_ms, o.retries, o.claims
