@@ -1,6 +1,8 @@
 import { loadEnvFile } from 'node:process';
 import type { Command } from 'commander';
 import { outlastError } from '../errors/error.ts';
+import type { DatabaseTarget } from '../config/database-url.ts';
+import { findOutbox } from '../config/outboxes.ts';
 import { resolveConfig, type ConfigFlags, type ResolvedConfig } from '../config/config.ts';
 import { loadConfig, type LoadedConfig, type LoaderKind } from '../config/load-config.ts';
 import { optionsFromText } from '../config/from-env.ts';
@@ -21,6 +23,7 @@ export interface CommonOptions {
   readonly envFile?: string;
   readonly json?: boolean;
   readonly verbose?: boolean;
+  readonly outbox?: string;
 }
 
 /** What a command works with, read from its flags, the environment and the config file. */
@@ -30,6 +33,8 @@ export interface CommandContext {
   readonly log: Logger;
   readonly runtime: Runtime;
   readonly output: Output;
+  /** A named outbox in another database, where one was asked for. */
+  readonly outboxTarget: DatabaseTarget | null;
 }
 
 export async function readContext(
@@ -56,7 +61,9 @@ export async function readContext(
   const events = new Events((error, event) => log.error({ error, event }, 'a listener failed'));
   events.addAll(config.on);
   for (const warning of config.warnings) log.warn({}, warning);
-  return { loaded, config, log, runtime: createRuntime(log, events.emit), output };
+  const outboxTarget =
+    options.outbox === undefined ? null : findOutbox(config.outboxes, options.outbox);
+  return { loaded, config, log, runtime: createRuntime(log, events.emit), output, outboxTarget };
 }
 
 /** Variables that are set already stay as they are. */
@@ -96,13 +103,18 @@ export function addSectionFlags(command: Command, section: SectionName): Command
   return command;
 }
 
+/** Adds the flag of verbs that can look at another outbox than the default one. */
+export function addOutboxFlag(command: Command): Command {
+  return command.option('--outbox <name>', 'a named outbox of the configuration');
+}
+
 /** Opens the stores for one command and closes them whatever happens. */
 export async function withStores<T>(
   context: CommandContext,
   options: OpenOptions,
   fn: (stores: Stores) => Promise<T>,
 ): Promise<T> {
-  const stores = await openStores(context.config.database, options);
+  const stores = await openStores(context.outboxTarget ?? context.config.database, options);
   try {
     return await fn(stores);
   } finally {

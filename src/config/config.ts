@@ -12,6 +12,7 @@ import {
   type NameOf,
   type SectionName,
 } from './options.ts';
+import { readOutboxes } from './outboxes.ts';
 import {
   RELAY_DEFAULTS,
   resolveRelayOptions,
@@ -41,6 +42,12 @@ export interface OutlastConfig {
    * @default 'pglite:./.outlast'
    */
   readonly database?: string | undefined;
+  /**
+   * Outboxes beside the default one, by name: tables in other PostgreSQL databases whose tasks a
+   * relay of their own publishes into `database`.
+   * @default {}
+   */
+  readonly outboxes?: Readonly<Record<string, { readonly database: string }>> | undefined;
   /**
    * Modules whose exported handlers a worker runs: paths relative to the config file, with `*` and
    * `**`.
@@ -96,6 +103,8 @@ export interface ConfigFlags extends Partial<SectionOptions> {
 /** The configuration a process runs on. */
 export interface ResolvedConfig {
   readonly database: DatabaseTarget;
+  /** Outboxes in other databases, by name. */
+  readonly outboxes: Readonly<Record<string, DatabaseTarget>>;
   readonly tasks: readonly string[];
   readonly strict: boolean;
   readonly excludeTasks: readonly string[];
@@ -143,6 +152,7 @@ export function resolveConfig(
   return Object.freeze({
     ...top,
     database: database.target,
+    outboxes: readOutboxes(config['outboxes'], flags.folder ?? process.cwd()),
     relay: relay.options,
     worker: worker.options,
     resurrector: resurrector.options,

@@ -34,6 +34,13 @@ export const TOP_LEVEL_TABLE: readonly TopLevelRow[] = Object.freeze([
     sentence: 'Where tasks live: `pglite:./folder`, `postgres://…` or `postgresql://…`.',
   },
   {
+    key: 'outboxes',
+    env: null,
+    default: '{}',
+    sentence:
+      'Outboxes in other PostgreSQL databases, by name: `{ crm: { database: … } }`; `relay --outbox crm` publishes them into `database`.',
+  },
+  {
     key: 'tasks',
     env: null,
     default: '[]',

@@ -26,26 +26,26 @@ import type { Stores } from './stores.ts';
  * export const outlast = createOutlast({ ...config, adapter: fromPg(pool) });
  */
 export function createOutlast<Tx = SqlTransaction>(options: CreateOptions<Tx> = {}): Outlast<Tx> {
-  const { adapter, ...config } = options;
-  return instanceOf(new Internals(config), adapter);
+  const { adapter, outbox, ...config } = options;
+  return instanceOf(new Internals(config, outbox), adapter);
 }
 
 /** The same on stores that are open already: for `dev`, where one process holds the only handle. */
 export function createOutlastOn(stores: Stores, options: CreateOptions<SqlTransaction>): Outlast {
-  const { adapter, ...config } = options;
-  return instanceOf(new Internals(config, stores), adapter);
+  const { adapter, outbox, ...config } = options;
+  return instanceOf(new Internals(config, outbox, stores), adapter);
 }
 
 function instanceOf<Tx>(
   internals: Internals,
   given: TransactionAdapter<Tx> | undefined,
 ): Outlast<Tx> {
-  const own = fromDatabase(async () => (await internals.stores()).db);
+  const own = fromDatabase(() => internals.outboxDatabase());
   const adapter = given ?? (own as unknown as TransactionAdapter<Tx>);
   const producer = makeProducer(internals, adapter);
   const handleDeps: HandleDeps = {
     clock: internals.runtime.clock,
-    results: async () => (await internals.stores()).results,
+    results: () => internals.results(),
     cancel: async (task, id) => {
       const status = await (await internals.stores()).ledger.cancel(id);
       const { name, contract } = task;

@@ -1,7 +1,17 @@
 import { outlastError } from '../errors/error.ts';
 import { resolveConfig, type OutlastConfig, type ResolvedConfig } from '../config/config.ts';
+import type { SqlDatabase } from '../adapters/postgres/sql-database.ts';
+import type { DatabaseTarget } from '../config/database-url.ts';
+import { findOutbox } from '../config/outboxes.ts';
+import type { ResultStore } from '../result/result-store.ts';
 import { createRuntime } from './runtime.ts';
-import { openStores, type OpenOptions, type Stores } from './stores.ts';
+import {
+  openOutboxApart,
+  openStores,
+  type OpenOptions,
+  type OutboxApart,
+  type Stores,
+} from './stores.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { Events } from '../telemetry/events.ts';
 import { silentLogger, type Logger } from '../telemetry/logger.ts';
@@ -19,12 +29,16 @@ export class Internals {
   readonly events: Events;
   readonly log: Logger;
   readonly runtime: Runtime;
+  /** The database of the outbox, where it is not the default one. */
+  readonly outboxTarget: DatabaseTarget | null;
   #stores: Promise<Stores> | undefined;
+  #apart: Promise<OutboxApart> | undefined;
   #closed: Promise<void> | undefined;
 
-  constructor(file: OutlastConfig, given?: Stores) {
+  constructor(file: OutlastConfig, outbox?: string, given?: Stores) {
     this.file = file;
     this.config = resolveConfig(file, process.env);
+    this.outboxTarget = outbox === undefined ? null : findOutbox(this.config.outboxes, outbox);
     this.log = this.config.log ?? silentLogger;
     this.events = new Events((error, name) =>
       this.log.error({ error, event: name }, 'a listener failed'),
@@ -45,6 +59,35 @@ export class Internals {
     return this.#stores;
   }
 
+  /** Null where the outbox is the default one. */
+  outboxApart(): Promise<OutboxApart> | null {
+    if (this.outboxTarget === null) return null;
+    if (this.#closed) return Promise.reject(closed());
+    this.#apart ??= openOutboxApart(this.outboxTarget).catch((error: unknown) => {
+      this.#apart = undefined;
+      throw error;
+    });
+    return this.#apart;
+  }
+
+  /** Where tasks are written. */
+  async outboxDatabase(): Promise<SqlDatabase> {
+    return (await (this.outboxApart() ?? this.stores())).db;
+  }
+
+  /** Looks into an outbox apart for what the ledger does not know yet. */
+  async results(): Promise<ResultStore> {
+    const { results } = await this.stores();
+    const apart = await this.outboxApart();
+    if (apart === null) return results;
+    return {
+      read: async id => {
+        const record = await results.read(id);
+        return record.state === 'unknown' ? await apart.results.read(id) : record;
+      },
+    };
+  }
+
   /** Whoever closes a second time waits for the same end. */
   close(): Promise<void> {
     this.#closed ??= this.#close();
@@ -55,6 +98,8 @@ export class Internals {
     const stores = await this.#stores?.catch(() => undefined);
     this.#stores = undefined;
     await stores?.close();
+    const apart = await this.#apart?.catch(() => undefined);
+    await apart?.db.close();
   }
 }
 

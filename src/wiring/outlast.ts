@@ -19,6 +19,8 @@ export type HandlesOf<C extends readonly Call[]> = {
 /** What is given to `createOutlast`: a configuration, and the library your transactions belong to. */
 export interface CreateOptions<Tx> extends OutlastConfig {
   readonly adapter?: TransactionAdapter<Tx>;
+  /** A named outbox of the configuration, in a database of its own; the adapter's must be the same. */
+  readonly outbox?: string;
 }
 
 /** Outlast as an application sees it. `Tx` is the transaction type of your own library. */

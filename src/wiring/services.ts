@@ -1,10 +1,13 @@
 import { hostname } from 'node:os';
 import { outlastError } from '../errors/error.ts';
 import { resolveConfig, type ResolvedConfig } from '../config/config.ts';
+import type { DatabaseTarget } from '../config/database-url.ts';
 import type { RelayOptions } from '../config/relay-options.ts';
 import type { ResurrectorOptions } from '../config/resurrector-options.ts';
 import type { WorkerOptions } from '../config/worker-options.ts';
+import type { RelaySettings } from '../relay/relay-deps.ts';
 import { Relay } from '../relay/relay.ts';
+import type { Runtime } from '../runtime/runtime.ts';
 import { Resurrector, type ResurrectorSettings } from '../recovery/resurrector.ts';
 import { systemRandom } from '../runtime/random.ts';
 import { startService, type Service } from '../runtime/service.ts';
@@ -15,7 +18,7 @@ import { Worker } from '../worker/worker.ts';
 import { embeddedDefaults } from './embedded-defaults.ts';
 import type { Internals } from './internals.ts';
 import { INTERNALS, type Outlast } from './outlast.ts';
-import { openStores, type Stores } from './stores.ts';
+import { openOutboxApart, openStores, type Stores } from './stores.ts';
 import { ThreadHeart } from './thread-heart.ts';
 
 export interface StartOptions {
@@ -33,10 +36,39 @@ export async function startRelay(
   const { signal, ...relay } = options;
   const internals = outlast[INTERNALS];
   const config = resolveConfig(internals.file, process.env, { relay });
-  return await startOn(internals, signal, stores => {
-    const { outbox, broker } = stores;
-    return new Relay({ outbox, broker, runtime: internals.runtime, settings: config.relay });
-  });
+  const { runtime, outboxTarget } = internals;
+  return await startOn(internals, signal, stores =>
+    makeRelay({ stores, outboxTarget, runtime, settings: config.relay }),
+  );
+}
+
+export interface RelayParts {
+  readonly stores: Stores;
+  /** Where the outbox is not in the database of the ledger. */
+  readonly outboxTarget: DatabaseTarget | null;
+  readonly runtime: Runtime;
+  readonly settings: RelaySettings;
+}
+
+type RelayVerbs = Pick<Relay, 'run' | 'pass' | 'drain'>;
+
+/** A relay of the default outbox, or of one in another database, with connections of its own to that. */
+export function makeRelay({ stores, outboxTarget, runtime, settings }: RelayParts): RelayVerbs {
+  const { outbox, broker } = stores;
+  if (outboxTarget === null) return new Relay({ outbox, broker, runtime, settings });
+  const withApart = async <T>(fn: (relay: Relay) => Promise<T>): Promise<T> => {
+    const apart = await openOutboxApart(outboxTarget);
+    try {
+      return await fn(new Relay({ outbox: apart.outbox, broker, runtime, settings }));
+    } finally {
+      await apart.db.close();
+    }
+  };
+  return {
+    run: signal => withApart(relay => relay.run(signal)),
+    pass: signal => withApart(relay => relay.pass(signal)),
+    drain: signal => withApart(relay => relay.drain(signal)),
+  };
 }
 
 /** Runs a worker in this process: no supervisor, so its death is seen when its lease is over. */

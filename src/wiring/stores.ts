@@ -75,6 +75,18 @@ export async function openStores(
   }
 }
 
+/** An outbox apart from the ledger: its rows are claimed, published and settled. */
+export interface OutboxApart {
+  readonly db: SqlDatabase;
+  readonly outbox: OutboxStore;
+  readonly results: ResultStore;
+}
+
+export async function openOutboxApart(target: DatabaseTarget): Promise<OutboxApart> {
+  const { db, results } = await openStores(target);
+  return { db, results, outbox: new PostgresOutboxStore(db, { movesIntoLedger: false }) };
+}
+
 /** The ports on a database that is open already. */
 export function storesOn(db: SqlDatabase): Stores {
   return {

@@ -1,4 +1,4 @@
-import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 import { mkdtempSync, existsSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -21,12 +21,6 @@ let folder: string;
 beforeAll(async () => {
   [outbox, broker] = [await migratedDatabase('outbox'), await migratedDatabase('broker')];
   folder = mkdtempSync(join(tmpdir(), 'outlast-relay-'));
-  const build = spawnSync(
-    process.execPath,
-    [join(REPO, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.tools.json'],
-    { cwd: REPO, encoding: 'utf8' },
-  );
-  if (build.status !== 0) throw new Error(build.stdout);
 }, 120_000);
 
 afterAll(async () => {
@@ -35,15 +29,18 @@ afterAll(async () => {
   await broker.dispose();
 });
 
+/** A relay whose outbox and broker are different databases, so that it must claim, publish and settle. */
 function startRelay(fault: string): ChildProcess {
-  return spawn(process.execPath, [join(REPO, '.build/test/chaos/relay-process.js')], {
+  const config = join(REPO, 'test/chaos/project/outlast.config.mjs');
+  const args = [join(REPO, 'bin/outlast.js'), 'relay', '--outbox', 'crm', '--config', config];
+  return spawn(process.execPath, args, {
     env: {
       ...process.env,
       CHAOS_OUTBOX_URL: outbox.url,
-      CHAOS_BROKER_URL: broker.url,
+      OUTLAST_DATABASE_URL: broker.url,
       OUTLAST_FAULT_POINT: fault,
     },
-    stdio: ['ignore', 'ignore', 'inherit'],
+    stdio: 'ignore',
   });
 }
 

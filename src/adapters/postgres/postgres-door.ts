@@ -42,6 +42,11 @@ export class PostgresDoor<Tx> implements EffectDoor<Tx> {
     }
   }
 
+  async #isElsewhere(tx: Tx, run: RunRef): Promise<boolean> {
+    const text = 'select 1 as known from outlast_task where id = $1::text';
+    return (await this.#adapter.execute(tx, text, [run.id])).length === 0;
+  }
+
   async #inside(
     tx: Tx,
     run: RunRef,
@@ -58,7 +63,7 @@ export class PostgresDoor<Tx> implements EffectDoor<Tx> {
     // A stopped process must not hold the fence for ever: the server ends what its owner has forgotten.
     if (this.#adapter.endsIdleTransactions) await execute(LIMIT_IDLE, []);
     const fenced = await execute(SQL.doorFence, [run.id, epoch, run.run]);
-    if (fenced.length === 0) throw stale(run);
+    if (fenced.length === 0) throw (await this.#isElsewhere(tx, run)) ? elsewhere(run) : stale(run);
     // The user's own statements wait as long as the user has decided.
     await execute(`select set_config('lock_timeout', $1::text, true)`, [before?.['before'] ?? '0']);
     await this.#faultPoint('door.fenced');
@@ -70,6 +75,15 @@ export class PostgresDoor<Tx> implements EffectDoor<Tx> {
     await this.#faultPoint('door.effect-not-committed');
     return value;
   }
+}
+
+/** The ledger gave us this run, and here nobody has heard of its task: then this is not the ledger's database. */
+function elsewhere(run: RunRef): Error {
+  return outlastError('ERR_CONFIG_TIER', {
+    message: `the task row of ${run.id} is not in the database of this transaction, so it cannot be fenced`,
+    hint: 'Give createOutlast an adapter on the same database as `database`.',
+    fields: { option: 'adapter' },
+  });
 }
 
 function fromBase64(text: string | null): Uint8Array | null {

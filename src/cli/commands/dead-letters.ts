@@ -1,7 +1,7 @@
 import { outlastError } from '../../errors/error.ts';
 import { adminOn, type Admin } from '../../admin/create-admin.ts';
 import type { DeadLetterDetails } from '../../admin/read-model.ts';
-import { readContext, withStores, type CommonOptions } from '../context.ts';
+import { addOutboxFlag, readContext, withStores, type CommonOptions } from '../context.ts';
 import { EXIT } from '../exit-codes.ts';
 import type { AddCommand } from '../command.ts';
 import { toJson, type Output } from '../output.ts';
@@ -15,8 +15,7 @@ export const addDeadLetters: AddCommand = (program, output, finish) => {
       fn(adminOn(() => Promise.resolve(stores))),
     );
   };
-  parent
-    .command('list')
+  addOutboxFlag(parent.command('list'))
     .description('list them, newest first')
     .option('--limit <n>', 'how many', '50')
     .option('--cursor <text>', 'where the last page ended')
@@ -38,8 +37,7 @@ export const addDeadLetters: AddCommand = (program, output, finish) => {
         if (page.next !== null) output.note(`more: --cursor '${page.next}'`);
       },
     );
-  parent
-    .command('show')
+  addOutboxFlag(parent.command('show'))
     .description('show one with its payload and history')
     .argument('<id>', 'the task')
     .action(async (id: string, options: CommonOptions) => {
@@ -48,8 +46,7 @@ export const addDeadLetters: AddCommand = (program, output, finish) => {
       if (options.json) return output.json({ ...letter, bodyText: payloadText(letter) });
       showLetter(letter, output);
     });
-  parent
-    .command('retry')
+  addOutboxFlag(parent.command('retry'))
     .description('bring one back, once')
     .argument('<id...>', 'the tasks')
     .action(async (ids: readonly string[], options: CommonOptions) => {

@@ -1,7 +1,13 @@
 import { Option } from 'commander';
-import { Relay } from '../../relay/relay.ts';
+import { makeRelay } from '../../wiring/services.ts';
 import { shutdownSignal } from '../../wiring/shutdown-signal.ts';
-import { addSectionFlags, readContext, withStores, type CommonOptions } from '../context.ts';
+import {
+  addOutboxFlag,
+  addSectionFlags,
+  readContext,
+  withStores,
+  type CommonOptions,
+} from '../context.ts';
 import type { AddCommand } from '../command.ts';
 
 /** `outlast relay`: moves committed tasks on. */
@@ -11,15 +17,18 @@ export const addRelay: AddCommand = (program, output) => {
     .description('move committed tasks from the outbox to the broker')
     .addOption(new Option('--once', 'move one batch, then end').conflicts('drain'))
     .addOption(new Option('--drain', 'move all that is due, then end').conflicts('once'));
-  addSectionFlags(command, 'relay').action(
+  addOutboxFlag(addSectionFlags(command, 'relay')).action(
     async (options: CommonOptions & { readonly once?: boolean; readonly drain?: boolean }) => {
       const context = await readContext(options, output, 'relay');
-      const { runtime, config, log } = context;
+      const { runtime, config, log, outboxTarget } = context;
       const signal = shutdownSignal(() => log.info({}, 'stopping; a second signal exits at once'));
-      await withStores(context, { createIfMissing: false }, async ({ outbox, broker }) => {
-        const relay = new Relay({ outbox, broker, runtime, settings: config.relay });
+      // The broker is the default database, whatever outbox is relayed into it.
+      const main = { ...context, outboxTarget: null };
+      await withStores(main, { createIfMissing: false }, async stores => {
+        const relay = makeRelay({ stores, outboxTarget, runtime, settings: config.relay });
         if (!options.once && !options.drain) {
-          log.info({ database: context.config.settings['database']?.value }, 'relay started');
+          const database = config.settings['database']?.value;
+          log.info({ database, outbox: options.outbox ?? 'default' }, 'relay started');
           await relay.run(signal);
           return log.info({}, 'relay stopped');
         }

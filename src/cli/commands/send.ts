@@ -8,7 +8,13 @@ import { unchecked } from '../../task/standard-schema.ts';
 import type { SendOptions } from '../../task/define-task.ts';
 import { sendCalls } from '../../wiring/send-calls.ts';
 import type { Handler } from '../../worker/handler.ts';
-import { readContext, withStores, type CommandContext, type CommonOptions } from '../context.ts';
+import {
+  addOutboxFlag,
+  readContext,
+  withStores,
+  type CommandContext,
+  type CommonOptions,
+} from '../context.ts';
 import type { AddCommand } from '../command.ts';
 
 interface Options extends CommonOptions {
@@ -23,8 +29,7 @@ interface Options extends CommonOptions {
 
 /** `outlast send`: one task through the outbox. */
 export const addSend: AddCommand = (program, output) => {
-  program
-    .command('send')
+  addOutboxFlag(program.command('send'))
     .description('send a task through the outbox')
     .argument('<name>', 'the task')
     .option('--args <json>', 'positional arguments: a JSON array', '[]')

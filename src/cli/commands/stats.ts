@@ -1,12 +1,11 @@
 import { outlastError } from '../../errors/error.ts';
 import { adminOn } from '../../admin/create-admin.ts';
-import { readContext, withStores, type CommonOptions } from '../context.ts';
+import { addOutboxFlag, readContext, withStores, type CommonOptions } from '../context.ts';
 import type { AddCommand } from '../command.ts';
 
 /** `outlast stats`: how much there is of everything. */
 export const addStats: AddCommand = (program, output) => {
-  program
-    .command('stats')
+  addOutboxFlag(program.command('stats'))
     .description('show how many tasks wait, run, are done and are dead')
     .option('--top <n>', 'how many of the most failing tasks to show', '5')
     .action(async (options: CommonOptions & { readonly top: string }) => {

@@ -1,0 +1,45 @@
+import { outlastError } from '../errors/error.ts';
+import { safeName } from '../task/names.ts';
+import { parseDatabaseUrl, type DatabaseTarget } from './database-url.ts';
+import { asRecord, nearest, rangeError, refuseUnknown } from './options.ts';
+
+/** Reads the outboxes that live in databases of their own. */
+export function readOutboxes(
+  value: unknown,
+  folder: string,
+): Readonly<Record<string, DatabaseTarget>> {
+  const given = value === undefined ? {} : asRecord(value, 'outboxes');
+  const read = Object.entries(given).map(([name, entry]) => {
+    const option = `outboxes.${safeName(name, 'outbox')}`;
+    const fields = asRecord(entry, option);
+    refuseUnknown(Object.keys(fields), ['database'], key => `${option}.${key}`);
+    const target = parseDatabaseUrl(fields['database'], { option: `${option}.database`, folder });
+    if (target.kind === 'pglite') throw embedded(option);
+    return [name, target] as const;
+  });
+  return Object.freeze(Object.fromEntries(read));
+}
+
+/** The database of a named outbox. */
+export function findOutbox(
+  outboxes: Readonly<Record<string, DatabaseTarget>>,
+  name: string,
+): DatabaseTarget {
+  const target = Object.hasOwn(outboxes, name) ? outboxes[name] : undefined;
+  if (target) return target;
+  const close = nearest(name, Object.keys(outboxes));
+  const known = Object.keys(outboxes).join(', ') || 'none';
+  throw rangeError(
+    'outbox',
+    `is ${JSON.stringify(name)}`,
+    close === null ? `The configuration names: ${known}.` : `Did you mean ${close}?`,
+  );
+}
+
+function embedded(option: string): Error {
+  return outlastError('ERR_CONFIG_TIER', {
+    message: `\`${option}\` is an embedded database, which one process has for itself`,
+    hint: 'Use postgres:// for an outbox of its own.',
+    fields: { option },
+  });
+}

@@ -1,0 +1,115 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { PoolClient } from 'pg';
+import { fromPg } from '../../dist/adapters/transactions/pg.js';
+import { createAdmin } from '../../dist/admin/index.js';
+import {
+  createOutlast,
+  startRelay,
+  startWorker,
+  task,
+  unchecked,
+  type Outlast,
+} from '../../dist/index.js';
+import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
+
+const echo = task('outboxes.echo', { input: unchecked<unknown>(), result: unchecked<unknown>() });
+
+let main: MigratedDatabase;
+let crm: MigratedDatabase;
+let config: { database: string; outboxes: { crm: { database: string } } };
+let producer: Outlast<PoolClient>;
+
+beforeAll(async () => {
+  [main, crm] = [await migratedDatabase('main'), await migratedDatabase('crm')];
+  await crm.pool.query('create table customers (id text primary key)');
+  config = { database: main.url, outboxes: { crm: { database: crm.url } } };
+  producer = createOutlast({ ...config, outbox: 'crm', adapter: fromPg(crm.pool) });
+});
+
+afterAll(async () => {
+  await producer.close();
+  await main.dispose();
+  await crm.dispose();
+});
+
+describe('an outbox in another database', () => {
+  it('commits with the data there, is relayed here, and its result is found from there', async () => {
+    const input = { nul: 'a\u0000b', big: 2n ** 70n };
+    const sent = await producer.transaction(async tx => {
+      await tx.query(`insert into customers values ('1')`);
+      return await producer.send(tx, echo, input);
+    });
+    expect(await sent.state()).toBe('pending');
+    const outlast = createOutlast(config);
+    const relay = await startRelay(producer);
+    const worker = await startWorker(outlast, { tasks: [outlast.handler(echo, value => value)] });
+    expect(await sent.result()).toEqual(input);
+    expect((await crm.pool.query('select 1 from outlast_outbox')).rowCount).toBe(0);
+    await relay.stop();
+    await worker.stop();
+    await outlast.close();
+  });
+
+  it('never shows what was rolled back', async () => {
+    const relay = await startRelay(producer);
+    let id = '';
+    const rolledBack = producer.transaction(async tx => {
+      id = (await producer.send(tx, echo, 1)).id;
+      throw new Error('no customer after all');
+    });
+    await expect(rolledBack).rejects.toThrow('no customer after all');
+    const next = await producer.transaction(tx => producer.send(tx, echo, 2));
+    await until(async () => (await next.state()) === 'waiting');
+    expect(await producer.find(echo, id).state()).toBe('unknown');
+    await relay.stop();
+  });
+
+  it('keeps its rows while the broker is away, and costs them no retry', async () => {
+    const away = createOutlast({
+      database: 'postgres://nobody@127.0.0.1:1/none',
+      outboxes: config.outboxes,
+      outbox: 'crm',
+      adapter: fromPg(crm.pool),
+    });
+    const sent = await away.transaction(tx => away.send(tx, echo, 3));
+    await expect(startRelay(away)).rejects.toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
+    const { rows } = await crm.pool.query<{ state: string; retries: number }>(
+      'select state, retries from outlast_outbox where task_id = $1',
+      [sent.id],
+    );
+    expect(rows).toEqual([{ state: 'pending', retries: 0 }]);
+    await away.close();
+  });
+
+  it('cannot be named when the configuration does not know it', () => {
+    expect(() => createOutlast({ ...config, outbox: 'cmr' })).toThrow(
+      expect.objectContaining({ code: 'ERR_OPTION_RANGE', hint: 'Did you mean crm?' }) as Error,
+    );
+  });
+
+  it('cannot be embedded', () => {
+    const outboxes = { crm: { database: 'pglite:./crm' } };
+    expect(() => createOutlast({ outboxes })).toThrow(
+      expect.objectContaining({ code: 'ERR_CONFIG_TIER' }) as Error,
+    );
+  });
+
+  it('is no place for the door: a fence must be where the ledger is', async () => {
+    const outlast = createOutlast(config);
+    const apart = task('outboxes.apart', { queue: 'apart' });
+    const handler = producer.handler(apart, {
+      retry: { maxAttempts: 1 },
+      run: (_, ctx) => ctx.transaction(async () => undefined),
+    });
+    const worker = await startWorker(outlast, { tasks: [handler], queues: ['apart'] });
+    const sent = await outlast.push(apart);
+    await expect(sent.result()).rejects.toMatchObject({
+      message: expect.stringContaining('not in the database of this transaction') as string,
+    });
+    expect((await createAdmin(outlast).deadLetters.show(sent.id))?.reason).toBe(
+      'ERR_ATTEMPTS_SPENT',
+    );
+    await worker.stop();
+    await outlast.close();
+  });
+});
