@@ -51,9 +51,6 @@ async function insert(tx: SqlRunner, envelope: Envelope): Promise<void> {
     '1',
     String(version),
     ...times,
-    null,
-    '',
-    '0',
   ]);
 }
 

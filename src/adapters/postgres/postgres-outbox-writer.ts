@@ -17,6 +17,9 @@ const ROWS_PER_STATEMENT = 1_000;
 /** A second send with the same key gives the first task's handle for this long. */
 const KEY_WINDOW_MS = '86400000';
 
+/** What `enqueue.sql` takes: all but the key, its fingerprint and its window. */
+const UNKEYED_VALUES = 13;
+
 interface RowTexts {
   readonly task_id: string;
   readonly task_name: string;
@@ -56,11 +59,11 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
   }
 
   async #writeOne(tx: Tx, task: NewTask): Promise<WriteAnswer> {
-    const [row] = await this.#execute(
-      tx,
-      SQL.enqueue,
-      Object.values(rowTexts(task)) as (string | null)[],
-    );
+    const values = Object.values(rowTexts(task)) as (string | null)[];
+    const isKeyed = task.idempotencyKey !== null;
+    const [row] = isKeyed
+      ? await this.#execute(tx, SQL.enqueueKeyed, values)
+      : await this.#execute(tx, SQL.enqueue, values.slice(0, UNKEYED_VALUES));
     if (row?.['written'] === '1') return { kind: 'new' };
     return await this.#judge(tx, task, row ?? {});
   }
@@ -117,7 +120,7 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
   }
 }
 
-/** In the order of the parameters of `enqueue.sql`, under the names of `enqueue-many.sql`. */
+/** In the order of the parameters of `enqueue-keyed.sql`, under the names of `enqueue-many.sql`. */
 function rowTexts({ envelope, call, idempotencyKey, fingerprint }: NewTask): RowTexts {
   return {
     task_id: envelope.id,

@@ -257,6 +257,32 @@ where id = $1::text and state = 'running' and epoch = $2::text::bigint and run =
 select (select count(*) from mine)::text as is_new,
   (select encode(s.value, 'base64') from outlast_step s where s.task_id = $1::text and s.step = $2::text) as value`,
   doorValue: `update outlast_step set value = decode($3::text, 'base64') where task_id = $1::text and step = $2::text`,
+  enqueueKeyed: `with held as (
+  insert into outlast_send_key as k (key, task_id, fingerprint, free_at)
+  select $14::text, $1::text, $15::text, now() + $16::text::bigint * interval '1 millisecond'
+  where $14::text is not null
+  on conflict (key) do update set
+    task_id = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.task_id else k.task_id end,
+    fingerprint = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.fingerprint else k.fingerprint end,
+    free_at = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.free_at else k.free_at end
+  returning k.task_id, k.fingerprint
+), written as (
+  insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
+    schema_version, payload_version, available_at, eta, expires_at, idempotency_key)
+  select $1::text, $2::text, $3::text, $4::text::smallint, decode($5::text, 'base64'), decode($6::text, 'base64'),
+    decode($7::text, 'base64'), decode($8::text, 'base64'), $9::text, $10::text::smallint, $11::text::smallint,
+    coalesce(to_timestamp($12::text::double precision / 1000), now()),
+    to_timestamp($12::text::double precision / 1000), to_timestamp($13::text::double precision / 1000), $14::text
+  where $14::text is null or exists (select 1 from held where held.task_id = $1::text)
+  on conflict (task_id) do nothing
+  returning task_id
+)
+select
+  (select count(*) from written)::text as written,
+  (select held.task_id from held) as held_by,
+  (select held.fingerprint from held) as held_fingerprint,
+  (select o.digest from outlast_outbox o where o.task_id = $1::text) as earlier_digest,
+  (select count(*) from (select pg_notify('outlast_outbox', '') from written) note)::text as notified`,
   enqueueMany: `with item as (
   select r.*, row_number() over () as place
   from jsonb_to_recordset($1::text::jsonb) as r(
@@ -295,32 +321,14 @@ left join held h on h.key = i.idempotency_key
 left join outlast_outbox o on o.task_id = i.task_id
 left join written w on w.task_id = i.task_id
 where w.task_id is null`,
-  enqueue: `with held as (
-  insert into outlast_send_key as k (key, task_id, fingerprint, free_at)
-  select $14::text, $1::text, $15::text, now() + $16::text::bigint * interval '1 millisecond'
-  where $14::text is not null
-  on conflict (key) do update set
-    task_id = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.task_id else k.task_id end,
-    fingerprint = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.fingerprint else k.fingerprint end,
-    free_at = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.free_at else k.free_at end
-  returning k.task_id, k.fingerprint
-), written as (
-  insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
-    schema_version, payload_version, available_at, eta, expires_at, idempotency_key)
-  select $1::text, $2::text, $3::text, $4::text::smallint, decode($5::text, 'base64'), decode($6::text, 'base64'),
-    decode($7::text, 'base64'), decode($8::text, 'base64'), $9::text, $10::text::smallint, $11::text::smallint,
-    coalesce(to_timestamp($12::text::double precision / 1000), now()),
-    to_timestamp($12::text::double precision / 1000), to_timestamp($13::text::double precision / 1000), $14::text
-  where $14::text is null or exists (select 1 from held where held.task_id = $1::text)
-  on conflict (task_id) do nothing
-  returning task_id
-)
-select
-  (select count(*) from written)::text as written,
-  (select held.task_id from held) as held_by,
-  (select held.fingerprint from held) as held_fingerprint,
-  (select o.digest from outlast_outbox o where o.task_id = $1::text) as earlier_digest,
-  (select count(*) from (select pg_notify('outlast_outbox', '') from written) note)::text as notified`,
+  enqueue: `insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
+  schema_version, payload_version, available_at, eta, expires_at)
+values ($1::text, $2::text, $3::text, $4::text::smallint, decode($5::text, 'base64'), decode($6::text, 'base64'),
+  decode($7::text, 'base64'), decode($8::text, 'base64'), $9::text, $10::text::smallint, $11::text::smallint,
+  coalesce(to_timestamp($12::text::double precision / 1000), now()),
+  to_timestamp($12::text::double precision / 1000), to_timestamp($13::text::double precision / 1000))
+on conflict (task_id) do nothing
+returning '1' as written, pg_notify('outlast_outbox', '')::text as notified`,
   fail: `with item as (
   select * from unnest($1::text[], $2::bigint[], $3::text[], $4::bytea[], $5::bigint[], $6::text[])
     with ordinality as i(id, epoch, run, error, delay_ms, reason, place)

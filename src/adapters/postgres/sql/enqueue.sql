@@ -1,31 +1,12 @@
 -- Writes one task into the outbox inside the caller's transaction. Every parameter is text or null and is
--- cast here, so that one statement serves every driver; bytes travel as base64.
--- A key that is held by another task writes nothing and names the holder. An id that is there already
--- writes nothing either: the caller compares digests. Neither harms the transaction.
--- params: task_id text, task_name text, queue text, priority text, args text, kwargs text, embed text, options text, digest text, schema_version text, payload_version text, eta_ms text, expires_ms text, idempotency_key text, fingerprint text, key_window_ms text
-with held as (
-  insert into outlast_send_key as k (key, task_id, fingerprint, free_at)
-  select $14::text, $1::text, $15::text, now() + $16::text::bigint * interval '1 millisecond'
-  where $14::text is not null
-  on conflict (key) do update set
-    task_id = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.task_id else k.task_id end,
-    fingerprint = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.fingerprint else k.fingerprint end,
-    free_at = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.free_at else k.free_at end
-  returning k.task_id, k.fingerprint
-), written as (
-  insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
-    schema_version, payload_version, available_at, eta, expires_at, idempotency_key)
-  select $1::text, $2::text, $3::text, $4::text::smallint, decode($5::text, 'base64'), decode($6::text, 'base64'),
-    decode($7::text, 'base64'), decode($8::text, 'base64'), $9::text, $10::text::smallint, $11::text::smallint,
-    coalesce(to_timestamp($12::text::double precision / 1000), now()),
-    to_timestamp($12::text::double precision / 1000), to_timestamp($13::text::double precision / 1000), $14::text
-  where $14::text is null or exists (select 1 from held where held.task_id = $1::text)
-  on conflict (task_id) do nothing
-  returning task_id
-)
-select
-  (select count(*) from written)::text as written,
-  (select held.task_id from held) as held_by,
-  (select held.fingerprint from held) as held_fingerprint,
-  (select o.digest from outlast_outbox o where o.task_id = $1::text) as earlier_digest,
-  (select count(*) from (select pg_notify('outlast_outbox', '') from written) note)::text as notified
+-- cast here, so that one statement serves every driver; bytes travel as base64. No row: the id is there already, and
+-- the caller compares digests; that harms no transaction.
+-- params: task_id text, task_name text, queue text, priority text, args text, kwargs text, embed text, options text, digest text, schema_version text, payload_version text, eta_ms text, expires_ms text
+insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
+  schema_version, payload_version, available_at, eta, expires_at)
+values ($1::text, $2::text, $3::text, $4::text::smallint, decode($5::text, 'base64'), decode($6::text, 'base64'),
+  decode($7::text, 'base64'), decode($8::text, 'base64'), $9::text, $10::text::smallint, $11::text::smallint,
+  coalesce(to_timestamp($12::text::double precision / 1000), now()),
+  to_timestamp($12::text::double precision / 1000), to_timestamp($13::text::double precision / 1000))
+on conflict (task_id) do nothing
+returning '1' as written, pg_notify('outlast_outbox', '')::text as notified
