@@ -171,7 +171,7 @@ export const MIGRATIONS = [
   primary key (queue, name, ending)
 )`,
       `create function outlast_line(step text, epoch bigint, worker text, error bytea) returns bytea
-language sql stable as $$
+language sql volatile as $$
   select convert_to(
       '{"at":"' || to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
         || '","step":"' || step || '","epoch":' || epoch

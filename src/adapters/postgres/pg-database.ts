@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { Client, Pool, PoolClient, PoolConfig } from 'pg';
 import { outlastError } from '../../errors/error.ts';
 import { rolledBack } from '../../outbox/transaction-adapter.ts';
@@ -47,10 +48,15 @@ async function loadPg(): Promise<typeof import('pg')> {
   }
 }
 
+/** No such name here, another statement has it, or its plan is of an older schema: raised before anything ran. */
+const NAME_UNKNOWN: ReadonlySet<unknown> = new Set(['26000', '42P05', '0A000']);
+
 /** A PostgreSQL reached through our own pool of connections. */
 export class PgDatabase implements SqlDatabase {
   readonly #pool: Pool;
   readonly #listener: PgListener;
+  readonly #names = new Map<string, string>();
+  #isNaming = true;
 
   private constructor(pool: Pool, listener: PgListener) {
     this.#pool = pool;
@@ -80,10 +86,37 @@ export class PgDatabase implements SqlDatabase {
 
   async query(text: string, params: readonly SqlParam[] = []): Promise<readonly SqlRow[]> {
     try {
-      return (await this.#pool.query(text, params as unknown[])).rows as SqlRow[];
+      return await this.#queryNamed(text, params);
     } catch (error) {
       throw translatePgError(error);
     }
+  }
+
+  /**
+   * Under a name the server keeps the plan: planning `begin` takes five times as long as running it. A pooler in
+   * transaction mode may hand the name to a session that does not know it; such a statement has not run, so it is
+   * repeated without, and names are given up.
+   */
+  async #queryNamed(text: string, params: readonly SqlParam[]): Promise<readonly SqlRow[]> {
+    const values = params as unknown[];
+    if (this.#isNaming && params.length > 0) {
+      try {
+        const named = { name: this.#nameOf(text), text, values };
+        return (await this.#pool.query(named)).rows as SqlRow[];
+      } catch (error) {
+        if (!NAME_UNKNOWN.has((error as { readonly code?: unknown } | null)?.code)) throw error;
+        this.#isNaming = false;
+      }
+    }
+    return (await this.#pool.query(text, values)).rows as SqlRow[];
+  }
+
+  #nameOf(text: string): string {
+    const known = this.#names.get(text);
+    if (known !== undefined) return known;
+    const name = `outlast_${createHash('sha256').update(text).digest('hex').slice(0, 16)}`;
+    this.#names.set(text, name);
+    return name;
   }
 
   async transaction<T>(fn: (tx: SqlRunner) => Promise<T>): Promise<T> {

@@ -100,9 +100,10 @@ create table outlast_counter (
   primary key (queue, name, ending)
 );
 
--- One line of a task's history, as JSON text. `error` is JSON text already, or null.
+-- One line of a task's history, as JSON text. `error` is JSON text already, or null. Volatile, as the clock in it is: only
+-- so does the planner write it into the statement instead of calling it for every row.
 create function outlast_line(step text, epoch bigint, worker text, error bytea) returns bytea
-language sql stable as $$
+language sql volatile as $$
   select convert_to(
       '{"at":"' || to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
         || '","step":"' || step || '","epoch":' || epoch

@@ -1,0 +1,49 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { withDatabase, type TestDatabase } from '../../../test/support/servers.ts';
+import { PgDatabase } from './pg-database.ts';
+
+let server: TestDatabase;
+
+beforeAll(async () => {
+  server = await withDatabase('pgdb');
+});
+
+afterAll(() => server.drop());
+
+const open = (): Promise<PgDatabase> =>
+  PgDatabase.open({ url: server.url, poolSize: 1, queryTimeoutMs: 30_000 });
+
+describe('a statement', () => {
+  it('is planned once per connection', async () => {
+    const db = await open();
+    for (let n = 1; n <= 3; n++)
+      expect(await db.query('select $1::int as n', [n])).toEqual([{ n }]);
+    const names = await db.query(
+      `select name from pg_prepared_statements where statement = 'select $1::int as n'`,
+    );
+    expect(names).toHaveLength(1);
+    await db.close();
+  });
+
+  it('runs all the same where a pooler has given its name to a session that does not know it', async () => {
+    const db = await open();
+    await db.query('create table once (n int)');
+    await db.query('insert into once values ($1::int)', [1]);
+    // What a pooler in transaction mode does: the next session has none of our statements.
+    await db.query('deallocate all');
+    await db.query('insert into once values ($1::int)', [2]);
+    expect(await db.query('select n from once order by n')).toEqual([{ n: 1 }, { n: 2 }]);
+    await db.close();
+  });
+
+  it('runs all the same when a migration has changed what it returns', async () => {
+    const db = await open();
+    await db.query('create table changing (a int)');
+    await db.query('insert into changing values (1)');
+    const text = 'select * from changing where a = $1::int';
+    expect(await db.query(text, [1])).toEqual([{ a: 1 }]);
+    await db.query('alter table changing add b int');
+    expect(await db.query(text, [1])).toEqual([{ a: 1, b: null }]);
+    await db.close();
+  });
+});
