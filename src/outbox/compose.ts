@@ -94,11 +94,15 @@ function momentMs(moment: Duration | Date, nowMs: number, option: string): numbe
   return moment instanceof Date ? instantMs(moment, option) : nowMs + durationMs(moment, option);
 }
 
+// The years 1 to 9999: what every database and every other language can hold.
+const EARLIEST_MS = -62_135_596_800_000;
+const LATEST_MS = 253_402_300_799_999;
+
 function instantMs(instant: Date, option: string): number {
   const ms = instant instanceof Date ? instant.getTime() : Number.NaN;
-  if (!Number.isNaN(ms)) return ms;
+  if (ms >= EARLIEST_MS && ms <= LATEST_MS) return ms;
   throw outlastError('ERR_OPTION_RANGE', {
-    message: `\`${option}\` is not a valid Date`,
+    message: `\`${option}\` is not a Date of the years 1 to 9999`,
     hint: 'Give a Date.',
     fields: { option },
   });

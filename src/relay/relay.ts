@@ -1,5 +1,5 @@
 import { isUnavailable } from '../errors/error.ts';
-import type { MovedRow, OutboxRow } from '../outbox/outbox-store.ts';
+import type { MovedRow, OutboxRow, OutboxStore } from '../outbox/outbox-store.ts';
 import { sleep } from '../runtime/clock.ts';
 import { Wakeable } from '../runtime/wakeable.ts';
 import { Batch } from './batch.ts';
@@ -62,13 +62,31 @@ export class Relay {
 
   /** One batch; how many rows were taken up. */
   async pass(signal: AbortSignal): Promise<number> {
-    const { outbox, runtime, settings } = this.#deps;
-    if (outbox.move) {
-      const { rows } = await outbox.move(settings.batchSize);
-      await runtime.faultPoint('relay.moved');
-      for (const row of rows) this.#tellMoved(row);
-      return rows.length;
+    const { move } = this.#deps.outbox;
+    if (!move) return await this.#publish(signal);
+    try {
+      return await this.#move(move);
+    } catch (error) {
+      if (isUnavailable(error)) throw error;
+      // One row of the batch cannot be moved: taken one by one it spends its retries and the others arrive.
+      this.#deps.runtime.log.warn(
+        { error },
+        'a batch could not be moved; publishing it row by row',
+      );
+      return await this.#publish(signal);
     }
+  }
+
+  async #move(move: NonNullable<OutboxStore['move']>): Promise<number> {
+    const { runtime, settings } = this.#deps;
+    const { rows } = await move(settings.batchSize);
+    await runtime.faultPoint('relay.moved');
+    for (const row of rows) this.#tellMoved(row);
+    return rows.length;
+  }
+
+  async #publish(signal: AbortSignal): Promise<number> {
+    const { outbox, runtime } = this.#deps;
     // The lease must stand before anything is claimed under it.
     await outbox.beat(this.#name, RELAY_LEASE_MS);
     const token = runtime.random.token();

@@ -12,6 +12,8 @@ const UNIT_MS: Readonly<Record<Unit, number>> = {
   h: 3_600_000,
   d: 86_400_000,
 };
+/** A hundred years: longer is a mistake, and leaves what a database can add to a time. */
+const LONGEST_MS = 36_500 * UNIT_MS.d;
 const PATTERN = /^(\d{1,15}(?:\.\d{1,6})?)(ms|s|m|h|d)$/;
 
 /** The milliseconds of a duration. `option` names it in the error. */
@@ -24,5 +26,11 @@ export function durationMs(duration: Duration, option: string): number {
       fields: { option },
     });
   }
-  return Number(match[1]) * UNIT_MS[match[2] as Unit];
+  const ms = Number(match[1]) * UNIT_MS[match[2] as Unit];
+  if (ms <= LONGEST_MS) return ms;
+  throw outlastError('ERR_OPTION_RANGE', {
+    message: `\`${option}\` is ${duration}`,
+    hint: 'Use at most a hundred years: 36500d.',
+    fields: { option },
+  });
 }

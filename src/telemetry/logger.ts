@@ -30,7 +30,9 @@ export interface LogOptions {
 function plain(_key: string, value: unknown): unknown {
   if (value instanceof Error) {
     const { name, message, stack, cause } = value;
-    return { ...(value as object), name, message, stack, cause };
+    // What a database tells about a failed row holds the row.
+    const { detail: _detail, where: _where, ...fields } = value as Error & Record<string, unknown>;
+    return { ...fields, name, message, stack, cause };
   }
   return typeof value === 'bigint' ? value.toString() : value;
 }

@@ -9,9 +9,10 @@ export function errorRecord(error: unknown): ErrorRecord {
   if (!(error instanceof Error))
     return { type: typeof error, message: describe(error).slice(0, MAX_MESSAGE), traceback: '' };
   return {
-    type: error.name || 'Error',
-    message: error.message.slice(0, MAX_MESSAGE),
-    traceback: (error.stack ?? '').slice(0, MAX_TRACEBACK),
+    type: describe(error.name || 'Error').slice(0, MAX_MESSAGE),
+    // Whoever throws may have put anything there.
+    message: describe(error.message).slice(0, MAX_MESSAGE),
+    traceback: describe(error.stack ?? '').slice(0, MAX_TRACEBACK),
   };
 }
 

@@ -10,6 +10,9 @@ import { errorRecord } from './error-record.ts';
 import type { Handler } from './handler.ts';
 import { RunScope, type RunScopeDeps, type RunStop } from './run-scope.ts';
 
+/** A result is read back whole by everybody who waits for it. */
+const MAX_RESULT_BYTES = 16_777_216;
+
 /** What is to be done about a run that ended. */
 export type Settlement =
   | { readonly kind: 'commit'; readonly outcome: Outcome }
@@ -32,6 +35,19 @@ export interface ExecuteDeps extends RunScopeDeps {
 
 /** Runs one task from bytes to settlement. Never throws. */
 export async function execute(
+  task: BegunTask,
+  stop: RunStop,
+  deps: ExecuteDeps,
+): Promise<Settlement> {
+  try {
+    return await executeChecked(task, stop, deps);
+  } catch (error) {
+    // A run that ended in no way at all would come back with every beat, for ever.
+    return { kind: 'bury', reason: 'ERR_INVARIANT', error: errorRecord(error) };
+  }
+}
+
+async function executeChecked(
   task: BegunTask,
   stop: RunStop,
   deps: ExecuteDeps,
@@ -138,7 +154,13 @@ async function encodeResult(
       `the result is not what its schema asks for: ${first?.path ?? ''} ${first?.message ?? ''}`,
     );
   }
-  return toBytes(encodeJson(value));
+  const bytes = toBytes(encodeJson(value));
+  if (bytes.length <= MAX_RESULT_BYTES) return bytes;
+  throw outlastError('ERR_PAYLOAD_TOO_LARGE', {
+    message: `a result of ${bytes.length} bytes is larger than the ${MAX_RESULT_BYTES} allowed`,
+    hint: 'Store the data elsewhere and return a reference to it.',
+    fields: { bytes: bytes.length, maxBytes: MAX_RESULT_BYTES },
+  });
 }
 
 function settleError(

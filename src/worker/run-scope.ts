@@ -3,6 +3,7 @@ import type { BegunTask, Ledger } from '../ledger/ledger.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import type { SendRest, Task, TaskShape } from '../task/define-task.ts';
 import type { EnvelopeOptions } from '../task/envelope.ts';
+import { fingerprintOf } from '../task/digest.ts';
 import { check } from '../task/input.ts';
 import { decodeJson, encodeJson, toBytes, toText } from '../task/json.ts';
 import { safeName } from '../task/names.ts';
@@ -50,7 +51,7 @@ export class RunScope {
   readonly #undo: (() => void)[] = [];
   readonly #steps = new Set<string>();
   #seq: number;
-  #sends = 0;
+  readonly #sends = new Map<string, number>();
   #storeFailure: unknown;
 
   constructor({ task, handler, input, stop }: RunScopeStart, deps: RunScopeDeps) {
@@ -206,7 +207,11 @@ export class RunScope {
 
   async #send<F extends TaskShape>(task: Task<F>, rest: SendRest<F>): Promise<string> {
     const [input, options] = rest as [unknown, SendOptions | undefined];
-    const step = `send:${++this.#sends}`;
+    // Named by what is sent, not by its turn: a rerun that takes another path sends something else.
+    const what = fingerprintOf(task.name, task.contract.version, encodeJson(input ?? null), '');
+    const nth = (this.#sends.get(what) ?? 0) + 1;
+    this.#sends.set(what, nth);
+    const step = `send:${what.slice(0, 32)}:${nth}`;
     const bytes = await this.#guarded(
       this.#door.pass(this.#task, step, async tx =>
         toBytes(encodeJson(await this.#handler.origin.sendInside(tx, task, input, options ?? {}))),

@@ -4,7 +4,7 @@ import type { BegunTask, Ledger, Outcome, StepStatus } from '../ledger/ledger.ts
 import { execute, type ExecuteDeps, type Settlement } from './execute.ts';
 import { followUps } from './follow-up.ts';
 import type { StopReason } from './run-scope.ts';
-import type { Settler } from './settler.ts';
+import type { Settler, SettleStatus } from './settler.ts';
 
 export interface RunDeps extends ExecuteDeps {
   readonly ledger: Ledger;
@@ -57,7 +57,8 @@ export class Run {
       { signal: this.#stop.signal, draining: this.#draining },
       this.#deps,
     );
-    const status = await this.#settle(settlement);
+    const answer = await this.#settle(settlement);
+    const status = answer === 'refused' ? await this.#giveUp() : answer;
     await this.#acknowledge(status);
     if (status === 'ok') await this.#afterwards(settlement);
     else if (settlement.kind !== 'drop')
@@ -67,7 +68,7 @@ export class Run {
       );
   }
 
-  async #settle(settlement: Settlement): Promise<StepStatus> {
+  async #settle(settlement: Settlement): Promise<SettleStatus> {
     const { settler, runtime, dedupMs, resultMs } = this.#deps;
     const { id, epoch, run } = this.task;
     const ref = { id, epoch, run };
@@ -97,6 +98,19 @@ export class Run {
       case 'drop':
         return 'stale';
     }
+  }
+
+  /** What the store can never take must not come back for ever: it ends as a dead letter. */
+  async #giveUp(): Promise<StepStatus> {
+    const { id, epoch, run } = this.task;
+    const message = 'the store refused what the run ended with; see the log of the worker';
+    const answer = await this.#deps.settler.bury.settle({
+      kind: 'run',
+      ref: { id, epoch, run },
+      reason: 'ERR_INVARIANT',
+      error: { type: 'ERR_INVARIANT', message, traceback: '' },
+    });
+    return answer === 'absent' ? 'absent' : 'stale';
   }
 
   /** The one place that decides about the broker's copy of a task that was begun. */

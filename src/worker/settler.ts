@@ -5,15 +5,20 @@ import type { Runtime } from '../runtime/runtime.ts';
 
 interface Waiting<Item> {
   readonly item: Item;
-  readonly resolve: (status: StepStatus) => void;
+  readonly resolve: (status: SettleStatus) => void;
 }
 
 /** Between two tries of the same settling call. It may land at any time before, so there is no hurry and no limit. */
 const RETRY_MS = 250;
 
+/** `refused`: the store can never take this, whoever asks and however often. */
+export type SettleStatus = StepStatus | 'refused';
+
 /**
  * One settling step, in batches: what comes while a call is under way travels with the next one. A call whose
- * reply was lost is repeated as it is, because it names its runs; it gives up only when told that its incarnation is gone.
+ * reply was lost is repeated as it is, because it names its runs; it gives up only when told that its incarnation is
+ * gone. When a batch fails and the store is not away, one item of it is the cause: then each goes on alone, so that
+ * a row that is locked or cannot be written keeps nobody else waiting.
  */
 class StepBatcher<Item> {
   readonly #call: (items: readonly Item[]) => Promise<readonly StepStatus[]>;
@@ -33,7 +38,7 @@ class StepBatcher<Item> {
   }
 
   /** `stale` also when the incarnation is gone and nobody can say more. */
-  settle(item: Item): Promise<StepStatus> {
+  settle(item: Item): Promise<SettleStatus> {
     return new Promise(resolve => {
       this.#waiting.push({ item, resolve });
       if (!this.#isBusy) void this.#flush();
@@ -47,27 +52,52 @@ class StepBatcher<Item> {
     while (this.#waiting.length > 0) {
       const batch = this.#waiting;
       this.#waiting = [];
-      const statuses = await this.#callUntilAnswered(batch.map(waiting => waiting.item));
-      for (const [index, waiting] of batch.entries()) waiting.resolve(statuses[index] ?? 'stale');
+      await this.#settleTogether(batch);
     }
     this.#isBusy = false;
   }
 
-  async #callUntilAnswered(items: readonly Item[]): Promise<readonly StepStatus[]> {
+  async #settleTogether(batch: readonly Waiting<Item>[]): Promise<void> {
     const { clock, log } = this.#runtime;
-    let hasFailed = false;
-    for (;;) {
+    for (let tries = 1; ; tries++) {
       try {
-        return await this.#call(items);
+        const statuses = await this.#call(batch.map(({ item }) => item));
+        for (const [index, { resolve }] of batch.entries()) resolve(statuses[index] ?? 'stale');
+        return;
       } catch (error) {
-        // Said once: it is repeated four times a second for as long as the store is away.
-        if (!hasFailed) log.warn({ error, items: items.length }, 'settling failed; repeating it');
-        hasFailed = true;
-        if (!isUnavailable(error) || this.#isHopeless()) return [];
+        if (tries === 1) log.warn({ error, items: batch.length }, 'settling failed; repeating it');
+        if (this.#isHopeless()) return batch.forEach(({ resolve }) => resolve('stale'));
+        if (!isUnavailable(error) || isOfOneRow(error)) {
+          for (const waiting of batch) void this.#settleAlone(waiting);
+          return;
+        }
         await sleep(clock, RETRY_MS);
       }
     }
   }
+
+  async #settleAlone({ item, resolve }: Waiting<Item>): Promise<void> {
+    const { clock, log } = this.#runtime;
+    for (;;) {
+      try {
+        const [status] = await this.#call([item]);
+        return resolve(status ?? 'stale');
+      } catch (error) {
+        if (this.#isHopeless()) return resolve('stale');
+        if (!isUnavailable(error)) {
+          log.error({ error }, 'the store refuses what a run ended with');
+          return resolve('refused');
+        }
+        await sleep(clock, RETRY_MS);
+      }
+    }
+  }
+}
+
+/** A lock that did not come, or a statement that took too long: the store is there, one row is not to be had. */
+function isOfOneRow(error: unknown): boolean {
+  const { cause } = error as { readonly cause?: { readonly code?: unknown } };
+  return cause?.code === '55P03' || cause?.code === '57014';
 }
 
 /** The settling steps of one worker. */

@@ -104,6 +104,28 @@ describe('the effect-once door', () => {
     });
   });
 
+  it('sends what a rerun on another path wants sent, instead of what an earlier run has sent', async () => {
+    const { name, queue } = kit().names();
+    const child = task(`${name}.child`, { queue, input: unchecked<string>() });
+    const parent = task(name, { queue });
+    const seen: string[] = [];
+    const handlers = [
+      kit().outlast.handler(child, what => void seen.push(what)),
+      kit().outlast.handler(parent, {
+        retry: { backoff: '10ms' },
+        run: async (_, ctx) => {
+          await ctx.send(child, ctx.attempt === 1 ? 'a' : 'b');
+          if (ctx.attempt === 1) throw new Error('another way');
+        },
+      }),
+    ];
+    await kit().withWorker(handlers, async () => {
+      await (await kit().outlast.push(parent)).result();
+      await until(async () => seen.length === 2);
+      expect(seen.toSorted((a, b) => a.localeCompare(b))).toEqual(['a', 'b']);
+    });
+  });
+
   it('is shut for a run whose task was taken away', async () => {
     const { name, queue } = kit().names();
     const taken = task(name, { queue });
@@ -130,6 +152,72 @@ describe('the effect-once door', () => {
       goOn.open();
       expect(await outcome.opened).toMatchObject({ code: 'ERR_FENCE_STALE' });
       expect(await kit().effectsOf(sent.id)).toEqual([]);
+    });
+  });
+});
+
+describe('an effect that fails by itself', () => {
+  it('is a failed attempt, also when it is a lock that did not come', async () => {
+    const { name, queue } = kit().names();
+    await kit().database.pool.query(`insert into effect values ('locked', $1)`, [name]);
+    const holder = await kit().database.pool.connect();
+    await holder.query('begin');
+    await holder.query(`select 1 from effect where what = $1 for update`, [name]);
+    const busy = task(name, { queue });
+    const handler = kit().outlast.handler(busy, {
+      retry: { maxAttempts: 2, backoff: '10ms' },
+      run: (_, ctx) =>
+        ctx.transaction(async tx => {
+          await tx.query(`select 1 from effect where what = $1 for update nowait`, [name]);
+        }),
+    });
+    await kit().withWorker([handler], async () => {
+      const sent = await kit().outlast.push(busy);
+      await expect(sent.result()).rejects.toMatchObject({ code: 'ERR_TASK_FAILED' });
+      const { history } = await kit().deadLetter(sent.id);
+      expect(history.filter(entry => entry.step === 'begun')).toHaveLength(2);
+    });
+    await holder.query('rollback');
+    holder.release();
+  });
+
+  it('waits for locks as long as the user has decided', async () => {
+    const { name, queue } = kit().names();
+    const show = task(name, { queue, result: unchecked<unknown>() });
+    const handler = kit().outlast.handler(show, (_, ctx) =>
+      ctx.transaction(async tx => (await tx.query('show lock_timeout')).rows as unknown),
+    );
+    await kit().withWorker([handler], async () => {
+      expect(await (await kit().outlast.push(show)).result()).toEqual([{ lock_timeout: '0' }]);
+    });
+  });
+
+  it('keeps nobody waiting whose run ends while a door of a neighbour stays open', async () => {
+    const { name, queue } = kit().names();
+    const hung = task(`${name}.hung`, { queue, timeout: '200ms' });
+    const quick = task(name, { queue, input: unchecked<number>(), result: unchecked<number>() });
+    const inside = gate();
+    const handlers = [
+      kit().outlast.handler(hung, (_, ctx) =>
+        ctx.transaction(async tx => {
+          inside.open();
+          await tx.query('select pg_sleep(4)');
+        }),
+      ),
+      kit().outlast.handler(quick, {
+        retry: { backoff: '10ms' },
+        run: (n, ctx) => {
+          if (ctx.attempt === 1) throw new Error('once');
+          return n;
+        },
+      }),
+    ];
+    await kit().withWorker(handlers, async () => {
+      const slow = await kit().outlast.push(hung);
+      await inside.opened;
+      const sent = await Promise.all([1, 2, 3].map(n => kit().outlast.push(quick, n)));
+      expect(await Promise.all(sent.map(handle => handle.result()))).toEqual([1, 2, 3]);
+      expect(await slow.state()).toBe('running');
     });
   });
 });

@@ -153,6 +153,29 @@ describe('a failed attempt', () => {
   });
 });
 
+describe('what a handler should not do', () => {
+  it.each([
+    [
+      'throws an error whose message is no text',
+      () => Promise.reject(Object.assign(new Error('x'), { message: { code: 42 } })),
+    ],
+    ['throws nothing', () => Promise.reject(undefined as unknown as Error)],
+    ['asks for another run in ten thousand years', () => retryIn('9999999d')],
+    ['returns more than anybody wants to read', () => 'x'.repeat(17_000_000)],
+    ['returns what JSON cannot carry', () => new Map() as unknown as string],
+  ] as const)('%s: its attempts are spent all the same', async (_, run) => {
+    const { name, queue } = kit().names();
+    const odd = task(name, { queue, result: unchecked<string>() });
+    const handler = kit().outlast.handler(odd, { retry: { maxAttempts: 2, backoff: '10ms' }, run });
+    await kit().withWorker([handler], async () => {
+      const sent = await kit().outlast.push(odd);
+      await expect(sent.result()).rejects.toMatchObject({ code: 'ERR_TASK_FAILED' });
+      const { history } = await kit().deadLetter(sent.id);
+      expect(history.filter(entry => entry.step === 'begun')).toHaveLength(2);
+    });
+  });
+});
+
 describe('verdicts', () => {
   it('discard: done without a result and without a dead letter', async () => {
     const { name, queue } = kit().names();

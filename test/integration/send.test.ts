@@ -272,6 +272,18 @@ const BAD_INPUT: readonly BadInput[] = [
     send: client => outlast.send(client, nightly, undefined, { eta: new Date('never') }),
   },
   {
+    what: 'a countdown beyond a hundred years',
+    code: 'ERR_OPTION_RANGE',
+    names: 'countdown',
+    send: client => outlast.send(client, nightly, undefined, { countdown: '999999999999d' }),
+  },
+  {
+    what: 'an eta before the year 1',
+    code: 'ERR_OPTION_RANGE',
+    names: 'eta',
+    send: client => outlast.send(client, nightly, undefined, { eta: new Date(-8.64e15) }),
+  },
+  {
     what: 'a priority of 10',
     code: 'ERR_OPTION_RANGE',
     names: 'priority',
@@ -457,6 +469,17 @@ describe('idempotency', () => {
     expect(isOutlastError(other, 'ERR_IDEMPOTENCY_MISMATCH')).toBe(true);
   });
 
+  it('gives the first handle for the whole window, also when its task has left every table', async () => {
+    const options = { id: 'keyed-id', idempotencyKey: 'key-5' };
+    await outlast.transaction(tx => outlast.send(tx, order, { orderId: '1' }, options));
+    await database.pool.query(`delete from outlast_outbox where task_id = 'keyed-id'`);
+    const again = await outlast.transaction(tx =>
+      outlast.send(tx, order, { orderId: '1' }, options),
+    );
+    expect(again).toMatchObject({ id: 'keyed-id', isNew: false });
+    expect(await rowsOf('keyed-id')).toBe(0);
+  });
+
   it('lets one of two transactions at the same time have the key', async () => {
     const [a, b] = await Promise.all(
       [1, 2].map(() =>
@@ -481,6 +504,25 @@ describe('a row in a format of the future', () => {
     expect(await sent.state()).toBe('pending');
     expect((await stores.reads.stats(0)).outbox).toMatchObject({ pending: 1, unsupported: 1 });
     expect(await stores.outbox.nextDueMs()).toBeNull();
+  });
+});
+
+describe('one id twice in a batch', () => {
+  it('is one task with the same input, and an error with another', async () => {
+    const same = await outlast.transaction(tx =>
+      outlast.sendMany(tx, [
+        anything.with(1, { id: 'twin-1' }),
+        anything.with(1, { id: 'twin-1' }),
+      ]),
+    );
+    expect(same.map(({ isNew }) => isNew)).toEqual([true, false]);
+    const other = await inTransaction(client =>
+      outlast.sendMany(client, [
+        anything.with(1, { id: 'twin-2' }),
+        anything.with(2, { id: 'twin-2' }),
+      ]),
+    );
+    expect(isOutlastError(other, 'ERR_IDEMPOTENCY_MISMATCH')).toBe(true);
   });
 });
 

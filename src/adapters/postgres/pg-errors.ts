@@ -1,14 +1,15 @@
-import { isOutlastError, outlastError } from '../../errors/error.ts';
+import { isOutlastError, isUnavailable, outlastError } from '../../errors/error.ts';
 
 /** SQLSTATE classes and codes that say "not now" rather than "not ever". */
-const UNAVAILABLE = /^(08|53|57P|58|55P03|57014|25P03|40)/;
-const NETWORK = /^(E[A-Z]+|CONNECTION_)/;
+const UNAVAILABLE = /^(08|53|57P|58|55P03|57014|25P03|25006|40)/;
+const NETWORK = /^(E(?!RR_)[A-Z_]+|CONNECTION_)/;
 
 /** Tells a store that is away from a statement that is wrong; other errors pass as they are, SQLSTATE and all. */
 export function translatePgError(error: unknown): unknown {
   if (isOutlastError(error) || !(error instanceof Error)) return error;
   const code = (error as { code?: unknown }).code;
-  if (code === '42P01' || code === '42883' || code === '42703') return schemaMissing(error);
+  const isOfSchema = code === '42P01' || code === '42883' || code === '42703';
+  if (isOfSchema) return error.message.includes('outlast_') ? schemaMissing(error) : error;
   if (code === '3D000' || code === '28P01' || code === '28000')
     return unreachable(
       error,
@@ -46,4 +47,18 @@ function unreachable(cause: Error, hint: string): Error {
     fields: {},
     cause,
   });
+}
+
+/** Drivers put it on the error itself, those around them on the cause. */
+export function sqlStateOf(error: unknown): string | undefined {
+  if (typeof error !== 'object' || error === null) return undefined;
+  const { code, cause } = error as { readonly code?: unknown; readonly cause?: unknown };
+  return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : sqlStateOf(cause);
+}
+
+/** The session is gone, and with it the transaction, or the answer to its COMMIT. */
+export function isConnectionLost(error: unknown): boolean {
+  const state = sqlStateOf(error);
+  if (state !== undefined) return /^(08|57P|25P03)/.test(state);
+  return isUnavailable(translatePgError(error));
 }

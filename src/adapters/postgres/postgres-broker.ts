@@ -1,4 +1,5 @@
 import type { Broker, Delivery, PublishOutcome } from '../../broker/broker.ts';
+import { isUnavailable } from '../../errors/error.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { taskColumns } from './postgres-rows.ts';
 import type { SqlDatabase } from './sql-database.ts';
@@ -17,10 +18,27 @@ export class PostgresBroker implements Broker {
 
   async publish(messages: readonly Envelope[]): Promise<readonly PublishOutcome[]> {
     if (messages.length === 0) return [];
+    try {
+      await this.#park(messages);
+      return messages.map(() => ({ status: 'confirmed' }));
+    } catch (error) {
+      if (isUnavailable(error)) throw error;
+      if (messages.length === 1) return [{ status: 'refused', error: String(error) }];
+      return await this.#publishOneByOne(messages);
+    }
+  }
+
+  /** One message that the database refuses must not stop the others. */
+  async #publishOneByOne(messages: readonly Envelope[]): Promise<readonly PublishOutcome[]> {
+    const outcomes: PublishOutcome[] = [];
+    for (const message of messages) outcomes.push(...(await this.publish([message])));
+    return outcomes;
+  }
+
+  async #park(messages: readonly Envelope[]): Promise<void> {
     // By the store's clock: a message of the future waits for its eta in the ledger.
     const delays = messages.map(() => null);
     await this.#db.query(SQL.park, [...taskColumns(messages), delays]);
-    return messages.map(() => ({ status: 'confirmed' }));
   }
 
   take(): Promise<readonly Delivery[]> {

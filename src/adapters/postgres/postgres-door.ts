@@ -1,14 +1,18 @@
-import { outlastError } from '../../errors/error.ts';
+import { isOutlastError, isUnavailable, outlastError } from '../../errors/error.ts';
 import type { RunRef } from '../../ledger/ledger.ts';
 import type { TransactionAdapter } from '../../outbox/transaction-adapter.ts';
 import type { FaultPoint } from '../../runtime/fault-point.ts';
 import type { EffectDoor } from '../../worker/door.ts';
+import { isConnectionLost, sqlStateOf, translatePgError } from './pg-errors.ts';
 import { SQL } from './sql.generated.ts';
 
 /** Serialization failures and deadlocks start over; they are common enough to expect and rare enough to end. */
 const MAX_STARTS = 10;
 const START_OVER: ReadonlySet<unknown> = new Set(['40001', '40P01']);
 const LOCK_TIMEOUT = '55P03';
+// The old value is read first: in one list of columns the new one would be there already.
+const LIMIT_WAIT = `with b as materialized (select current_setting('lock_timeout') as before)
+select b.before, set_config('lock_timeout', '5s', true) as now from b`;
 const LIMIT_IDLE = `select set_config('idle_in_transaction_session_timeout', '10s', true) as now
 where current_setting('idle_in_transaction_session_timeout') = '0'`;
 
@@ -31,13 +35,21 @@ export class PostgresDoor<Tx> implements EffectDoor<Tx> {
     fn: (tx: Tx) => Promise<Uint8Array | null>,
   ): Promise<Uint8Array | null> {
     for (let start = 1; ; start++) {
+      let own: unknown;
+      const effect = async (tx: Tx): Promise<Uint8Array | null> => {
+        try {
+          return await fn(tx);
+        } catch (error) {
+          own = error;
+          throw error;
+        }
+      };
       try {
-        return await this.#adapter.transaction(tx => this.#inside(tx, run, step, fn));
+        return await this.#adapter.transaction(tx => this.#inside(tx, run, step, effect));
       } catch (error) {
-        const code = sqlState(error);
-        if (START_OVER.has(code) && start < MAX_STARTS) continue;
-        if (code === LOCK_TIMEOUT) throw lockBusy(run, error);
-        throw error;
+        if (START_OVER.has(sqlStateOf(error)) && start < MAX_STARTS) continue;
+        if (isConnectionLost(error)) throw translatePgError(error);
+        throw error === own ? asThrown(error) : error;
       }
     }
   }
@@ -56,13 +68,14 @@ export class PostgresDoor<Tx> implements EffectDoor<Tx> {
     const execute = (text: string, values: readonly (string | null)[]) =>
       this.#adapter.execute(tx, text, values);
     const epoch = String(run.epoch);
-    const [before] = await execute(
-      `select set_config('lock_timeout', '5s', true) as now, current_setting('lock_timeout') as before`,
-      [],
-    );
+    const [before] = await execute(LIMIT_WAIT, []);
     // A stopped process must not hold the fence for ever: the server ends what its owner has forgotten.
     if (this.#adapter.endsIdleTransactions) await execute(LIMIT_IDLE, []);
-    const fenced = await execute(SQL.doorFence, [run.id, epoch, run.run]);
+    const fenced = await execute(SQL.doorFence, [run.id, epoch, run.run]).catch(
+      (error: unknown) => {
+        throw sqlStateOf(error) === LOCK_TIMEOUT ? lockBusy(run, error) : error;
+      },
+    );
     if (fenced.length === 0) throw (await this.#isElsewhere(tx, run)) ? elsewhere(run) : stale(run);
     // The user's own statements wait as long as the user has decided.
     await execute(`select set_config('lock_timeout', $1::text, true)`, [before?.['before'] ?? '0']);
@@ -90,11 +103,12 @@ function fromBase64(text: string | null): Uint8Array | null {
   return text === null ? null : new Uint8Array(Buffer.from(text, 'base64'));
 }
 
-/** Drivers put it on the error itself, libraries around them on the cause. */
-function sqlState(error: unknown): unknown {
-  if (typeof error !== 'object' || error === null) return undefined;
-  const { code, cause } = error as { readonly code?: unknown; readonly cause?: unknown };
-  return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : sqlState(cause);
+/**
+ * An error of the effect is the effect's own, whatever our connections make of it: a query that takes too long or a
+ * lock that does not come is a failed attempt, not a store that is away.
+ */
+function asThrown(error: unknown): unknown {
+  return isOutlastError(error) && isUnavailable(error) ? (error.cause ?? error) : error;
 }
 
 function stale(run: RunRef): Error {

@@ -257,7 +257,10 @@ export class PostgresLedger implements Ledger {
 
   async cancel(id: string): Promise<CancelStatus> {
     const rows = await this.#db.query(SQL.cancel, [id, CANCELLED_KEEP_MS]);
-    return rows[0]?.['status'] as CancelStatus;
+    if (rows[0]?.['status'] === 'ok') return 'ok';
+    // Somebody else may have cancelled it after our statement began; only the next one sees it.
+    const [now] = await this.#db.query('select state from outlast_task where id = $1', [id]);
+    return now?.['state'] === 'cancelled' ? 'ok' : 'terminal';
   }
 
   async prune(limit: number): Promise<number> {

@@ -20,6 +20,10 @@ const KEY_WINDOW_MS = '86400000';
 /** What `enqueue.sql` takes: all but the key, its fingerprint and its window. */
 const UNKEYED_VALUES = 13;
 
+/** The row may have been moved on since it was in the way. */
+const DIGEST_OF = `select digest from outlast_outbox where task_id = $1::text
+union all select digest from outlast_task where id = $1::text limit 1`;
+
 interface RowTexts {
   readonly task_id: string;
   readonly task_name: string;
@@ -68,39 +72,46 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
     return await this.#judge(tx, task, row ?? {});
   }
 
+  /** One id twice in a batch is one row: the later twin is judged by the first, here, where both are known. */
   async #writeMany(tx: Tx, tasks: readonly NewTask[]): Promise<readonly WriteAnswer[]> {
-    const answers: WriteAnswer[] = tasks.map(() => ({ kind: 'new' }));
-    const rows = await this.#execute(tx, SQL.enqueueMany, [JSON.stringify(tasks.map(rowTexts))]);
-    for (const row of rows) {
-      const index = Number(row['place']) - 1;
-      const task = tasks[index];
-      if (task) answers[index] = await this.#judge(tx, task, row);
+    const firsts = new Map<string, NewTask>();
+    for (const task of tasks) {
+      if (!firsts.has(task.envelope.id)) firsts.set(task.envelope.id, task);
     }
-    return answers;
+    const rows = [...firsts.values()];
+    const answers = new Map<NewTask, WriteAnswer>();
+    const refused = await this.#execute(tx, SQL.enqueueMany, [JSON.stringify(rows.map(rowTexts))]);
+    for (const row of refused) {
+      const task = rows[Number(row['place']) - 1];
+      if (task) answers.set(task, await this.#judge(tx, task, row));
+    }
+    return tasks.map(task => {
+      const first = firsts.get(task.envelope.id) ?? task;
+      if (first === task) return answers.get(task) ?? { kind: 'new' };
+      const isSame = first.envelope.digest === task.envelope.digest;
+      return isSame ? { kind: 'earlier', id: task.envelope.id } : { kind: 'id-mismatch' };
+    });
   }
 
   /** Why a row was not written: its key or its id is somebody else's, or its own from before. */
   async #judge(tx: Tx, task: NewTask, row: TextRow): Promise<WriteAnswer> {
     const { envelope, fingerprint } = task;
     const heldBy = row['held_by'] ?? null;
-    if (heldBy !== null && heldBy !== envelope.id) {
+    if (heldBy !== null) {
       return row['held_fingerprint'] === fingerprint
         ? { kind: 'earlier', id: heldBy }
         : { kind: 'key-mismatch' };
     }
     const digest = row['earlier_digest'] ?? (await this.#readDigest(tx, envelope.id));
-    return digest === envelope.digest
+    // Known to nobody any more: it was sent, and is done and forgotten by now.
+    return digest === null || digest === envelope.digest
       ? { kind: 'earlier', id: envelope.id }
       : { kind: 'id-mismatch' };
   }
 
   /** The row that was in the way may have been committed after our statement began: only the next one sees it. */
   async #readDigest(tx: Tx, id: string): Promise<string | null> {
-    const [row] = await this.#execute(
-      tx,
-      'select digest from outlast_outbox where task_id = $1::text',
-      [id],
-    );
+    const [row] = await this.#execute(tx, DIGEST_OF, [id]);
     return row?.['digest'] ?? null;
   }
 

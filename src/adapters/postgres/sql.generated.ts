@@ -1,7 +1,7 @@
 // Written by scripts/embed-assets.mjs from the .sql files; edit those and run npm run build.
 export const SQL = {
   afterList: `select key, entry from outlast_after
-where created_at <= clock_timestamp() - $1::bigint * interval '1 millisecond'
+where created_at <= statement_timestamp() - $1::bigint * interval '1 millisecond'
 order by created_at, key limit $2`,
   afterStrike: `delete from outlast_after where key = any($1::text[])`,
   beginAnswers: `select m.place::text as place,
@@ -29,7 +29,7 @@ order by m.place`,
   cross join lateral (
     select t.id, coalesce(t.expires_at <= clock_timestamp(), false) as late
     from outlast_task t
-    where t.state = 'waiting' and t.suspect and t.queue = q.name and t.priority = p.priority and t.due <= clock_timestamp()
+    where t.state = 'waiting' and t.suspect and t.queue = q.name and t.priority = p.priority and t.due <= statement_timestamp()
     order by t.due, t.seq limit least($4::int, $5::int) for update skip locked
   ) t
   where exists (select 1 from me) and not exists (select 1 from again)
@@ -41,7 +41,7 @@ order by m.place`,
   cross join lateral (
     select t.id, coalesce(t.expires_at <= clock_timestamp(), false) as late
     from outlast_task t
-    where t.state = 'waiting' and not t.suspect and t.queue = q.name and t.priority = p.priority and t.due <= clock_timestamp()
+    where t.state = 'waiting' and not t.suspect and t.queue = q.name and t.priority = p.priority and t.due <= statement_timestamp()
     order by t.due, t.seq limit $4 for update skip locked
   ) t
   where exists (select 1 from me) and not exists (select 1 from again)
@@ -171,7 +171,7 @@ select case
 from (select 1) one left join outlast_task t on t.id = $1`,
   claim: `with due as materialized (
   select id from outlast_outbox
-  where state = 'pending' and available_at <= clock_timestamp() and schema_version <= $5
+  where state = 'pending' and available_at <= statement_timestamp() and schema_version <= $5
   order by available_at, id limit $3 for update skip locked
 )
 update outlast_outbox o
@@ -260,12 +260,11 @@ select (select count(*) from mine)::text as is_new,
   enqueueKeyed: `with held as (
   insert into outlast_send_key as k (key, task_id, fingerprint, free_at)
   select $14::text, $1::text, $15::text, now() + $16::text::bigint * interval '1 millisecond'
-  where $14::text is not null
   on conflict (key) do update set
     task_id = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.task_id else k.task_id end,
     fingerprint = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.fingerprint else k.fingerprint end,
     free_at = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.free_at else k.free_at end
-  returning k.task_id, k.fingerprint
+  returning k.task_id, k.fingerprint, k.free_at
 ), written as (
   insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
     schema_version, payload_version, available_at, eta, expires_at, idempotency_key)
@@ -273,7 +272,8 @@ select (select count(*) from mine)::text as is_new,
     decode($7::text, 'base64'), decode($8::text, 'base64'), $9::text, $10::text::smallint, $11::text::smallint,
     coalesce(to_timestamp($12::text::double precision / 1000), now()),
     to_timestamp($12::text::double precision / 1000), to_timestamp($13::text::double precision / 1000), $14::text
-  where $14::text is null or exists (select 1 from held where held.task_id = $1::text)
+  where exists (select 1 from held where held.task_id = $1::text
+    and held.free_at = now() + $16::text::bigint * interval '1 millisecond')
   on conflict (task_id) do nothing
   returning task_id
 )
@@ -299,7 +299,7 @@ select
     task_id = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.task_id else k.task_id end,
     fingerprint = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.fingerprint else k.fingerprint end,
     free_at = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.free_at else k.free_at end
-  returning k.key, k.task_id, k.fingerprint
+  returning k.key, k.task_id, k.fingerprint, k.free_at
 ), written as (
   insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
     schema_version, payload_version, available_at, eta, expires_at, idempotency_key)
@@ -309,7 +309,8 @@ select
     to_timestamp(i.eta_ms::double precision / 1000), to_timestamp(i.expires_ms::double precision / 1000),
     i.idempotency_key
   from item i
-  where i.idempotency_key is null or exists (select 1 from held h where h.task_id = i.task_id)
+  where i.idempotency_key is null or exists (select 1 from held h where h.key = i.idempotency_key and h.task_id = i.task_id
+    and h.free_at = now() + i.key_window_ms::bigint * interval '1 millisecond')
   order by i.place
   on conflict (task_id) do nothing
   returning task_id
@@ -372,7 +373,7 @@ having min(t.due) is not null`,
   lockWorker: `select id from outlast_worker where id = $1 and state = 'open' for key share`,
   move: `with due as materialized (
   select id from outlast_outbox
-  where state = 'pending' and available_at <= clock_timestamp() and schema_version <= $2
+  where state = 'pending' and available_at <= statement_timestamp() and schema_version <= $2
   order by available_at, id limit $1 for update skip locked
 ), gone as (
   delete from outlast_outbox o using due where o.id = due.id returning o.*
@@ -430,11 +431,11 @@ from outlast_outbox where state = 'pending' and schema_version <= $1 order by av
 select (select count(*) from put)::text as parked, (select count(*) from note)::text as notified`,
   pruneSendKeys: `delete from outlast_send_key where key in (
   select k.key from outlast_send_key k
-  where k.free_at < clock_timestamp() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id)
+  where k.free_at < statement_timestamp() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id)
   order by k.free_at limit $1 for update skip locked)
 returning key`,
   prune: `with over as materialized (
-  select id from outlast_task where keep_until < clock_timestamp() order by keep_until limit $1 for update skip locked
+  select id from outlast_task where keep_until < statement_timestamp() order by keep_until limit $1 for update skip locked
 ), gone as (
   delete from outlast_task t using over where t.id = over.id returning t.id, t.queue, t.name, t.ending
 ), steps as (
@@ -454,7 +455,7 @@ select 'pending', null, null, null, null from outlast_outbox o where o.task_id =
 limit 1`,
   reap: `with lost as materialized (
   select t.id from outlast_task t
-  where t.state = 'running' and not exists (select 1 from outlast_worker w where w.id = t.owner and w.state = 'open')
+  where t.state = 'running' and t.owner = any(array(select id from outlast_worker where state = 'closed'))
   order by t.id limit $1 for update skip locked
 ), moved as (
   update outlast_task t set

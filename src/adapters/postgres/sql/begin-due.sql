@@ -3,6 +3,7 @@
 -- A repeat with the same run finds what it was given before, and is given nothing else; messages begun under the same
 -- run ($7) are not among it.
 -- Suspects are looked for apart: at most $5 of them, and they never stand in the way of the others.
+-- Due is compared with statement_timestamp(): clock_timestamp() is volatile and no condition for an index.
 -- Ten priorities are ten index look-ups per queue, so that tasks waiting for a later time are never walked over.
 -- params: worker text, run text, queues text[], limit int, suspects int, budgets text, others text[]
 with me as materialized (
@@ -16,7 +17,7 @@ with me as materialized (
   cross join lateral (
     select t.id, coalesce(t.expires_at <= clock_timestamp(), false) as late
     from outlast_task t
-    where t.state = 'waiting' and t.suspect and t.queue = q.name and t.priority = p.priority and t.due <= clock_timestamp()
+    where t.state = 'waiting' and t.suspect and t.queue = q.name and t.priority = p.priority and t.due <= statement_timestamp()
     order by t.due, t.seq limit least($4::int, $5::int) for update skip locked
   ) t
   where exists (select 1 from me) and not exists (select 1 from again)
@@ -28,7 +29,7 @@ with me as materialized (
   cross join lateral (
     select t.id, coalesce(t.expires_at <= clock_timestamp(), false) as late
     from outlast_task t
-    where t.state = 'waiting' and not t.suspect and t.queue = q.name and t.priority = p.priority and t.due <= clock_timestamp()
+    where t.state = 'waiting' and not t.suspect and t.queue = q.name and t.priority = p.priority and t.due <= statement_timestamp()
     order by t.due, t.seq limit $4 for update skip locked
   ) t
   where exists (select 1 from me) and not exists (select 1 from again)

@@ -4,7 +4,7 @@
 -- params: relay text, token text, limit int, stale_ms bigint, known_format int
 with due as materialized (
   select id from outlast_outbox
-  where state = 'pending' and available_at <= clock_timestamp() and schema_version <= $5
+  where state = 'pending' and available_at <= statement_timestamp() and schema_version <= $5
   order by available_at, id limit $3 for update skip locked
 )
 update outlast_outbox o

@@ -6,12 +6,11 @@
 with held as (
   insert into outlast_send_key as k (key, task_id, fingerprint, free_at)
   select $14::text, $1::text, $15::text, now() + $16::text::bigint * interval '1 millisecond'
-  where $14::text is not null
   on conflict (key) do update set
     task_id = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.task_id else k.task_id end,
     fingerprint = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.fingerprint else k.fingerprint end,
     free_at = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.free_at else k.free_at end
-  returning k.task_id, k.fingerprint
+  returning k.task_id, k.fingerprint, k.free_at
 ), written as (
   insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
     schema_version, payload_version, available_at, eta, expires_at, idempotency_key)
@@ -19,7 +18,9 @@ with held as (
     decode($7::text, 'base64'), decode($8::text, 'base64'), $9::text, $10::text::smallint, $11::text::smallint,
     coalesce(to_timestamp($12::text::double precision / 1000), now()),
     to_timestamp($12::text::double precision / 1000), to_timestamp($13::text::double precision / 1000), $14::text
-  where $14::text is null or exists (select 1 from held where held.task_id = $1::text)
+  where exists (select 1 from held where held.task_id = $1::text
+    -- Taken in this transaction: a key that this very id took before stands for a task that was sent before.
+    and held.free_at = now() + $16::text::bigint * interval '1 millisecond')
   on conflict (task_id) do nothing
   returning task_id
 )

@@ -19,7 +19,7 @@ with item as (
     task_id = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.task_id else k.task_id end,
     fingerprint = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.fingerprint else k.fingerprint end,
     free_at = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.free_at else k.free_at end
-  returning k.key, k.task_id, k.fingerprint
+  returning k.key, k.task_id, k.fingerprint, k.free_at
 ), written as (
   insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
     schema_version, payload_version, available_at, eta, expires_at, idempotency_key)
@@ -29,7 +29,8 @@ with item as (
     to_timestamp(i.eta_ms::double precision / 1000), to_timestamp(i.expires_ms::double precision / 1000),
     i.idempotency_key
   from item i
-  where i.idempotency_key is null or exists (select 1 from held h where h.task_id = i.task_id)
+  where i.idempotency_key is null or exists (select 1 from held h where h.key = i.idempotency_key and h.task_id = i.task_id
+    and h.free_at = now() + i.key_window_ms::bigint * interval '1 millisecond')
   order by i.place
   on conflict (task_id) do nothing
   returning task_id

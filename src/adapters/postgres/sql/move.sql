@@ -5,7 +5,7 @@
 -- params: limit int, known_format int
 with due as materialized (
   select id from outlast_outbox
-  where state = 'pending' and available_at <= clock_timestamp() and schema_version <= $2
+  where state = 'pending' and available_at <= statement_timestamp() and schema_version <= $2
   order by available_at, id limit $1 for update skip locked
 ), gone as (
   delete from outlast_outbox o using due where o.id = due.id returning o.*

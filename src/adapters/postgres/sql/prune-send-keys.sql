@@ -2,6 +2,6 @@
 -- params: limit int
 delete from outlast_send_key where key in (
   select k.key from outlast_send_key k
-  where k.free_at < clock_timestamp() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id)
+  where k.free_at < statement_timestamp() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id)
   order by k.free_at limit $1 for update skip locked)
 returning key

@@ -1,7 +1,7 @@
 -- Forgets tombstones whose time is over, and their steps, but counts them first.
 -- params: limit int
 with over as materialized (
-  select id from outlast_task where keep_until < clock_timestamp() order by keep_until limit $1 for update skip locked
+  select id from outlast_task where keep_until < statement_timestamp() order by keep_until limit $1 for update skip locked
 ), gone as (
   delete from outlast_task t using over where t.id = over.id returning t.id, t.queue, t.name, t.ending
 ), steps as (

@@ -1,10 +1,12 @@
 -- Brings back what closed incarnations were running: waiting, with the due time it had, so that it stands in front of
 -- what came later and not behind a backlog; or dead when the crash budget is spent.
+-- The closed ones are read first, as a list: under a join the recheck after a lock would only see that the task is
+-- running, and take it from whoever began it meanwhile.
 -- Rows that are locked (a door of the dead is still being closed by the server) are left for the next look.
 -- params: limit int
 with lost as materialized (
   select t.id from outlast_task t
-  where t.state = 'running' and not exists (select 1 from outlast_worker w where w.id = t.owner and w.state = 'open')
+  where t.state = 'running' and t.owner = any(array(select id from outlast_worker where state = 'closed'))
   order by t.id limit $1 for update skip locked
 ), moved as (
   update outlast_task t set

@@ -1,0 +1,77 @@
+import { describe, expect, it, onTestFinished } from 'vitest';
+import {
+  createOutlast,
+  startRelay,
+  startResurrector,
+  startWorker,
+  task,
+  unchecked,
+} from '../../dist/index.js';
+import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
+
+async function setup(): Promise<MigratedDatabase> {
+  const database = await migratedDatabase('trouble');
+  onTestFinished(() => database.dispose());
+  return database;
+}
+
+const echo = task('trouble.echo', { input: unchecked<number>(), result: unchecked<number>() });
+
+describe('a poison row', () => {
+  it('spends its own retries and becomes a dead letter while the others arrive', async () => {
+    const { url, pool } = await setup();
+    await pool.query(
+      `alter table outlast_task add constraint poison check (name <> 'trouble.poison')`,
+    );
+    const outlast = createOutlast({ database: url });
+    const poison = task('trouble.poison');
+    const [bad, ...good] = await outlast.transaction(tx =>
+      outlast.sendMany(tx, [poison.with(), ...[1, 2, 3, 4].map(n => echo.with(n))]),
+    );
+    const relay = await startRelay(outlast, {
+      maxRetries: 2,
+      backoffTime: '10ms',
+      idleTime: '20ms',
+    });
+    for (const handle of good) await until(async () => (await handle.state()) === 'waiting');
+    await until(async () => (await bad.state()) === 'dead');
+    await relay.stop();
+    await outlast.close();
+  });
+});
+
+describe('a database that goes away', () => {
+  it('read-only, as in a failover, and comes back: relay, worker and resurrector carry on', async () => {
+    const { url, pool } = await setup();
+    const name = new URL(url).pathname.slice(1);
+    const outlast = createOutlast({ database: url });
+    const services = [
+      await startRelay(outlast),
+      await startWorker(outlast, { tasks: [outlast.handler(echo, n => n)] }),
+      await startResurrector(outlast),
+    ];
+    const sent = await outlast.transaction(tx => outlast.send(tx, echo, 1));
+    expect(await sent.result()).toBe(1);
+    const cut = `select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and pid <> pg_backend_pid()`;
+    await pool.query(`alter database ${name} set default_transaction_read_only = on`);
+    await pool.query(cut, [name]);
+    await until(
+      async () =>
+        (
+          await pool.query(
+            `select 1 from pg_stat_activity where datname = $1 and application_name = 'outlast-listen'`,
+            [name],
+          )
+        ).rowCount,
+    );
+    await pool.query('set default_transaction_read_only = off');
+    await pool.query(`alter database ${name} set default_transaction_read_only = off`);
+    await pool.query(cut, [name]);
+    const next = await until(() =>
+      outlast.transaction(tx => outlast.send(tx, echo, 2)).catch(() => null),
+    );
+    expect(await next.result()).toBe(2);
+    for (const service of services) await service.stop();
+    await outlast.close();
+  });
+});
