@@ -1,4 +1,4 @@
-#!/usr/bin/env node
+#!/usr/bin/env -S node --
 // @ts-check
 import { existsSync } from 'node:fs';
 

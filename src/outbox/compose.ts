@@ -85,8 +85,20 @@ function etaOf(options: SendOptions, nowMs: number): number | null {
 }
 
 function expiresOf(task: Task, options: SendOptions, nowMs: number): number | null {
-  if (options.expires !== undefined) return momentMs(options.expires, nowMs, 'expires');
+  if (options.expires !== undefined) {
+    const expiresMs = momentMs(options.expires, nowMs, 'expires');
+    if (expiresMs === nowMs) throw bornExpired();
+    return expiresMs;
+  }
   return task.contract.expiresMs === null ? null : nowMs + task.contract.expiresMs;
+}
+
+function bornExpired(): Error {
+  return outlastError('ERR_OPTION_RANGE', {
+    message: '`expires` is no time at all: the task could never begin',
+    hint: "Give it a length, for example '1h', or leave it out.",
+    fields: { option: 'expires' },
+  });
 }
 
 /** An instant as it is, a length counted from now. */
@@ -114,16 +126,14 @@ async function envelopeOptions(
   deps: ComposeDeps,
 ): Promise<EnvelopeOptions> {
   const { contract } = task;
-  const { deadline, tenant, headers, keepResult, link, celery } = options;
+  const { deadline, headers, keepResult, link } = options;
   return {
     ...(contract.timeoutMs === null ? {} : { timeoutMs: contract.timeoutMs }),
     ...(contract.softTimeoutMs === null ? {} : { softTimeoutMs: contract.softTimeoutMs }),
     ...(deadline === undefined ? {} : { deadlineMs: momentMs(deadline, deps.nowMs, 'deadline') }),
-    ...(tenant === undefined ? {} : { tenant: safeName(tenant, 'tenant') }),
     ...(headers === undefined ? {} : { headers: checkHeaders(headers) }),
     ...(keepResult === undefined ? {} : { keepResult }),
     ...(link === undefined ? {} : { link: await linkOptions(link, deps) }),
-    ...(celery === undefined ? {} : { celery }),
   };
 }
 

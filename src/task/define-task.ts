@@ -1,6 +1,5 @@
 import { outlastError } from '../errors/error.ts';
 import { durationMs, type Duration } from './duration.ts';
-import type { CeleryOptions } from './envelope.ts';
 import type { Jsonable } from './json.ts';
 import { safeName } from './names.ts';
 import type { SchemaInput, SchemaOutput, StandardSchema } from './standard-schema.ts';
@@ -103,7 +102,6 @@ export interface SendOptions {
   readonly queue?: string;
   /** 0 to 9, higher first. */
   readonly priority?: number;
-  readonly tenant?: string;
   readonly headers?: Readonly<Record<string, string>>;
   /** False: do not keep the result. */
   readonly keepResult?: boolean;
@@ -111,8 +109,6 @@ export interface SendOptions {
   readonly idempotencyKey?: string;
   /** Sent when this task is done. A task alone takes the result as its input; a call has its own. */
   readonly link?: Task | Call | readonly (Task | Call)[];
-  /** Passed on to Celery as they are. */
-  readonly celery?: CeleryOptions;
 }
 
 export const SEND_OPTIONS: readonly (keyof SendOptions)[] = [
@@ -123,12 +119,10 @@ export const SEND_OPTIONS: readonly (keyof SendOptions)[] = [
   'id',
   'queue',
   'priority',
-  'tenant',
   'headers',
   'keepResult',
   'idempotencyKey',
   'link',
-  'celery',
 ];
 
 /** Input and options of a send; a task without input needs neither. */

@@ -31,14 +31,12 @@ export interface EnvelopeOptions {
   readonly softTimeoutMs?: number;
   /** Aborted after this wall time. */
   readonly deadlineMs?: number;
-  readonly tenant?: string;
   /** False: the handler's value is not kept. */
   readonly keepResult?: boolean;
   readonly rootId?: string;
   readonly parentId?: string;
   /** Follow-up tasks, sent when this one is done; a body of null takes this task's result as its input. */
   readonly link?: readonly LinkOption[];
-  readonly celery?: CeleryOptions;
 }
 
 export interface LinkOption {
@@ -49,13 +47,4 @@ export interface LinkOption {
   /** The JSON text of its args and kwargs, or null: the result of the task before is its only argument. */
   readonly call: { readonly args: string; readonly kwargs: string } | null;
   readonly options: EnvelopeOptions;
-}
-
-/** Celery's own words, passed on to Python workers as they are. */
-export interface CeleryOptions {
-  readonly exchange?: string;
-  readonly routingKey?: string;
-  readonly replyTo?: string;
-  readonly correlationId?: string;
-  readonly shadow?: string;
 }

@@ -11,7 +11,6 @@ export type {
   TaskShape,
 } from './define-task.ts';
 export type { Duration } from './duration.ts';
-export type { CeleryOptions } from './envelope.ts';
 export type { SendOptions } from './define-task.ts';
 export type { StandardSchema } from './standard-schema.ts';
 export { unchecked } from './standard-schema.ts';

@@ -62,7 +62,7 @@ export class RunScope {
     this.#door = handler.origin.door(deps.runtime.faultPoint);
     this.#seq = task.checkpointSeq;
     this.options = JSON.parse(toText(task.envelope.options)) as EnvelopeOptions;
-    this.#follow(stop.signal, () => this.#hard.abort(stop.signal.reason));
+    this.#follow(stop.signal, () => this.#hard.abort(leaseLost(task)));
     this.#follow(stop.draining, () => this.#soft.abort());
     this.context = this.#makeContext(input);
     this.#startTimers();
@@ -237,4 +237,13 @@ export class RunScope {
       fields: { id, epoch },
     });
   }
+}
+
+/** Why `ctx.signal` fires when neither a timeout nor a deadline has passed. */
+function leaseLost(task: BegunTask): Error {
+  return outlastError('ERR_LEASE_LOST', {
+    message: `this run of ${task.id} ends here: its task was cancelled, taken away or is given back`,
+    hint: 'Nothing to do: stop, and write nothing more.',
+    fields: { id: task.id },
+  });
 }

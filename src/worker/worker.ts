@@ -33,6 +33,8 @@ export interface WorkerDeps extends ExecuteDeps {
   readonly settings: WorkerSettings;
 }
 
+/** Crashes of a task that no handler here knows: it is buried by its first run, whatever this says. */
+const UNKNOWN_TASK_BUDGET = 5;
 /** What is due and was not handed out is being handed to others: asking again at once would only burn the store. */
 const SHORTEST_NAP_MS = 10;
 /** Pause after the store failed a call of the main loop. */
@@ -167,7 +169,7 @@ export class Worker {
       suspects: [...this.#runs.values()].some(run => run.task.isSuspect) ? 0 : 1,
       messages,
       crashBudgets: {
-        '*': 5,
+        '*': UNKNOWN_TASK_BUDGET,
         ...Object.fromEntries(
           [...handlers].map(([name, { maxResurrections }]) => [name, maxResurrections]),
         ),

@@ -241,6 +241,25 @@ describe('progress and follow-ups', () => {
     });
   });
 
+  it('takes a checkpoint of 256 KiB and refuses one byte more', async () => {
+    const { name, queue } = kit().names();
+    const large = task(name, { queue, result: unchecked<unknown>() });
+    const limit = 262_144;
+    const handler = kit().outlast.handler(large, {
+      checkpoint: unchecked<string>(),
+      run: async (_, ctx) => {
+        await ctx.checkpoint('x'.repeat(limit - 2));
+        return await ctx
+          .checkpoint('x'.repeat(limit - 1))
+          .catch((error: { code: string; bytes: number }) => [error.code, error.bytes]);
+      },
+    });
+    await kit().withWorker([handler], async () => {
+      const answer = await (await kit().outlast.push(large)).result();
+      expect(answer).toEqual(['ERR_CHECKPOINT_TOO_LARGE', limit + 1]);
+    });
+  });
+
   it('refuses a checkpoint that its schema does not take', async () => {
     const { name, queue } = kit().names();
     const pages = task(name, { queue });

@@ -79,6 +79,22 @@ describe('a handler', () => {
     expect(currentTask()).toBeUndefined();
   });
 
+  it('has its result kept only where it is wanted, and read only as it is declared', async () => {
+    const { name, queue } = kit().names();
+    const loose = task(name, { queue, result: unchecked<unknown>() });
+    const strict = task(name, { queue, result: z.object({ n: z.number() }) });
+    await kit().withWorker([kit().outlast.handler(loose, () => ({ n: 'seven' }))], async () => {
+      const gone = await kit().outlast.push(loose, undefined, { keepResult: false });
+      await expect(gone.result()).rejects.toMatchObject({ code: 'ERR_RESULT_GONE' });
+      const { id } = await kit().outlast.push(loose);
+      const invalid = kit().outlast.find(strict, id).result();
+      await expect(invalid).rejects.toMatchObject({
+        code: 'ERR_RESULT_INVALID',
+        issues: [{ path: 'n' }],
+      });
+    });
+  });
+
   it('keeps no value where the contract declares no result', async () => {
     const { name, queue } = kit().names();
     const silent = task(name, { queue });

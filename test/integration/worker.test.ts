@@ -52,11 +52,12 @@ describe('the worker', () => {
 
   it('runs higher priorities first', async () => {
     const { name, queue } = kit().names();
-    const job = task(name, { queue, input: unchecked<{ n: number }>() });
+    const ranked = task(name, { queue, input: unchecked<{ n: number }>() });
     const seen: number[] = [];
-    for (const priority of [0, 9, 5]) await kit().outlast.push(job, { n: priority }, { priority });
+    for (const priority of [0, 9, 5])
+      await kit().outlast.push(ranked, { n: priority }, { priority });
     await kit().withWorker(
-      [kit().outlast.handler(job, input => void seen.push(input.n))],
+      [kit().outlast.handler(ranked, input => void seen.push(input.n))],
       () => until(async () => seen.length === 3),
       { concurrency: 1 },
     );

@@ -134,18 +134,10 @@ export async function produce(): Promise<LifeState> {
         id: '0192…',
         queue: 'vip',
         priority: 9,
-        tenant: 'a',
         headers: { region: 'eu' },
         keepResult: true,
         idempotencyKey: 'order-17',
         link: nightly,
-        celery: {
-          exchange: 'x',
-          routingKey: 'k',
-          replyTo: 'q',
-          correlationId: 'c',
-          shadow: 'name',
-        },
       },
     );
     const isHandle: Expect<Equal<typeof sent, TaskHandle<{ chargeId: string }>>> = true;

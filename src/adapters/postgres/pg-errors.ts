@@ -20,10 +20,7 @@ export function translatePgError(error: unknown): unknown {
       ? UNAVAILABLE.test(code) || NETWORK.test(code)
       : CONNECTION_ENDED.test(error.message);
   return isAway
-    ? unreachable(
-        error,
-        'Check that the database of OUTLAST_DATABASE_URL runs and can be reached; Outlast tries again by itself.',
-      )
+    ? unreachable(error, 'Check that the database of OUTLAST_DATABASE_URL runs and can be reached.')
     : error;
 }
 

@@ -19,6 +19,10 @@ export const addStats: AddCommand = (program, output) => {
       output.line(
         `outbox   pending ${outbox.pending}  claimed ${outbox.claimed}  oldest ${stats.oldestPendingSeconds === null ? '-' : `${stats.oldestPendingSeconds.toFixed(1)} s`}`,
       );
+      if (outbox.unsupported > 0)
+        output.line(
+          `         ${outbox.unsupported} in a format of a newer version: upgrade a relay`,
+        );
       output.line(
         `tasks    ${Object.entries(tasks)
           .map(([state, count]) => `${state} ${count}`)

@@ -1,0 +1,77 @@
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { PostgresDoor } from '../../src/adapters/postgres/postgres-door.ts';
+import { PgDatabase } from '../../src/adapters/postgres/pg-database.ts';
+import { PostgresLedger } from '../../src/adapters/postgres/postgres-ledger.ts';
+import { fromPg } from '../../src/adapters/transactions/pg.ts';
+import { noFaults } from '../../src/runtime/fault-point.ts';
+import { makeEnvelope } from '../conformance/envelopes.ts';
+import { migratedDatabase } from '../support/database.ts';
+
+/** A run of its own, and the door in front of its effects. */
+async function setup() {
+  const database = await migratedDatabase('fence');
+  const db = await PgDatabase.open({ url: database.url, poolSize: 2, queryTimeoutMs: 30_000 });
+  onTestFinished(async () => {
+    await db.close();
+    await database.dispose();
+  });
+  await database.pool.query('create table effect (n int)');
+  const ledger = new PostgresLedger(db);
+  await ledger.open({ worker: 'w', process: 'p', host: 'h', pid: 1, leaseMs: 60_000 });
+  const messages = [makeEnvelope()];
+  const request = {
+    worker: 'w',
+    run: 'r',
+    queues: [],
+    limit: 0,
+    suspects: 1,
+    messages,
+    crashBudgets: { '*': 5 },
+  };
+  const reply = await ledger.begin(request);
+  const run = reply.status === 'open' ? reply.begun[0] : undefined;
+  if (run === undefined) throw new Error('nothing was begun');
+  return { ...database, run };
+}
+
+describe('the door', () => {
+  it.each(['40001', '40P01'])('starts over when the database says %s', async code => {
+    const { pool, run } = await setup();
+    const door = new PostgresDoor(fromPg(pool), noFaults);
+    let starts = 0;
+    await door.pass(run, 'main', async tx => {
+      await tx.query('insert into effect values (1)');
+      starts += 1;
+      if (starts < 3) throw Object.assign(new Error('try again'), { code });
+      return null;
+    });
+    expect(starts).toBe(3);
+    expect((await pool.query('select 1 from effect')).rowCount).toBe(1);
+  });
+
+  it('waits for its fence no longer than 5 s, and then says that the store is busy', async () => {
+    const { pool, run } = await setup();
+    const holder = await pool.connect();
+    await holder.query('begin');
+    await holder.query('select 1 from outlast_task where id = $1 for update', [run.id]);
+    const door = new PostgresDoor(fromPg(pool), noFaults);
+    const passing = door.pass(run, 'main', () => Promise.resolve(null));
+    await expect(passing).rejects.toMatchObject({
+      code: 'ERR_STORE_UNAVAILABLE',
+      message: expect.stringContaining('fence') as string,
+    });
+    await holder.query('rollback');
+    holder.release();
+  });
+
+  it('lets the server end the transaction of a process that has forgotten it', async () => {
+    const { pool, run } = await setup();
+    const door = new PostgresDoor(fromPg(pool), noFaults);
+    let limit: unknown;
+    await door.pass(run, 'main', async tx => {
+      limit = (await tx.query('show idle_in_transaction_session_timeout')).rows;
+      return null;
+    });
+    expect(limit).toEqual([{ idle_in_transaction_session_timeout: '10s' }]);
+  });
+});
