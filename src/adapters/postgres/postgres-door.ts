@@ -10,11 +10,6 @@ import { SQL } from './sql.generated.ts';
 const MAX_STARTS = 10;
 const START_OVER: ReadonlySet<unknown> = new Set(['40001', '40P01']);
 const LOCK_TIMEOUT = '55P03';
-// The old value is read first: in one list of columns the new one would be there already.
-const LIMIT_WAIT = `with b as materialized (select current_setting('lock_timeout') as before)
-select b.before, set_config('lock_timeout', '5s', true) as now from b`;
-const LIMIT_IDLE = `select set_config('idle_in_transaction_session_timeout', '10s', true) as now
-where current_setting('idle_in_transaction_session_timeout') = '0'`;
 
 /**
  * The effect-once door where ledger and effects are one PostgreSQL: the task row itself is the fence. Its lock is held
@@ -55,8 +50,7 @@ export class PostgresDoor<Tx> implements EffectDoor<Tx> {
   }
 
   async #isElsewhere(tx: Tx, run: RunRef): Promise<boolean> {
-    const text = 'select 1 as known from outlast_task where id = $1::text';
-    return (await this.#adapter.execute(tx, text, [run.id])).length === 0;
+    return (await this.#adapter.execute(tx, SQL.doorKnown, [run.id])).length === 0;
   }
 
   async #inside(
@@ -68,9 +62,9 @@ export class PostgresDoor<Tx> implements EffectDoor<Tx> {
     const execute = (text: string, values: readonly (string | null)[]) =>
       this.#adapter.execute(tx, text, values);
     const epoch = String(run.epoch);
-    const [before] = await execute(LIMIT_WAIT, []);
+    const [before] = await execute(SQL.doorLimitWait, []);
     // A stopped process must not hold the fence for ever: the server ends what its owner has forgotten.
-    if (this.#adapter.endsIdleTransactions) await execute(LIMIT_IDLE, []);
+    if (this.#adapter.endsIdleTransactions) await execute(SQL.doorLimitIdle, []);
     const fenced = await execute(SQL.doorFence, [run.id, epoch, run.run]).catch(
       (error: unknown) => {
         throw sqlStateOf(error) === LOCK_TIMEOUT ? lockBusy(run, error) : error;
@@ -78,7 +72,7 @@ export class PostgresDoor<Tx> implements EffectDoor<Tx> {
     );
     if (fenced.length === 0) throw (await this.#isElsewhere(tx, run)) ? elsewhere(run) : stale(run);
     // The user's own statements wait as long as the user has decided.
-    await execute(`select set_config('lock_timeout', $1::text, true)`, [before?.['before'] ?? '0']);
+    await execute(SQL.doorRestoreWait, [before?.['before'] ?? '0']);
     await this.#faultPoint('door.fenced');
     const [mark] = await execute(SQL.doorStep, [run.id, step, epoch]);
     if (mark?.['is_new'] !== '1') return fromBase64(mark?.['value'] ?? null);

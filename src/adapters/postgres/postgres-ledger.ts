@@ -259,7 +259,7 @@ export class PostgresLedger implements Ledger {
     const rows = await this.#db.query(SQL.cancel, [id, CANCELLED_KEEP_MS]);
     if (rows[0]?.['status'] === 'ok') return 'ok';
     // Somebody else may have cancelled it after our statement began; only the next one sees it.
-    const [now] = await this.#db.query('select state from outlast_task where id = $1', [id]);
+    const [now] = await this.#db.query(SQL.readState, [id]);
     return now?.['state'] === 'cancelled' ? 'ok' : 'terminal';
   }
 

@@ -20,10 +20,6 @@ const KEY_WINDOW_MS = '86400000';
 /** What `enqueue.sql` takes: all but the key, its fingerprint and its window. */
 const UNKEYED_VALUES = 13;
 
-/** The row may have been moved on since it was in the way. */
-const DIGEST_OF = `select digest from outlast_outbox where task_id = $1::text
-union all select digest from outlast_task where id = $1::text limit 1`;
-
 interface RowTexts {
   readonly task_id: string;
   readonly task_name: string;
@@ -111,7 +107,7 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
 
   /** The row that was in the way may have been committed after our statement began: only the next one sees it. */
   async #readDigest(tx: Tx, id: string): Promise<string | null> {
-    const [row] = await this.#execute(tx, DIGEST_OF, [id]);
+    const [row] = await this.#execute(tx, SQL.readDigest, [id]);
     return row?.['digest'] ?? null;
   }
 

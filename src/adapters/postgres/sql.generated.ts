@@ -250,6 +250,12 @@ from outlast_dead_letter where task_id = $1`,
 ) d order by dead_at desc, id desc limit $3`,
   doorFence: `select id from outlast_task
 where id = $1::text and state = 'running' and epoch = $2::text::bigint and run = $3::text for update`,
+  doorKnown: `select 1 as known from outlast_task where id = $1::text`,
+  doorLimitIdle: `select set_config('idle_in_transaction_session_timeout', '10s', true) as now
+where current_setting('idle_in_transaction_session_timeout') = '0'`,
+  doorLimitWait: `with b as materialized (select current_setting('lock_timeout') as before)
+select b.before, set_config('lock_timeout', '5s', true) as now from b`,
+  doorRestoreWait: `select set_config('lock_timeout', $1::text, true) as now`,
   doorStep: `with mine as (
   insert into outlast_step (task_id, step, epoch) values ($1::text, $2::text, $3::text::bigint)
   on conflict (task_id, step) do nothing returning step
@@ -446,6 +452,10 @@ returning key`,
   on conflict (queue, name, ending) do update set count = c.count + excluded.count
 )
 select count(*)::text as pruned from gone`,
+  readDigest: `select digest from outlast_outbox where task_id = $1::text
+union all
+select digest from outlast_task where id = $1::text
+limit 1`,
   readResult: `select t.state, t.ending, t.result, t.error, t.reason from outlast_task t where t.id = $1
 union all
 select 'dead', 'dead', null, convert_to('{"type":"relay","message":' || to_json(d.failure_reason)::text || ',"traceback":""}', 'UTF8'), 'relay'
@@ -453,6 +463,7 @@ from outlast_dead_letter d where d.task_id = $1
 union all
 select 'pending', null, null, null, null from outlast_outbox o where o.task_id = $1
 limit 1`,
+  readState: `select state from outlast_task where id = $1`,
   reap: `with lost as materialized (
   select t.id from outlast_task t
   where t.state = 'running' and t.owner = any(array(select id from outlast_worker where state = 'closed'))

@@ -1,0 +1,3 @@
+-- The state of one record.
+-- params: id text
+select state from outlast_task where id = $1
