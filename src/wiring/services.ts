@@ -128,7 +128,7 @@ export async function runOnce(
     ended.catch(() => undefined);
     while (clock.monotonic() < endsAt) {
       if (await isIdle(internals)) return;
-      await Promise.race([new Promise<void>(resolve => void clock.timer(50, resolve)), ended]);
+      await Promise.race([new Promise<void>(resolve => void clock.timer(200, resolve)), ended]);
     }
   } finally {
     await Promise.all(services.map(service => service.stop()));

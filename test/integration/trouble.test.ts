@@ -40,6 +40,43 @@ describe('a poison row', () => {
   });
 });
 
+describe('an id that two sessions write at once', () => {
+  it('loses neither of two tasks: the later one is kept as a dead letter under id and digest', async () => {
+    const { url, pool } = await setup();
+    const outlast = createOutlast({ database: url });
+    const ids = { id: 'same' };
+    const first = await outlast.transaction(tx => outlast.send(tx, echo, 1, ids));
+    const relay = await startRelay(outlast, { idleTime: '20ms' });
+    await until(async () => (await first.state()) === 'waiting');
+    await relay.stop();
+    // The other session has written the row and not yet committed: a move must wait for it and then look again.
+    const other = await pool.connect();
+    await other.query('begin');
+    await other.query(`update outlast_task set id = 'other' where id = 'same'`);
+    await outlast.transaction(tx => outlast.send(tx, echo, 2, ids));
+    const again = await startRelay(outlast, { idleTime: '20ms' });
+    await until(
+      async () =>
+        (
+          await pool.query(
+            `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+          )
+        ).rowCount,
+    );
+    await other.query('rollback');
+    other.release();
+    await until(
+      async () =>
+        (await pool.query(`select 1 from outlast_task where id like 'same#%' and state = 'dead'`))
+          .rowCount,
+    );
+    expect((await pool.query('select 1 from outlast_outbox')).rowCount).toBe(0);
+    expect(await first.state()).toBe('waiting');
+    await again.stop();
+    await outlast.close();
+  });
+});
+
 describe('a database that goes away', () => {
   it('read-only, as in a failover, and comes back: relay, worker and resurrector carry on', async () => {
     const { url, pool } = await setup();

@@ -1,9 +1,8 @@
 import type { Broker, Delivery, PublishOutcome } from '../../broker/broker.ts';
 import { isUnavailable } from '../../errors/error.ts';
 import type { Envelope } from '../../task/envelope.ts';
-import { taskColumns } from './postgres-rows.ts';
+import { park } from './postgres-park.ts';
 import type { SqlDatabase } from './sql-database.ts';
-import { SQL } from './sql.generated.ts';
 
 /**
  * PostgreSQL as the broker: a published message is a waiting record of the ledger at once, so workers find it
@@ -36,9 +35,10 @@ export class PostgresBroker implements Broker {
   }
 
   async #park(messages: readonly Envelope[]): Promise<void> {
-    // By the store's clock: a message of the future waits for its eta in the ledger.
-    const delays = messages.map(() => null);
-    await this.#db.query(SQL.park, [...taskColumns(messages), delays]);
+    await park(
+      this.#db,
+      messages.map(envelope => ({ envelope, delayMs: null })),
+    );
   }
 
   take(): Promise<readonly Delivery[]> {

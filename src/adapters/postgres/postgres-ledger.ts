@@ -28,6 +28,7 @@ import {
   taskColumns,
 } from './postgres-rows.ts';
 import { decodeAfter, encodeAfter } from './postgres-after.ts';
+import { park } from './postgres-park.ts';
 import type { SqlDatabase, SqlRow } from './sql-database.ts';
 import { SQL } from './sql.generated.ts';
 
@@ -191,9 +192,7 @@ export class PostgresLedger implements Ledger {
   }
 
   async park(items: readonly ParkItem[]): Promise<void> {
-    if (items.length === 0) return;
-    const delays = items.map(item => Math.round(item.delayMs));
-    await this.#db.query(SQL.park, [...taskColumns(items.map(item => item.envelope)), delays]);
+    await park(this.#db, items);
   }
 
   async bury(items: readonly BuryItem[]): Promise<readonly StepStatus[]> {

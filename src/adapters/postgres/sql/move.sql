@@ -1,38 +1,42 @@
 -- Moves due rows into the ledger of the same database: one statement, so there is no moment in which a task is
 -- in neither table or must be sent again. A task the ledger has already is a copy and is dropped; the same id
--- with other bytes is kept as a dead letter under id and digest.
+-- with other bytes is kept as a dead letter under id and digest. A row is deleted only if it is accounted for: one
+-- whose id another session is just inserting stays, and the next look sees what became of that.
 -- Rows in a format we do not know are a newer version's to move.
 -- params: limit int, known_format int
 with due as materialized (
-  select id from outlast_outbox
+  select * from outlast_outbox
   where state = 'pending' and available_at <= statement_timestamp() and schema_version <= $2
   order by available_at, id limit $1 for update skip locked
-), gone as (
-  delete from outlast_outbox o using due where o.id = due.id returning o.*
 ), put as (
   insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, eta, expires_at, state, due, created_at, history)
   select task_id, task_name, queue, priority, payload_version,
     '\x5b'::bytea || args || '\x2c'::bytea || kwargs || '\x2c'::bytea || embed || '\x5d'::bytea,
     options, digest, eta, expires_at, 'waiting', clock_timestamp(), created_at, outlast_line('relayed', 0, null, null)
-  from gone order by gone.id
+  from due order by due.id
   on conflict (id) do nothing
-  returning id, queue
-), other as (
-  select g.* from gone g join outlast_task t on t.id = g.task_id where t.digest is not null and t.digest <> g.digest
+  returning id
+), known as materialized (
+  select d.task_id, coalesce(t.digest <> d.digest, false) as is_other from due d join outlast_task t on t.id = d.task_id
 ), buried as (
   insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, eta, expires_at, state, created_at,
     ending, ended_at, reason, error, version, history)
-  select task_id || '#' || left(digest, 16), task_name, queue, priority, payload_version,
+  select d.task_id || '#' || left(d.digest, 16), task_name, queue, priority, payload_version,
     '\x5b'::bytea || args || '\x2c'::bytea || kwargs || '\x2c'::bytea || embed || '\x5d'::bytea,
     options, digest, eta, expires_at, 'dead', created_at, 'dead', clock_timestamp(), 'ERR_DIGEST',
     convert_to('{"type":"ERR_DIGEST","message":"another task has this id with other bytes","traceback":""}', 'UTF8'), 1,
     outlast_line('buried', 0, null, null)
-  from other
+  from due d join known k on k.task_id = d.task_id and k.is_other
   on conflict (id) do nothing
   returning id
+), gone as (
+  delete from outlast_outbox o using due d
+  where o.id = d.id
+    and (exists (select 1 from put p where p.id = d.task_id) or exists (select 1 from known k where k.task_id = d.task_id))
+  returning o.id, o.task_id, o.task_name, o.queue
 ), note as (select pg_notify('outlast_task', '') from (select 1 from put limit 1) p)
 select g.task_id as id, g.task_name as name, g.queue,
-  case when p.id is not null then 'moved' when o.task_id is not null then 'conflict' else 'copy' end as answer,
+  case when p.id is not null then 'moved' when k.is_other then 'conflict' else 'copy' end as answer,
   (select count(*) from note)::text as notified, (select count(*) from buried)::text as buried
-from gone g left join put p on p.id = g.task_id left join other o on o.task_id = g.task_id
+from gone g left join put p on p.id = g.task_id left join known k on k.task_id = g.task_id
 order by g.id

@@ -1,5 +1,6 @@
 -- Takes custody of messages: waiting, due after their delay, or at their eta where it is null. A record that is there
--- already is left alone; the same id with other bytes is kept as a dead letter under id and digest.
+-- already is left alone; the same id with other bytes is kept as a dead letter under id and digest. Answers what is
+-- accounted for: one that another session is just inserting is not, and must be asked about again.
 -- params: ids text[], names text[], queues text[], priorities int[], versions int[], bodies bytea[], options bytea[], digests text[], etas bigint[], expires bigint[], delays_ms bigint[]
 with msg as (
   select * from unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::int[], $6::bytea[], $7::bytea[], $8::text[], $9::bigint[], $10::bigint[], $11::bigint[])
@@ -11,13 +12,17 @@ with msg as (
       else clock_timestamp() + delay_ms * interval '1 millisecond' end, outlast_line('arrived', 0, null, null)
   from msg order by place
   on conflict (id) do nothing
-  returning id
+  returning id, digest
+), known as materialized (
+  select m.id, m.digest, coalesce(t.digest <> m.digest, false) as is_other from msg m join outlast_task t on t.id = m.id
 ), buried as (
   insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, state, ending, ended_at, reason, error, version, history)
   select m.id || '#' || left(m.digest, 16), m.name, m.queue, m.priority, m.version, m.body, m.options, m.digest, 'dead', 'dead',
     clock_timestamp(), 'ERR_DIGEST', convert_to('{"type":"ERR_DIGEST","message":"another task has this id with other bytes","traceback":""}', 'UTF8'), 1,
     outlast_line('buried', 0, null, null)
-  from msg m join outlast_task t on t.id = m.id where t.digest is not null and t.digest <> m.digest
+  from msg m join known k on k.id = m.id and k.digest = m.digest and k.is_other
   on conflict (id) do nothing
 ), note as (select pg_notify('outlast_task', '') from (select 1 from put limit 1) p)
-select (select count(*) from put)::text as parked, (select count(*) from note)::text as notified
+select id, digest, (select count(*) from note)::text as notified from put
+union all
+select id, digest, '0' from known
