@@ -28,11 +28,11 @@ export async function migratedDatabase(name: string): Promise<MigratedDatabase> 
   };
 }
 
-/** Asks again until the answer is there; the time limit is the test's own. */
-export async function until<T>(ask: () => Promise<T | null | undefined | false>): Promise<T> {
+/** Asks again until the answer is there (no rows are no answer); the time limit is the test's own. */
+export async function until<T>(ask: () => Promise<T | null | undefined | false | 0>): Promise<T> {
   for (;;) {
     const answer = await ask();
-    if (answer !== null && answer !== undefined && answer !== false) return answer;
+    if (answer !== null && answer !== undefined && answer !== false && answer !== 0) return answer;
     await new Promise(resolve => setTimeout(resolve, 20));
   }
 }
