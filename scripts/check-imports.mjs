@@ -20,12 +20,13 @@ const STAGES = [
   'workflow',
   'schedule',
 ];
-const FOUNDATION = ['errors', 'task', 'runtime', 'telemetry', 'config'];
+const FOUNDATION = ['errors', 'task', 'wire', 'runtime', 'telemetry', 'config'];
 /** Everything that is neither an adapter nor a way in from outside. */
 const INSIDE = [...FOUNDATION, ...STAGES];
 /** The interfaces that adapters implement and stages call. */
 const PORTS = [
   'outbox/outbox-store.ts',
+  'outbox/outbox-reads.ts',
   'outbox/outbox-writer.ts',
   'outbox/transaction-adapter.ts',
   'broker/broker.ts',
@@ -45,6 +46,8 @@ const SURFACES = ['cli', 'admin', 'dashboard', 'frameworks', 'wiring'];
 const MAY_IMPORT = {
   errors: [],
   task: ['errors'],
+  // What travels on a broker: pure functions between envelopes and messages.
+  wire: ['errors', 'task'],
   runtime: FOUNDATION,
   telemetry: FOUNDATION,
   config: FOUNDATION,
@@ -67,11 +70,12 @@ const MAY_IMPORT = {
 };
 
 /** Packages that speak to a server: only an adapter may name one, so that a backend is one folder. */
-const DRIVERS = ['pg', '@electric-sql/pglite', 'amqplib', 'ioredis', 'mysql2'];
+const DRIVERS = ['pg', '@electric-sql/pglite', 'amqplib', 'ioredis', 'mysql2', 'mariadb'];
 
 /** Folders the simulator runs under a virtual clock. */
 const CORE = [
   'task',
+  'wire',
   'outbox',
   'relay',
   'broker',

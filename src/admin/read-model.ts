@@ -4,14 +4,17 @@ import type { Where } from '../telemetry/events.ts';
 /** What the CLI and the dashboard see. Reads only. */
 export interface ReadModel {
   stats(top: number): Promise<Stats>;
-  listDeadLetters(page: {
-    readonly limit: number;
-    readonly cursor: string | null;
-  }): Promise<DeadLetterPage>;
+  listDeadLetters(page: PageRequest): Promise<DeadLetterPage>;
   showDeadLetter(id: string): Promise<DeadLetterDetails | null>;
   inspect(id: string): Promise<TaskDetails | null>;
   /** Newest first; for the live view of `dev`. */
   recent(limit: number): Promise<readonly TaskDetails[]>;
+}
+
+/** The cursor is `next` of the page before; null begins. */
+export interface PageRequest {
+  readonly limit: number;
+  readonly cursor: string | null;
 }
 
 export interface Stats {

@@ -5,7 +5,10 @@ import type { Envelope } from '../task/envelope.ts';
  * ledger record at once: `take` then has nothing to give, and there is nothing to acknowledge.
  */
 export interface Broker {
-  /** Resolves when the broker has confirmed and routed; one outcome for each message, in order. */
+  /**
+   * Resolves when the broker has answered for every message: confirmed and routed, or not; one outcome for each, in
+   * order. Trouble with the broker is an outcome, not a rejection.
+   */
   publish(messages: readonly Envelope[]): Promise<readonly PublishOutcome[]>;
   /** Up to `limit` messages for this consumer, held until acknowledged or given back. */
   take(queues: readonly string[], limit: number): Promise<readonly Delivery[]>;
@@ -13,12 +16,19 @@ export interface Broker {
   ack(deliveries: readonly Delivery[]): Promise<void>;
   /** Not begun here: deliver them elsewhere. */
   giveBack(deliveries: readonly Delivery[]): Promise<void>;
+  /** Calls `hint` when these queues may have something to take. Returns the undo. */
+  onReady(queues: readonly string[], hint: () => void): () => void;
+  close(): Promise<void>;
 }
 
 export type PublishOutcome =
   | { readonly status: 'confirmed' }
   /** The row's own fault, told by the broker: it costs a retry. */
-  | { readonly status: 'refused'; readonly error: string };
+  | { readonly status: 'refused'; readonly error: string }
+  /** The broker could not be asked or did not answer: the message may have arrived. Costs no retry. */
+  | { readonly status: 'unavailable'; readonly error: string }
+  /** The channel was closed while several messages were on it, and one of them is at fault: sent alone, it shows which. */
+  | { readonly status: 'suspect'; readonly error: string };
 
 export interface Delivery {
   readonly tag: string;

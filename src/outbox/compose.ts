@@ -49,6 +49,9 @@ export async function composeTask(
     call,
     idempotencyKey: key === undefined ? null : safeKey(key, 'idempotencyKey'),
     fingerprint: fingerprintOf(name, version, call.args, call.kwargs),
+    orderingKey: null,
+    parksKey: false,
+    redacted: null,
   };
 }
 

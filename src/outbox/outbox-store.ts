@@ -20,8 +20,10 @@ export interface OutboxStore {
   /** Deletes published rows that still carry the token. */
   settlePublished(token: string, rows: readonly string[]): Promise<number>;
   settleFailed(token: string, failures: readonly PublishFailure[]): Promise<number>;
-  /** Gives back all that still carries the token, due after `deferMs`; costs no retry. */
-  release(token: string, deferMs: number): Promise<number>;
+  /** Gives back rows that still carry the token, due after `delayMs`; costs no retry. */
+  defer(token: string, rows: readonly string[], delayMs: number): Promise<number>;
+  /** Gives back all that still carries the token, due at once; costs no retry. */
+  release(token: string): Promise<number>;
   /** A dead row becomes pending again, once: the version names the death that is undone. */
   reviveDeadLetter(id: string, version: number): Promise<'ok' | 'absent' | 'conflict'>;
   /**

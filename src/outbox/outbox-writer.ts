@@ -4,8 +4,11 @@ import type { WireCall } from '../task/input.ts';
 /** Celery's fourth part: callbacks travel in our own options, so that it is always the same bytes. */
 export const EMBED = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}';
 
-/** Format of an outbox row; a relay that does not know it leaves the row alone. */
-export const ROW_SCHEMA_VERSION = 1;
+/** Newest format of an outbox row that we know; a relay leaves newer rows alone. */
+export const ROW_SCHEMA_VERSION = 2;
+
+/** Rows with an ordering key are of a format of their own: a relay that knows no order must not touch them. */
+export const rowVersionOf = (task: NewTask): number => (task.orderingKey === null ? 1 : 2);
 
 /** A task about to be written: the envelope, and what only the outbox needs. */
 export interface NewTask {
@@ -13,6 +16,12 @@ export interface NewTask {
   readonly call: WireCall;
   readonly idempotencyKey: string | null;
   readonly fingerprint: string;
+  /** Rows with the same key are published in commit order, one at a time. */
+  readonly orderingKey: string | null;
+  /** True: a row of this key that becomes a dead letter holds back those behind it. */
+  readonly parksKey: boolean;
+  /** What people may see instead of the arguments; null: the arguments themselves. */
+  readonly redacted: WireCall | null;
 }
 
 /** The caller's side of the outbox: writes tasks inside the caller's own open transaction. */

@@ -36,7 +36,7 @@ export class Batch {
       }
     } finally {
       // What was not sent is free at once; what was settled no longer carries the token.
-      await outbox.release(this.#token, 0);
+      await outbox.release(this.#token);
     }
   }
 

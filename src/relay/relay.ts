@@ -102,7 +102,7 @@ export class Relay {
     try {
       return await outbox.claim({ relay: this.#name, token, limit, staleMs });
     } catch (error) {
-      await outbox.release(token, 0);
+      await outbox.release(token);
       throw error;
     }
   }

@@ -163,7 +163,7 @@ function claimSuite(current: Current): void {
   it('tells the first claim of a row from later ones', async () => {
     await current().write([makeEnvelope()]);
     const first = await claim(current());
-    await current().store.release(first.token, 0);
+    await current().store.release(first.token);
     const second = await claim(current());
     expect([first, second].map(({ rows }) => rows[0]?.isFirstClaim)).toEqual([true, false]);
   });
@@ -257,7 +257,8 @@ function settling(current: Current): void {
         rows.map(row => ({ row, error: 'late', delayMs: null })),
       ),
     ).toBe(0);
-    expect(await store.release(late.token, HOUR)).toBe(0);
+    expect(await store.release(late.token)).toBe(0);
+    expect(await store.defer(late.token, rows, HOUR)).toBe(0);
     expect(await store.renewClaim(late.token, HOUR)).toBe(0);
     expect(await current().readModel.showDeadLetter(task.id)).toBeNull();
     expect(await current().countRows([task.id])).toBe(1);
@@ -282,7 +283,7 @@ function settling(current: Current): void {
     const tasks = makeEnvelopes(3);
     await current().write(tasks);
     const { token } = await claim(current());
-    expect(await current().store.release(token, 0)).toBe(3);
+    expect(await current().store.release(token)).toBe(3);
     const again = await claim(current());
     expect(taskIds(again.rows).sort()).toEqual(ids(tasks).sort());
     expect(again.rows.every(({ retries }) => retries === 0)).toBe(true);
@@ -291,8 +292,8 @@ function settling(current: Current): void {
   it('gives back what is claimed for later, at no cost', async () => {
     const task = makeEnvelope();
     await current().write([task]);
-    const { token } = await claim(current());
-    expect(await current().store.release(token, 10 * MINUTE)).toBe(1);
+    const { token, rows } = await claim(current());
+    expect(await current().store.defer(token, rowsOf(rows, task), 10 * MINUTE)).toBe(1);
     expect((await claim(current())).rows).toHaveLength(0);
     await current().advance(11 * MINUTE);
     const again = await claim(current());

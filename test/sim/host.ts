@@ -112,13 +112,15 @@ function remoteOwnBroker(broker: Broker | null, call: Call): Broker {
     take: async () => [],
     ack: async () => undefined,
     giveBack: async () => undefined,
+    onReady: () => () => undefined,
+    close: async () => undefined,
   };
 }
 
 /** A dead process's connection ends at once, a silent one's when the broker misses its heartbeats. */
 function watchLink(host: Host, process: SimProcess, link: BrokerLink): void {
   const { time } = host;
-  process.onEnd(() => time.after(5, () => link.close()));
+  process.onEnd(() => time.after(5, () => void link.close()));
   let silentSinceMs: number | null = null;
   const look = (): void => {
     if (!process.isAlive) return;

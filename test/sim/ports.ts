@@ -48,7 +48,8 @@ export function remoteOutbox(store: OutboxStore, call: Call, subscribe: Subscrib
     renewClaim: (token, staleMs) => call(() => store.renewClaim(token, staleMs)),
     settlePublished: (token, rows) => call(() => store.settlePublished(token, rows)),
     settleFailed: (token, failures) => call(() => store.settleFailed(token, failures)),
-    release: (token, deferMs) => call(() => store.release(token, deferMs)),
+    defer: (token, rows, delayMs) => call(() => store.defer(token, rows, delayMs)),
+    release: token => call(() => store.release(token)),
     reviveDeadLetter: (id, version) => call(() => store.reviveDeadLetter(id, version)),
     move: move === null ? null : limit => call(() => move(limit)),
     prune: limit => call(() => store.prune(limit)),
@@ -75,8 +76,13 @@ export class BrokerLink implements Broker {
     this.#connection = this.#server.connect();
   }
 
-  close(): void {
+  async close(): Promise<void> {
     this.#server.disconnect(this.#connection);
+  }
+
+  /** Looked for by polling: the simulator gives no hints for messages. */
+  onReady(): () => void {
+    return () => undefined;
   }
 
   publish(messages: readonly Envelope[]): Promise<readonly PublishOutcome[]> {

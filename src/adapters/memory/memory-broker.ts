@@ -22,6 +22,7 @@ export interface MemoryBrokerOptions {
 export class MemoryBroker {
   readonly #queues = new Map<string, QueuedMessage[]>();
   readonly #held = new Map<MemoryBrokerConnection, Map<string, QueuedMessage>>();
+  readonly #hints = new Set<() => void>();
   readonly #refuse: (message: Envelope) => string | null;
   readonly #holdsUntilAck: boolean;
   #seq = 0;
@@ -30,6 +31,11 @@ export class MemoryBroker {
   constructor(options: MemoryBrokerOptions = {}) {
     this.#refuse = options.refuse ?? (() => null);
     this.#holdsUntilAck = options.holdsUntilAck ?? true;
+  }
+
+  subscribe(hint: () => void): () => void {
+    this.#hints.add(hint);
+    return () => void this.#hints.delete(hint);
   }
 
   connect(): MemoryBrokerConnection {
@@ -109,6 +115,7 @@ export class MemoryBroker {
       (other.priority === message.priority && other.seq > message.seq);
     const place = queue.findIndex(isAfter);
     queue.splice(place === -1 ? queue.length : place, 0, message);
+    for (const hint of this.#hints) hint();
   }
 }
 
@@ -141,6 +148,14 @@ export class MemoryBrokerConnection implements Broker {
       deliveries.map(({ tag }) => tag),
     );
   }
+
+  onReady(_queues: readonly string[], hint: () => void): () => void {
+    return this.#broker.subscribe(hint);
+  }
+
+  async close(): Promise<void> {
+    this.#broker.disconnect(this);
+  }
 }
 
 /** The broker where there is none: a published message is a ledger record at once. */
@@ -154,5 +169,7 @@ export function ledgerBroker(ledger: Pick<MemoryLedger, 'receive'>): Broker {
     take: async () => [],
     ack: async () => undefined,
     giveBack: async () => undefined,
+    onReady: () => () => undefined,
+    close: async () => undefined,
   };
 }

@@ -14,7 +14,7 @@ import { MemoryTransaction } from './memory-transaction.ts';
 
 /** A row that was touched in the name of a claim, and whose it was. */
 export interface SettleEntry {
-  readonly step: 'renew' | 'publish' | 'fail' | 'release';
+  readonly step: 'renew' | 'publish' | 'fail' | 'defer' | 'release';
   readonly id: string;
   readonly token: string;
   /** The token the row carried; anything else than `token` means that it was somebody else's. */
@@ -117,9 +117,15 @@ export class MemoryOutboxStore implements OutboxStore {
     return settled;
   }
 
-  async release(token: string, deferMs: number): Promise<number> {
+  async defer(token: string, rows: readonly string[], delayMs: number): Promise<number> {
+    const owned = this.#ownedOf(token, rows, 'defer');
+    for (const record of owned) this.#free(record, delayMs);
+    return owned.length;
+  }
+
+  async release(token: string): Promise<number> {
     const owned = this.#owned(token, 'release');
-    for (const record of owned) this.#free(record, deferMs);
+    for (const record of owned) this.#free(record, 0);
     this.#hint();
     return owned.length;
   }

@@ -186,4 +186,23 @@ language sql immutable as $$
 $$`,
     ],
   },
+  {
+    version: 3, name: '0003-ordering', breaking: false,
+    statements: [
+      `alter table outlast_outbox
+  add column ordering_key text,
+  add column parks_key boolean not null default false,
+  add column redacted_args bytea,
+  add column redacted_kwargs bytea`,
+      `create index outlast_outbox_ordered on outlast_outbox (ordering_key, id) where ordering_key is not null`,
+      `alter table outlast_dead_letter
+  add column row_id bigint,
+  add column ordering_key text,
+  add column parks_key boolean not null default false,
+  add column redacted_args bytea,
+  add column redacted_kwargs bytea`,
+      `create index outlast_dead_letter_parked on outlast_dead_letter (ordering_key) where parks_key`,
+      `create index outlast_dead_letter_created_at on outlast_dead_letter (created_at, task_id)`,
+    ],
+  },
 ] as const;

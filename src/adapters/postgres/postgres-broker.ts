@@ -21,7 +21,8 @@ export class PostgresBroker implements Broker {
       await this.#park(messages);
       return messages.map(() => ({ status: 'confirmed' }));
     } catch (error) {
-      if (isUnavailable(error)) throw error;
+      if (isUnavailable(error))
+        return messages.map(() => ({ status: 'unavailable', error: String(error) }));
       if (messages.length === 1) return [{ status: 'refused', error: String(error) }];
       return await this.#publishOneByOne(messages);
     }
@@ -50,6 +51,16 @@ export class PostgresBroker implements Broker {
   }
 
   giveBack(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  /** Workers are told by the ledger. */
+  onReady(): () => void {
+    return () => undefined;
+  }
+
+  /** The database is closed by who opened it. */
+  close(): Promise<void> {
     return Promise.resolve();
   }
 }

@@ -83,8 +83,12 @@ export class PostgresOutboxStore implements OutboxStore {
     return settled;
   }
 
-  async release(token: string, deferMs: number): Promise<number> {
-    return (await this.#db.query(SQL.releaseClaim, [token, Math.round(deferMs)])).length;
+  async defer(token: string, rows: readonly string[], delayMs: number): Promise<number> {
+    return (await this.#db.query(SQL.deferClaim, [token, rows, Math.round(delayMs)])).length;
+  }
+
+  async release(token: string): Promise<number> {
+    return (await this.#db.query(SQL.releaseClaim, [token])).length;
   }
 
   async reviveDeadLetter(id: string, version: number): Promise<'ok' | 'absent' | 'conflict'> {

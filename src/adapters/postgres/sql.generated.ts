@@ -170,9 +170,12 @@ select case
   end as status
 from (select 1) one left join outlast_task t on t.id = $1`,
   claim: `with due as materialized (
-  select id from outlast_outbox
-  where state = 'pending' and available_at <= statement_timestamp() and schema_version <= $5
-  order by available_at, id limit $3 for update skip locked
+  select o.id from outlast_outbox o
+  where o.state = 'pending' and o.available_at <= statement_timestamp() and o.schema_version <= $5
+    and (o.ordering_key is null or (
+      not exists (select 1 from outlast_outbox e where e.ordering_key = o.ordering_key and e.id < o.id)
+      and not exists (select 1 from outlast_dead_letter d where d.ordering_key = o.ordering_key and d.parks_key)))
+  order by o.available_at, o.id limit $3 for update skip locked
 )
 update outlast_outbox o
 set state = 'claimed', claim_token = $2, claimed_by = $1, claims = o.claims + 1,
@@ -248,6 +251,10 @@ from outlast_dead_letter where task_id = $1`,
     where $1::text is null or (dead_at, task_id) < ($1::text::timestamptz, $2::text)
     order by dead_at desc, task_id desc limit $3)
 ) d order by dead_at desc, id desc limit $3`,
+  deferClaim: `update outlast_outbox
+set state = 'pending', claim_token = null, claimed_by = null, claimed_until = null, updated_at = clock_timestamp(),
+  available_at = clock_timestamp() + $3::bigint * interval '1 millisecond'
+where id = any($2::bigint[]) and claim_token = $1 and state = 'claimed' returning id::text as row`,
   doorFence: `select id from outlast_task
 where id = $1::text and state = 'running' and epoch = $2::text::bigint and run = $3::text for update`,
   doorKnown: `select 1 as known from outlast_task where id = $1::text`,
@@ -378,9 +385,12 @@ cross join lateral (
 having min(t.due) is not null`,
   lockWorker: `select id from outlast_worker where id = $1 and state = 'open' for key share`,
   move: `with due as materialized (
-  select * from outlast_outbox
-  where state = 'pending' and available_at <= statement_timestamp() and schema_version <= $2
-  order by available_at, id limit $1 for update skip locked
+  select o.* from outlast_outbox o
+  where o.state = 'pending' and o.available_at <= statement_timestamp() and o.schema_version <= $2
+    and (o.ordering_key is null or (
+      not exists (select 1 from outlast_outbox e where e.ordering_key = o.ordering_key and e.id < o.id)
+      and not exists (select 1 from outlast_dead_letter d where d.ordering_key = o.ordering_key and d.parks_key)))
+  order by o.available_at, o.id limit $1 for update skip locked
 ), put as (
   insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, eta, expires_at, state, due, created_at, history)
   select task_id, task_name, queue, priority, payload_version,
@@ -416,8 +426,12 @@ order by g.id`,
   openWorker: `insert into outlast_worker (id, process, host, pid, lease_ms, deadline)
 values ($1, $2, $3, $4, $5::int, clock_timestamp() + $5::int * interval '1 millisecond')
 on conflict (id) do nothing`,
-  outboxNextDue: `select greatest(0, extract(epoch from available_at - clock_timestamp()) * 1000)::bigint::text as wait_ms
-from outlast_outbox where state = 'pending' and schema_version <= $1 order by available_at, id limit 1`,
+  outboxNextDue: `select greatest(0, extract(epoch from o.available_at - clock_timestamp()) * 1000)::bigint::text as wait_ms
+from outlast_outbox o where o.state = 'pending' and o.schema_version <= $1
+    and (o.ordering_key is null or (
+      not exists (select 1 from outlast_outbox e where e.ordering_key = o.ordering_key and e.id < o.id)
+      and not exists (select 1 from outlast_dead_letter d where d.ordering_key = o.ordering_key and d.parks_key)))
+order by o.available_at, o.id limit 1`,
   park: `with msg as (
   select * from unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::int[], $6::bytea[], $7::bytea[], $8::text[], $9::bigint[], $10::bigint[], $11::bigint[])
     with ordinality as m(id, name, queue, priority, version, body, options, digest, eta_ms, expires_ms, delay_ms, place)
@@ -516,8 +530,7 @@ from over where o.id = over.id`,
 on conflict (id) do update set lease_until = excluded.lease_until`,
   relayLeave: `delete from outlast_relay where id = $1 or lease_until < clock_timestamp() - interval '1 day'`,
   releaseClaim: `update outlast_outbox
-set state = 'pending', claim_token = null, claimed_by = null, claimed_until = null, updated_at = clock_timestamp(),
-  available_at = case when $2::bigint > 0 then clock_timestamp() + $2::bigint * interval '1 millisecond' else available_at end
+set state = 'pending', claim_token = null, claimed_by = null, claimed_until = null, updated_at = clock_timestamp()
 where claim_token = $1 and state = 'claimed' returning id::text as row`,
   release: `with item as (
   select * from unnest($1::text[], $2::bigint[], $3::text[]) with ordinality as i(id, epoch, run, place)
@@ -546,10 +559,14 @@ where claim_token = $1 and state = 'claimed' returning id::text as row`,
 select t.id, t.epoch::text as epoch, t.run
 from beat left join outlast_task t on t.owner = beat.id and t.state = 'running'`,
   reviveDeadLetter: `with back as (
-  insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
-    payload_version, available_at, eta, expires_at, idempotency_key, deaths, error_history, created_at)
-  select task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
-    payload_version, clock_timestamp(), eta, expires_at, idempotency_key, version, error_history, created_at
+  insert into outlast_outbox (id, task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
+    payload_version, available_at, eta, expires_at, idempotency_key, deaths, error_history, created_at,
+    ordering_key, parks_key, redacted_args, redacted_kwargs)
+  overriding system value
+  select case when parks_key then row_id else nextval(pg_get_serial_sequence('outlast_outbox', 'id')) end,
+    task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
+    payload_version, clock_timestamp(), eta, expires_at, idempotency_key, version, error_history, created_at,
+    ordering_key, parks_key, redacted_args, redacted_kwargs
   from outlast_dead_letter where task_id = $1 and version = $2
   on conflict (task_id) do nothing
   returning task_id
@@ -573,14 +590,16 @@ gone as (
   returning o.*, i.error, i.line
 )
 insert into outlast_dead_letter as d (task_id, version, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
-  payload_version, eta, expires_at, idempotency_key, retries, failure_reason, error_history, created_at)
+  payload_version, eta, expires_at, idempotency_key, retries, failure_reason, error_history, created_at,
+  row_id, ordering_key, parks_key, redacted_args, redacted_kwargs)
 select case when exists (select 1 from outlast_dead_letter l where l.task_id = g.task_id and l.digest <> g.digest)
     then g.task_id || '#' || left(g.digest, 16) else g.task_id end,
   deaths + 1, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
-  payload_version, eta, expires_at, idempotency_key, retries + 1, error, outlast_history(error_history, line), created_at
+  payload_version, eta, expires_at, idempotency_key, retries + 1, error, outlast_history(error_history, line), created_at,
+  id, ordering_key, parks_key, redacted_args, redacted_kwargs
 from gone g
 on conflict (task_id) do update set version = d.version + 1, failure_reason = excluded.failure_reason,
-  error_history = outlast_history(d.error_history, excluded.error_history), dead_at = clock_timestamp()
+  error_history = outlast_history(d.error_history, excluded.error_history), dead_at = clock_timestamp(), row_id = excluded.row_id
 returning task_id as row`,
   settleFailed: `with item as (select * from unnest($2::bigint[], $3::text[], $4::bigint[], $5::bytea[]) as i(id, error, delay_ms, line))
 update outlast_outbox o

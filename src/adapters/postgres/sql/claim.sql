@@ -1,11 +1,15 @@
 -- Claims up to $3 due rows for one relay, under a random token. RETURNING promises no order; the caller sorts.
 -- A claimed row is invisible to other relays until its claim is over.
+-- Of rows with an ordering key only the first, in any state, may go, and none while a dead one parks the key.
 -- Rows in a format we do not know are a newer version's to move.
 -- params: relay text, token text, limit int, stale_ms bigint, known_format int
 with due as materialized (
-  select id from outlast_outbox
-  where state = 'pending' and available_at <= statement_timestamp() and schema_version <= $5
-  order by available_at, id limit $3 for update skip locked
+  select o.id from outlast_outbox o
+  where o.state = 'pending' and o.available_at <= statement_timestamp() and o.schema_version <= $5
+    and (o.ordering_key is null or (
+      not exists (select 1 from outlast_outbox e where e.ordering_key = o.ordering_key and e.id < o.id)
+      and not exists (select 1 from outlast_dead_letter d where d.ordering_key = o.ordering_key and d.parks_key)))
+  order by o.available_at, o.id limit $3 for update skip locked
 )
 update outlast_outbox o
 set state = 'claimed', claim_token = $2, claimed_by = $1, claims = o.claims + 1,

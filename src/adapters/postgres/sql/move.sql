@@ -2,12 +2,16 @@
 -- in neither table or must be sent again. A task the ledger has already is a copy and is dropped; the same id
 -- with other bytes is kept as a dead letter under id and digest. A row is deleted only if it is accounted for: one
 -- whose id another session is just inserting stays, and the next look sees what became of that.
+-- Of rows with an ordering key only the first may go, as in claim.sql.
 -- Rows in a format we do not know are a newer version's to move.
 -- params: limit int, known_format int
 with due as materialized (
-  select * from outlast_outbox
-  where state = 'pending' and available_at <= statement_timestamp() and schema_version <= $2
-  order by available_at, id limit $1 for update skip locked
+  select o.* from outlast_outbox o
+  where o.state = 'pending' and o.available_at <= statement_timestamp() and o.schema_version <= $2
+    and (o.ordering_key is null or (
+      not exists (select 1 from outlast_outbox e where e.ordering_key = o.ordering_key and e.id < o.id)
+      and not exists (select 1 from outlast_dead_letter d where d.ordering_key = o.ordering_key and d.parks_key)))
+  order by o.available_at, o.id limit $1 for update skip locked
 ), put as (
   insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, eta, expires_at, state, due, created_at, history)
   select task_id, task_name, queue, priority, payload_version,

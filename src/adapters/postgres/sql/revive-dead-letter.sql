@@ -1,11 +1,16 @@
 -- A row that died on the relay becomes pending again, once: the version names the death that is undone. A row with the
--- same id that is in the way leaves the letter where it is.
+-- same id that is in the way leaves the letter where it is. A letter that parked its key takes its old place, before all
+-- that waited behind it; any other goes to the end.
 -- params: task_id text, version int
 with back as (
-  insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
-    payload_version, available_at, eta, expires_at, idempotency_key, deaths, error_history, created_at)
-  select task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
-    payload_version, clock_timestamp(), eta, expires_at, idempotency_key, version, error_history, created_at
+  insert into outlast_outbox (id, task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
+    payload_version, available_at, eta, expires_at, idempotency_key, deaths, error_history, created_at,
+    ordering_key, parks_key, redacted_args, redacted_kwargs)
+  overriding system value
+  select case when parks_key then row_id else nextval(pg_get_serial_sequence('outlast_outbox', 'id')) end,
+    task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
+    payload_version, clock_timestamp(), eta, expires_at, idempotency_key, version, error_history, created_at,
+    ordering_key, parks_key, redacted_args, redacted_kwargs
   from outlast_dead_letter where task_id = $1 and version = $2
   on conflict (task_id) do nothing
   returning task_id

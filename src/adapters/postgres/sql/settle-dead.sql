@@ -8,12 +8,14 @@ gone as (
   returning o.*, i.error, i.line
 )
 insert into outlast_dead_letter as d (task_id, version, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
-  payload_version, eta, expires_at, idempotency_key, retries, failure_reason, error_history, created_at)
+  payload_version, eta, expires_at, idempotency_key, retries, failure_reason, error_history, created_at,
+  row_id, ordering_key, parks_key, redacted_args, redacted_kwargs)
 select case when exists (select 1 from outlast_dead_letter l where l.task_id = g.task_id and l.digest <> g.digest)
     then g.task_id || '#' || left(g.digest, 16) else g.task_id end,
   deaths + 1, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
-  payload_version, eta, expires_at, idempotency_key, retries + 1, error, outlast_history(error_history, line), created_at
+  payload_version, eta, expires_at, idempotency_key, retries + 1, error, outlast_history(error_history, line), created_at,
+  id, ordering_key, parks_key, redacted_args, redacted_kwargs
 from gone g
 on conflict (task_id) do update set version = d.version + 1, failure_reason = excluded.failure_reason,
-  error_history = outlast_history(d.error_history, excluded.error_history), dead_at = clock_timestamp()
+  error_history = outlast_history(d.error_history, excluded.error_history), dead_at = clock_timestamp(), row_id = excluded.row_id
 returning task_id as row
