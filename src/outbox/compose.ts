@@ -1,10 +1,11 @@
 import { outlastError } from '../errors/error.ts';
 import type { Call, Task } from '../task/define-task.ts';
-import { inRange, isTask } from '../task/define-task.ts';
+import { isTask } from '../task/define-task.ts';
+import { inRange, refuseUnknown } from '../task/contract.ts';
 import { digestOf, fingerprintOf } from '../task/digest.ts';
 import { durationMs, type Duration } from '../task/duration.ts';
 import type { Envelope, EnvelopeOptions, LinkOption } from '../task/envelope.ts';
-import { encodeInput } from '../task/input.ts';
+import { encodeInput, plainInput } from '../task/input.ts';
 import { encodeJson, toBytes } from '../task/json.ts';
 import { safeKey, safeName } from '../task/names.ts';
 import { EMBED, type NewTask } from './outbox-writer.ts';
@@ -44,33 +45,45 @@ export async function composeTask(
     expiresMs: expiresOf(task, options, deps.nowMs),
   };
   const key = options.idempotencyKey;
+  const orderingKey = orderingKeyOf(task, input, options);
   return {
     envelope,
     call,
     idempotencyKey: key === undefined ? null : safeKey(key, 'idempotencyKey'),
     fingerprint: fingerprintOf(name, version, call.args, call.kwargs),
-    orderingKey: null,
-    parksKey: false,
+    orderingKey,
+    parksKey: orderingKey !== null && (contract.ordering?.parks ?? true),
     redacted: null,
   };
 }
 
 function checkOptions(options: SendOptions): void {
-  for (const key of Object.keys(options)) {
-    if ((SEND_OPTIONS as readonly string[]).includes(key)) continue;
-    throw outlastError('ERR_UNKNOWN_OPTION', {
-      message: `unknown option \`${key}\` of a send`,
-      hint: `Known options are ${SEND_OPTIONS.join(', ')}.`,
-      fields: { option: key, nearest: null },
-    });
+  refuseUnknown(Object.keys(options), SEND_OPTIONS, 'this send');
+  if (options.countdown !== undefined && options.eta !== undefined)
+    throw conflict(['countdown', 'eta'], '`countdown` and `eta` both say when to begin');
+}
+
+function conflict(options: readonly string[], message: string): Error {
+  return outlastError('ERR_OPTIONS_CONFLICT', {
+    message,
+    hint: `Leave one of them out: ${options.join(', ')}.`,
+    fields: { options },
+  });
+}
+
+/** A row that waits for its time would hold back all that were committed after it, or be overtaken: neither is an order. */
+function orderingKeyOf(task: Task, input: unknown, options: SendOptions): string | null {
+  const { ordering } = task.contract;
+  const key = options.orderingKey ?? ordering?.key(plainInput(task.contract, input));
+  if (key === undefined) return null;
+  const time = options.eta === undefined ? 'countdown' : 'eta';
+  if (options[time] !== undefined) {
+    throw conflict(
+      [options.orderingKey === undefined ? 'ordering' : 'orderingKey', time],
+      `${task.name} has an ordering key and a time of its own: it cannot be published in order and later`,
+    );
   }
-  if (options.countdown !== undefined && options.eta !== undefined) {
-    throw outlastError('ERR_OPTIONS_CONFLICT', {
-      message: '`countdown` and `eta` both say when to begin',
-      hint: 'Give one of them.',
-      fields: { options: ['countdown', 'eta'] },
-    });
-  }
+  return safeKey(key, 'orderingKey');
 }
 
 function checkSize(name: string, bytes: number, maxBytes: number): void {

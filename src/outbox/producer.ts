@@ -41,6 +41,7 @@ export class Producer<Tx> {
       this.#excluded.some(pattern => pattern.test(task.envelope.name)),
     );
     const written = tasks.filter((_, index) => !isDirect[index]);
+    for (const [index, task] of tasks.entries()) if (isDirect[index]) checkDirect(task);
     if (written.length > 0) this.#checkTransaction(tx);
     const answers = (await this.#deps.writer.write(tx, written)).values();
     const sent: Sent[] = [];
@@ -56,7 +57,9 @@ export class Producer<Tx> {
 
   /** Straight to the broker; the task's id. */
   async push(call: Call): Promise<string> {
-    return (await this.#publish(await this.#compose(call))).id;
+    const task = await this.#compose(call);
+    checkDirect(task);
+    return (await this.#publish(task)).id;
   }
 
   async #compose(call: Call): Promise<NewTask> {
@@ -128,6 +131,17 @@ function mismatch(key: string, message: string): Error {
     message: `${message}: ${key}`,
     hint: 'Use another key or id, or send the same input.',
     fields: { key },
+  });
+}
+
+/** What only the outbox can keep must not be dropped in silence. */
+function checkDirect(task: NewTask): void {
+  const option = (['orderingKey', 'idempotencyKey'] as const).find(key => task[key] !== null);
+  if (option === undefined) return;
+  throw outlastError('ERR_OPTIONS_CONFLICT', {
+    message: `\`${option}\` is kept by the outbox, and ${task.envelope.name} goes straight to the broker`,
+    hint: 'Use `send` and take the task out of `excludeTasks`, or leave the option out.',
+    fields: { options: [option] },
   });
 }
 

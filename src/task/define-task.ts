@@ -1,5 +1,5 @@
-import { outlastError } from '../errors/error.ts';
-import { durationMs, type Duration } from './duration.ts';
+import { resolveContract, type Contract } from './contract.ts';
+import type { Duration } from './duration.ts';
 import type { Jsonable } from './json.ts';
 import { safeName } from './names.ts';
 import type { SchemaInput, SchemaOutput, StandardSchema } from './standard-schema.ts';
@@ -59,6 +59,15 @@ export interface TaskOptions<I, R, A, K> {
   readonly softTimeout?: Duration;
   /** Not begun later than this after it was sent. */
   readonly expires?: Duration;
+  /**
+   * Tasks with the same key are published in the order of their commits, one at a time. When one of them becomes a dead
+   * letter of the relay, those behind it wait until somebody retries or purges it, or with `'go-on'` do not.
+   * `whenDead` is `'park'` unless said.
+   */
+  readonly ordering?: {
+    readonly key: (input: ShapeOf<I, R, A, K>['input']) => string;
+    readonly whenDead?: 'park' | 'go-on';
+  };
 }
 
 type ArgsInput<A, K> = A extends AnySchema
@@ -107,6 +116,8 @@ export interface SendOptions {
   readonly keepResult?: boolean;
   /** While a task with this key is pending, and for a day, a second send gives the first one's handle. */
   readonly idempotencyKey?: string;
+  /** Tasks with the same key are published in the order of their commits. Not together with `countdown` or `eta`. */
+  readonly orderingKey?: string;
   /** Sent when this task is done. A task alone takes the result as its input; a call has its own. */
   readonly link?: Task | Call | readonly (Task | Call)[];
 }
@@ -122,6 +133,7 @@ export const SEND_OPTIONS: readonly (keyof SendOptions)[] = [
   'headers',
   'keepResult',
   'idempotencyKey',
+  'orderingKey',
   'link',
 ];
 
@@ -141,21 +153,6 @@ export interface Task<S extends TaskShape = TaskShape> {
   readonly '~shape'?: S;
 }
 
-/** What a contract says, checked and with defaults. */
-export interface Contract {
-  readonly input: StandardSchema | null;
-  readonly args: StandardSchema | null;
-  readonly kwargs: StandardSchema | null;
-  readonly result: StandardSchema | null;
-  readonly params: readonly string[] | null;
-  readonly version: number;
-  readonly queue: string;
-  readonly priority: number;
-  readonly timeoutMs: number | null;
-  readonly softTimeoutMs: number | null;
-  readonly expiresMs: number | null;
-}
-
 /** A task with its input, not yet sent. */
 export interface Call<Result = unknown> {
   readonly task: Task;
@@ -169,20 +166,6 @@ export type ParsedOf<T> = T extends Task<infer S> ? S['parsed'] : never;
 export type ReturnedOf<T> = T extends Task<infer S> ? S['returned'] : never;
 export type ResultOf<T> =
   T extends Task<infer S> ? S['result'] : T extends Call<infer R> ? R : never;
-
-const KNOWN_OPTIONS = [
-  'input',
-  'result',
-  'args',
-  'kwargs',
-  'params',
-  'version',
-  'queue',
-  'priority',
-  'timeout',
-  'softTimeout',
-  'expires',
-] as const;
 
 /**
  * Declares a task: its name, its schemas and what every side must know about it.
@@ -214,61 +197,4 @@ export function task<
 
 export function isTask(value: unknown): value is Task {
   return typeof value === 'object' && value !== null && TASK in value;
-}
-
-type LooseOptions = TaskOptions<
-  AnySchema | undefined,
-  AnySchema | undefined,
-  AnySchema | undefined,
-  AnySchema | undefined
->;
-
-function resolveContract(name: string, given: object): Contract {
-  const options = given as LooseOptions;
-  for (const key of Object.keys(options)) {
-    if (!(KNOWN_OPTIONS as readonly string[]).includes(key)) {
-      throw outlastError('ERR_UNKNOWN_OPTION', {
-        message: `task ${name} has an unknown option \`${key}\``,
-        hint: `Known options are ${KNOWN_OPTIONS.join(', ')}.`,
-        fields: { option: key, nearest: null },
-      });
-    }
-  }
-  if (options.input && (options.args || options.kwargs)) {
-    throw outlastError('ERR_OPTIONS_CONFLICT', {
-      message: `task ${name} has \`input\` beside \`args\` or \`kwargs\``,
-      hint: 'Use `input`, or `args` and `kwargs` for a task written in Python.',
-      fields: { options: ['input', 'args', 'kwargs'] },
-    });
-  }
-  return Object.freeze({
-    input: schemaOf(options.input),
-    args: schemaOf(options.args),
-    kwargs: schemaOf(options.kwargs),
-    result: schemaOf(options.result),
-    params: options.params ?? null,
-    version: inRange(options.version ?? 1, `version of ${name}`, 1, 32_767),
-    queue: safeName(options.queue ?? 'default', 'queue'),
-    priority: inRange(options.priority ?? 0, `priority of ${name}`, 0, 9),
-    timeoutMs:
-      options.timeout === undefined ? null : durationMs(options.timeout, `timeout of ${name}`),
-    softTimeoutMs:
-      options.softTimeout === undefined
-        ? null
-        : durationMs(options.softTimeout, `softTimeout of ${name}`),
-    expiresMs:
-      options.expires === undefined ? null : durationMs(options.expires, `expires of ${name}`),
-  });
-}
-
-const schemaOf = (schema: unknown): StandardSchema | null =>
-  schema === undefined ? null : (schema as StandardSchema);
-
-export function inRange(value: number, option: string, min: number, max: number): number {
-  if (Number.isInteger(value) && value >= min && value <= max) return value;
-  throw outlastError('ERR_OPTION_RANGE', {
-    message: `\`${option}\` is ${String(value)}`,
-    hint: `Use a whole number from ${min} to ${max}.`,
-    fields: { option },
-  });
 }

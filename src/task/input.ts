@@ -1,6 +1,6 @@
 import { outlastError } from '../errors/error.ts';
 import type { InputIssue } from '../errors/codes.ts';
-import type { Contract } from './define-task.ts';
+import type { Contract } from './contract.ts';
 import { decodeJson, encodeJson, toBytes, toText } from './json.ts';
 import { formatPath, type StandardSchema } from './standard-schema.ts';
 
@@ -43,6 +43,13 @@ export async function encodeInput(
   return isPlainObject(input)
     ? { args: '[]', kwargs: encodeJson(input) }
     : { args: `[${encodeJson(input)}]`, kwargs: '{}' };
+}
+
+/** The input itself, also where it was given as JSON text. */
+export function plainInput(contract: Contract, input: unknown): unknown {
+  if (typeof input !== 'object' || input === null || !(RAW in input)) return input;
+  const { args, kwargs } = input[RAW] as WireCall;
+  return inputFromCall(contract, decodeBody(toBytes(`[${args},${kwargs},null]`)));
 }
 
 async function encodeRaw(name: string, contract: Contract, call: WireCall): Promise<WireCall> {

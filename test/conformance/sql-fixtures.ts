@@ -51,6 +51,7 @@ async function insert(tx: SqlRunner, envelope: Envelope): Promise<void> {
     '1',
     String(version),
     ...times,
+    ...[null, 'false', null, null],
   ]);
 }
 

@@ -24,6 +24,10 @@ const order = task('send.order', {
   input: z.object({ orderId: z.string(), lines: z.array(z.object({ n: z.number() })).optional() }),
 });
 const nightly = task('send.nightly');
+const ordered = task('send.ordered', {
+  input: unchecked<{ orderId: string }>(),
+  ordering: { key: input => input.orderId },
+});
 
 beforeAll(async () => {
   database = await migratedDatabase('send');
@@ -296,6 +300,30 @@ const BAD_INPUT: readonly BadInput[] = [
     send: client => outlast.send(client, nightly, undefined, { headers: { n: 1 as never } }),
   },
   {
+    what: 'an ordering key with a control character',
+    code: 'ERR_NAME_UNSAFE',
+    names: 'orderingKey',
+    send: client => outlast.send(client, nightly, undefined, { orderingKey: 'a\n' }),
+  },
+  {
+    what: 'an ordering key that is no text',
+    code: 'ERR_NAME_UNSAFE',
+    names: 'orderingKey',
+    send: client => outlast.send(client, ordered, { orderId: 7 as never }),
+  },
+  {
+    what: 'an ordering key beside a countdown',
+    code: 'ERR_OPTIONS_CONFLICT',
+    names: 'countdown',
+    send: client => outlast.send(client, nightly, undefined, { orderingKey: 'a', countdown: '1s' }),
+  },
+  {
+    what: 'a contract with ordering beside an eta',
+    code: 'ERR_OPTIONS_CONFLICT',
+    names: 'eta',
+    send: client => outlast.send(client, ordered, { orderId: '7' }, { eta: new Date() }),
+  },
+  {
     what: 'something that is no task',
     code: 'ERR_TASK_UNKNOWN',
     names: 'not a task',
@@ -496,7 +524,7 @@ describe('idempotency', () => {
 describe('a row in a format of the future', () => {
   it('is left alone by this version, and counted', async () => {
     const sent = await outlast.transaction(tx => outlast.send(tx, nightly));
-    await database.pool.query('update outlast_outbox set schema_version = 2 where task_id = $1', [
+    await database.pool.query('update outlast_outbox set schema_version = 3 where task_id = $1', [
       sent.id,
     ]);
     const stores = await outlast[INTERNALS].stores();

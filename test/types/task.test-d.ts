@@ -291,3 +291,20 @@ export const tasks: readonly Task[] = [
   anything,
 ];
 export const calls: readonly Call[] = [call, nightly.with(), resize.with({ args: ['a.png', 1] })];
+
+// The ordering key is a function of the input as it is sent.
+task('shop.ordered', {
+  input: z.object({ orderId: z.string(), day: z.string().transform(text => new Date(text)) }),
+  ordering: { key: input => `${input.orderId}/${input.day.slice(0, 4)}`, whenDead: 'go-on' },
+});
+task('images.ordered', {
+  args: z.tuple([z.string(), z.number()]),
+  ordering: { key: ({ args }) => args[0] },
+});
+task('shop.badly-ordered', {
+  input: z.object({ orderId: z.string() }),
+  // @ts-expect-error -- there is no such member
+  ordering: { key: input => input.order },
+});
+// @ts-expect-error -- there is no such choice
+task('shop.dead', { input: z.string(), ordering: { key: input => input, whenDead: 'skip' } });

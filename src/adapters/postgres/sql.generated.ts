@@ -272,7 +272,7 @@ select (select count(*) from mine)::text as is_new,
   doorValue: `update outlast_step set value = decode($3::text, 'base64') where task_id = $1::text and step = $2::text`,
   enqueueKeyed: `with held as (
   insert into outlast_send_key as k (key, task_id, fingerprint, free_at)
-  select $14::text, $1::text, $15::text, now() + $16::text::bigint * interval '1 millisecond'
+  select $18::text, $1::text, $19::text, now() + $20::text::bigint * interval '1 millisecond'
   on conflict (key) do update set
     task_id = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.task_id else k.task_id end,
     fingerprint = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.fingerprint else k.fingerprint end,
@@ -280,13 +280,15 @@ select (select count(*) from mine)::text as is_new,
   returning k.task_id, k.fingerprint, k.free_at
 ), written as (
   insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
-    schema_version, payload_version, available_at, eta, expires_at, idempotency_key)
+    schema_version, payload_version, available_at, eta, expires_at, ordering_key, parks_key, redacted_args,
+    redacted_kwargs, idempotency_key)
   select $1::text, $2::text, $3::text, $4::text::smallint, decode($5::text, 'base64'), decode($6::text, 'base64'),
     decode($7::text, 'base64'), decode($8::text, 'base64'), $9::text, $10::text::smallint, $11::text::smallint,
     coalesce(to_timestamp($12::text::double precision / 1000), now()),
-    to_timestamp($12::text::double precision / 1000), to_timestamp($13::text::double precision / 1000), $14::text
+    to_timestamp($12::text::double precision / 1000), to_timestamp($13::text::double precision / 1000),
+    $14::text, $15::text::boolean, decode($16::text, 'base64'), decode($17::text, 'base64'), $18::text
   where exists (select 1 from held where held.task_id = $1::text
-    and held.free_at = now() + $16::text::bigint * interval '1 millisecond')
+    and held.free_at = now() + $20::text::bigint * interval '1 millisecond')
   on conflict (task_id) do nothing
   returning task_id
 )
@@ -300,8 +302,8 @@ select
   select r.*, row_number() over () as place
   from jsonb_to_recordset($1::text::jsonb) as r(
     task_id text, task_name text, queue text, priority text, args text, kwargs text, embed text, options text,
-    digest text, schema_version text, payload_version text, eta_ms text, expires_ms text, idempotency_key text,
-    fingerprint text, key_window_ms text)
+    digest text, schema_version text, payload_version text, eta_ms text, expires_ms text, ordering_key text,
+    parks_key text, redacted_args text, redacted_kwargs text, idempotency_key text, fingerprint text, key_window_ms text)
 ), wanted as (
   select distinct on (idempotency_key) * from item where idempotency_key is not null order by idempotency_key, place
 ), held as (
@@ -315,11 +317,13 @@ select
   returning k.key, k.task_id, k.fingerprint, k.free_at
 ), written as (
   insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
-    schema_version, payload_version, available_at, eta, expires_at, idempotency_key)
+    schema_version, payload_version, available_at, eta, expires_at, ordering_key, parks_key, redacted_args,
+    redacted_kwargs, idempotency_key)
   select i.task_id, i.task_name, i.queue, i.priority::smallint, decode(i.args, 'base64'), decode(i.kwargs, 'base64'),
     decode(i.embed, 'base64'), decode(i.options, 'base64'), i.digest, i.schema_version::smallint,
     i.payload_version::smallint, coalesce(to_timestamp(i.eta_ms::double precision / 1000), now()),
     to_timestamp(i.eta_ms::double precision / 1000), to_timestamp(i.expires_ms::double precision / 1000),
+    i.ordering_key, i.parks_key::boolean, decode(i.redacted_args, 'base64'), decode(i.redacted_kwargs, 'base64'),
     i.idempotency_key
   from item i
   where i.idempotency_key is null or exists (select 1 from held h where h.key = i.idempotency_key and h.task_id = i.task_id
@@ -336,11 +340,12 @@ left join outlast_outbox o on o.task_id = i.task_id
 left join written w on w.task_id = i.task_id
 where w.task_id is null`,
   enqueue: `insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
-  schema_version, payload_version, available_at, eta, expires_at)
+  schema_version, payload_version, available_at, eta, expires_at, ordering_key, parks_key, redacted_args, redacted_kwargs)
 values ($1::text, $2::text, $3::text, $4::text::smallint, decode($5::text, 'base64'), decode($6::text, 'base64'),
   decode($7::text, 'base64'), decode($8::text, 'base64'), $9::text, $10::text::smallint, $11::text::smallint,
   coalesce(to_timestamp($12::text::double precision / 1000), now()),
-  to_timestamp($12::text::double precision / 1000), to_timestamp($13::text::double precision / 1000))
+  to_timestamp($12::text::double precision / 1000), to_timestamp($13::text::double precision / 1000),
+  $14::text, $15::text::boolean, decode($16::text, 'base64'), decode($17::text, 'base64'))
 on conflict (task_id) do nothing
 returning '1' as written, pg_notify('outlast_outbox', '')::text as notified`,
   fail: `with item as (
@@ -383,6 +388,12 @@ cross join lateral (
     where $2::int > 0 and t.state = 'waiting' and t.suspect and t.queue = q.name and t.priority = p.priority order by t.due, t.seq limit 1)
 ) t
 having min(t.due) is not null`,
+  lockOrderingKeys: `select pg_advisory_xact_lock(k.number)::text as locked
+from (
+  select distinct hashtextextended(key, 31372865309864820) as number
+  from jsonb_array_elements_text($1::text::jsonb) as key
+  order by 1
+) k`,
   lockWorker: `select id from outlast_worker where id = $1 and state = 'open' for key share`,
   move: `with due as materialized (
   select o.* from outlast_outbox o
