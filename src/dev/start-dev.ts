@@ -115,7 +115,7 @@ async function runDev(parts: DevParts, signal: AbortSignal): Promise<void> {
   const resurrectorDeps = { ledger, broker, outbox, runtime };
   const resurrector = new Resurrector({
     ...resurrectorDeps,
-    settings: resurrectorSettings(config),
+    settings: resurrectorSettings(config, runtime),
   });
   const running = [relay, resurrector, supervisor].map(part =>
     part.run(either).catch((error: unknown) => {

@@ -5,12 +5,15 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
 import { sleep } from '../runtime/clock.ts';
 import type { Runtime } from '../runtime/runtime.ts';
+import type { Redact } from '../task/redact.ts';
 import { Reaper, type ReaperSettings } from '../ledger/reaper.ts';
 
 export interface ResurrectorSettings extends ReaperSettings {
   readonly intervalMs: number;
   /** How old an unfinished follow-up must be before it is repeated. */
   readonly afterDelayMs: number;
+  /** Left out: people see the arguments of follow-ups themselves. */
+  readonly redact?: Redact | null;
 }
 
 export interface ResurrectorDeps {
@@ -60,7 +63,12 @@ export class Resurrector {
     const entries = await ledger.after.list(settings.afterDelayMs, settings.chunk);
     if (entries.length === 0) return;
     runtime.log.info({ entries: entries.length }, 'repeating follow-ups');
-    await carryOut(entries, broker, ledger);
+    const follow = {
+      nowMs: runtime.clock.now(),
+      queueOf: () => null,
+      redact: settings.redact ?? null,
+    };
+    await carryOut(entries, { broker, ledger, follow });
   }
 
   async #prune(): Promise<void> {

@@ -36,7 +36,7 @@ export async function encodeInput(
   if (contract.args || contract.kwargs) return await encodeArgs(name, contract, input ?? {});
   if (!contract.input) {
     if (input !== undefined)
-      throw invalid(name, [{ path: '', message: 'this task takes no input' }]);
+      throw invalidInput(name, [{ path: '', message: 'this task takes no input' }]);
     return { args: '[]', kwargs: '{}' };
   }
   await check(name, contract.input, input);
@@ -120,7 +120,7 @@ export async function check(
 ): Promise<unknown> {
   const issues = await validate(schema, value);
   if ('value' in issues) return issues.value;
-  throw invalid(name, issues.issues);
+  throw invalidInput(name, issues.issues);
 }
 
 export async function validate(
@@ -134,7 +134,7 @@ export async function validate(
   };
 }
 
-function invalid(name: string, issues: readonly InputIssue[]): Error {
+export function invalidInput(name: string, issues: readonly InputIssue[]): Error {
   const first = issues[0];
   const place = first?.path ? ` at \`${first.path}\`` : '';
   return outlastError('ERR_INPUT_INVALID', {

@@ -25,6 +25,8 @@ export interface EventMap {
   'task:dead-lettered': TaskEvent & { readonly where: Where; readonly reason: string };
   'task:resurrected': TaskEvent & { readonly resurrections: number };
   'relay:claim-lost': { readonly token: string; readonly rows: number };
+  /** A redactor failed, so the arguments are hidden. `error` is its kind, not its text. */
+  'redaction:failed': { readonly name: string; readonly error: string };
   'worker:lost': { readonly worker: string };
   'worker:drained': { readonly worker: string; readonly released: number };
   'worker:lease-lost': { readonly worker: string };

@@ -18,6 +18,7 @@ import { Worker } from '../worker/worker.ts';
 import { embeddedDefaults } from './embedded-defaults.ts';
 import type { Internals } from './internals.ts';
 import { INTERNALS, type Outlast } from './outlast.ts';
+import { redactOf } from './redact-of.ts';
 import { openOutboxApart, openStores, type Stores } from './stores.ts';
 import { ThreadHeart } from './thread-heart.ts';
 
@@ -100,7 +101,7 @@ export async function startResurrector(
       broker,
       outbox,
       runtime: internals.runtime,
-      settings: resurrectorSettings(config),
+      settings: resurrectorSettings(config, internals.runtime),
     });
   });
 }
@@ -195,7 +196,8 @@ export function makeWorker({
       ? new LoopHeart(ledger, runtime, beatMs)
       : new ThreadHeart({ target: config.database, beatMs, maxBlockMs, log }));
   const settings = { ...config.worker, process: name, host: hostname(), pid: process.pid };
-  return new Worker({ ledger, broker, handlers, runtime, heart: beating, settings });
+  const redact = redactOf(config, runtime);
+  return new Worker({ ledger, broker, handlers, runtime, heart: beating, redact, settings });
 }
 
 export function handlerMap(handlers: readonly Handler[]): ReadonlyMap<string, Handler> {
@@ -214,8 +216,9 @@ export function handlerMap(handlers: readonly Handler[]): ReadonlyMap<string, Ha
   return map;
 }
 
-export function resurrectorSettings(config: ResolvedConfig): ResurrectorSettings {
+export function resurrectorSettings(config: ResolvedConfig, runtime: Runtime): ResurrectorSettings {
   const { intervalMs, batchSize, afterDelayMs } = config.resurrector;
   const { leaseMs, beatMs } = config.worker;
-  return { intervalMs, afterDelayMs, chunk: batchSize, leaseMs, beatMs };
+  const redact = redactOf(config, runtime);
+  return { intervalMs, afterDelayMs, chunk: batchSize, leaseMs, beatMs, redact };
 }

@@ -31,6 +31,7 @@ export function remoteLedger(ledger: Ledger, call: Call, subscribe: Subscribe): 
     revive: (id, version) => call(() => ledger.revive(id, version)),
     cancel: id => call(() => ledger.cancel(id)),
     prune: limit => call(() => ledger.prune(limit)),
+    joinChord: part => call(() => ledger.joinChord(part)),
     after: {
       list: (olderThanMs, limit) => call(() => ledger.after.list(olderThanMs, limit)),
       strike: keys => call(() => ledger.after.strike(keys)),

@@ -12,6 +12,7 @@ import {
   type ResultOf,
   type ReturnedOf,
   type Task,
+  type TaskCall,
 } from '../../src/task/define-task.ts';
 import { unchecked } from '../../src/task/standard-schema.ts';
 
@@ -179,7 +180,10 @@ resize.with({
 // `.with` gives a call of the task's result, and the compiler points at the wrong argument.
 const call = order.with({ id: '1', day: '2026-01-01' }, { countdown: '10m', link: nightly });
 export type Calls = Facts<
-  [Expect<Equal<typeof call, Call<number>>>, Expect<Equal<ResultOf<typeof call>, number>>]
+  [
+    Expect<Equal<typeof call, TaskCall<number, string>>>,
+    Expect<Equal<ResultOf<typeof call>, number>>,
+  ]
 >;
 order.with({
   // @ts-expect-error -- a number where text is due
@@ -303,8 +307,8 @@ task('images.ordered', {
 });
 task('shop.badly-ordered', {
   input: z.object({ orderId: z.string() }),
-  // @ts-expect-error -- there is no such member
-  ordering: { key: input => input.order },
+  // @ts-expect-error -- a number is no key
+  ordering: { key: input => input.orderId.length },
 });
 // @ts-expect-error -- there is no such choice
 task('shop.dead', { input: z.string(), ordering: { key: input => input, whenDead: 'skip' } });

@@ -1,5 +1,4 @@
 import {
-  EMBED,
   rowVersionOf,
   type NewTask,
   type OutboxWriter,
@@ -148,7 +147,7 @@ function rowTexts(task: NewTask): RowTexts {
     priority: String(envelope.priority),
     args: base64(call.args),
     kwargs: base64(call.kwargs),
-    embed: base64(EMBED),
+    embed: base64(task.embed),
     options: base64(envelope.options),
     digest: envelope.digest,
     schema_version: String(rowVersionOf(task)),

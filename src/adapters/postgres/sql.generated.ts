@@ -138,10 +138,14 @@ select case
 from item i left join moved m on m.id = i.id and m.run = i.run left join outlast_task t on t.id = i.id
 order by i.place`,
   cancel: `with gone as (
-  delete from outlast_outbox where task_id = $1 returning task_name, queue
+  delete from outlast_outbox where task_id = $1
+  returning task_name, queue, options, '\\x5b'::bytea || args || '\\x2c'::bytea || kwargs || '\\x2c'::bytea || embed || '\\x5d'::bytea as body
+), kept as (
+  select * from gone where outlast_follows(body)
 ), tomb as (
   insert into outlast_task as t (id, name, queue, priority, payload_version, body, options, state, ending, ended_at, keep_until, history)
-  select $1, coalesce((select task_name from gone), 'unknown'), coalesce((select queue from gone), 'default'), 0, 1, '', '{}',
+  select $1, coalesce((select task_name from gone), 'unknown'), coalesce((select queue from gone), 'default'), 0, 1,
+    coalesce((select body from kept), ''), coalesce((select options from kept), '{}'),
     'cancelled', 'cancelled', clock_timestamp(), clock_timestamp() + $2::bigint * interval '1 millisecond', outlast_line('cancelled', 0, null, null)
   on conflict (id) do update set
     state = 'cancelled', ending = 'cancelled', owner = null, ended_at = clock_timestamp(),
@@ -169,6 +173,11 @@ select case
     else 'stale'
   end as status
 from (select 1) one left join outlast_task t on t.id = $1`,
+  chordJoin: `insert into outlast_chord_part as p (group_id, place, size, task_id, result)
+values ($1, $2, $3, $4, $5)
+on conflict (group_id, place) do update set task_id = excluded.task_id, result = excluded.result, joined_at = clock_timestamp()
+where p.result is null and excluded.result is not null`,
+  chordParts: `select place, size, result from outlast_chord_part where group_id = $1 order by place`,
   claim: `with due as materialized (
   select o.id from outlast_outbox o
   where o.state = 'pending' and o.available_at <= statement_timestamp() and o.schema_version <= $5
@@ -467,6 +476,16 @@ order by o.available_at, o.id limit 1`,
 select id, digest, (select count(*) from note)::text as notified from put
 union all
 select id, digest, '0' from known`,
+  pruneChords: `with over as (
+  select p.group_id from outlast_chord_part p
+  where p.joined_at < statement_timestamp() - $2::bigint * interval '1 millisecond'
+    and not exists (
+      select 1 from outlast_chord_part o
+      where o.group_id = p.group_id and (o.result is null or o.joined_at >= statement_timestamp() - $2::bigint * interval '1 millisecond'))
+    and (select count(*) from outlast_chord_part o where o.group_id = p.group_id) = p.size
+  order by p.joined_at limit $1
+)
+delete from outlast_chord_part p using over where p.group_id = over.group_id`,
   pruneSendKeys: `delete from outlast_send_key where key in (
   select k.key from outlast_send_key k
   where k.free_at < statement_timestamp() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id)

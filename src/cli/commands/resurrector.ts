@@ -23,7 +23,7 @@ export const addResurrector: AddCommand = (program, output) => {
           broker,
           outbox,
           runtime,
-          settings: resurrectorSettings(config),
+          settings: resurrectorSettings(config, runtime),
         }).run(signal);
         log.info({}, 'resurrector stopped');
       },
