@@ -36,6 +36,7 @@ const PORTS = [
   'ledger/suspect.ts',
   'result/result-store.ts',
   'admin/read-model.ts',
+  'admin/checkup.ts',
 ];
 const SURFACES = ['cli', 'admin', 'dashboard', 'frameworks', 'wiring'];
 
