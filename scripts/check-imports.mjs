@@ -33,9 +33,11 @@ const PORTS = [
   'broker/broker.ts',
   'worker/door.ts',
   'ledger/ledger.ts',
+  'ledger/ledger-reads.ts',
   'ledger/suspect.ts',
   'result/result-store.ts',
   'admin/read-model.ts',
+  'admin/checkup.ts',
 ];
 const SURFACES = ['cli', 'admin', 'dashboard', 'frameworks', 'wiring'];
 

@@ -5,8 +5,6 @@ import type { DatabaseTarget } from '../config/database-url.ts';
 import type { RelayOptions, ResolvedRelayOptions } from '../config/relay-options.ts';
 import type { ResurrectorOptions } from '../config/resurrector-options.ts';
 import type { WorkerOptions } from '../config/worker-options.ts';
-import type { ReadModel } from '../admin/read-model.ts';
-import type { RelayDeps } from '../relay/relay-deps.ts';
 import { Relay } from '../relay/relay.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { Resurrector, type ResurrectorSettings } from '../recovery/resurrector.ts';
@@ -16,6 +14,7 @@ import { durationMs, type Duration } from '../task/duration.ts';
 import type { Handler } from '../worker/handler.ts';
 import { LoopHeart, type Heart } from '../worker/heart.ts';
 import { Worker } from '../worker/worker.ts';
+import { cleanOutboxes } from './clean-outboxes.ts';
 import { embeddedDefaults } from './embedded-defaults.ts';
 import type { Internals } from './internals.ts';
 import { INTERNALS, type Outlast } from './outlast.ts';
@@ -59,12 +58,12 @@ export function makeRelay({ stores, outboxTarget, runtime, settings }: RelayPart
   const { broker } = stores;
   const withRelay = async <T>(fn: (relay: Relay) => Promise<T>): Promise<T> => {
     if (outboxTarget === null) {
-      const { outbox, reads } = stores;
-      return await fn(new Relay({ outbox, reads: samplesOf(reads), broker, runtime, settings }));
+      const { outbox, outboxReads: reads } = stores;
+      return await fn(new Relay({ outbox, reads, broker, runtime, settings }));
     }
     const { db, outbox, reads } = await openOutboxApart(outboxTarget);
     try {
-      return await fn(new Relay({ outbox, reads: samplesOf(reads), broker, runtime, settings }));
+      return await fn(new Relay({ outbox, reads, broker, runtime, settings }));
     } finally {
       await db.close();
     }
@@ -76,20 +75,6 @@ export function makeRelay({ stores, outboxTarget, runtime, settings }: RelayPart
     drain: signal => withRelay(relay => relay.drain(signal)),
   };
 }
-
-/** The figures of the outbox, out of the whole picture. */
-const samplesOf = (reads: ReadModel): RelayDeps['reads'] => ({
-  sample: async top => {
-    const s = await reads.stats(top);
-    return {
-      ...s.outbox,
-      deadLetters: s.dlqCount,
-      oldestPendingMs: s.oldestPendingSeconds === null ? null : s.oldestPendingSeconds * 1000,
-      queues: [],
-      topFailing: s.topFailing,
-    };
-  },
-});
 
 /** Runs a worker in this process: no supervisor, so its death is seen when its lease is over. */
 export async function startWorker(
@@ -113,16 +98,34 @@ export async function startResurrector(
   const { signal, ...resurrector } = options;
   const internals = outlast[INTERNALS];
   const config = resolveConfig(internals.file, process.env, { resurrector });
-  return await startOn(internals, signal, stores => {
-    const { ledger, broker, outbox } = stores;
-    return new Resurrector({
-      ledger,
-      broker,
-      outbox,
-      runtime: internals.runtime,
-      settings: resurrectorSettings(config),
-    });
-  });
+  const { runtime } = internals;
+  return await startOn(internals, signal, stores => makeResurrector({ stores, config, runtime }));
+}
+
+export interface ResurrectorParts {
+  readonly stores: Stores;
+  readonly config: ResolvedConfig;
+  readonly runtime: Runtime;
+}
+
+/** A resurrector that also cleans up outboxes in databases of their own. */
+export function makeResurrector(parts: ResurrectorParts): Pick<Resurrector, 'run'> {
+  const { stores, config, runtime } = parts;
+  const { ledger, broker, outbox } = stores;
+  const settings = resurrectorSettings(config);
+  const resurrector = new Resurrector({ ledger, broker, outbox, runtime, settings });
+  return {
+    run: async signal => {
+      const ended = new AbortController();
+      const cleaning = cleanOutboxes(config, runtime, AbortSignal.any([signal, ended.signal]));
+      try {
+        await resurrector.run(signal);
+      } finally {
+        ended.abort();
+        await cleaning;
+      }
+    },
+  };
 }
 
 /**
@@ -237,5 +240,6 @@ export function handlerMap(handlers: readonly Handler[]): ReadonlyMap<string, Ha
 export function resurrectorSettings(config: ResolvedConfig): ResurrectorSettings {
   const { intervalMs, batchSize, afterDelayMs } = config.resurrector;
   const { leaseMs, beatMs } = config.worker;
-  return { intervalMs, afterDelayMs, chunk: batchSize, leaseMs, beatMs };
+  const { deadLetters: deadLetterAge } = config.retention;
+  return { intervalMs, afterDelayMs, chunk: batchSize, leaseMs, beatMs, deadLetterAge };
 }
