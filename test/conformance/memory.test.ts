@@ -1,3 +1,4 @@
+import type { Envelope } from '../../src/task/envelope.ts';
 import { ledgerBroker, MemoryBroker } from '../../src/adapters/memory/memory-broker.ts';
 import type { MemoryBrokerConnection } from '../../src/adapters/memory/memory-broker.ts';
 import { MemoryEffects } from '../../src/adapters/memory/memory-effects.ts';
@@ -9,7 +10,8 @@ import { describeBroker, describeLedgerBroker } from './broker.ts';
 import { describeEffectDoor } from './effect-door.ts';
 import type { LedgerFixture } from './ledger-driver.ts';
 import { describeLedger } from './ledger.ts';
-import { describeOutboxStore, type OutboxFixture } from './outbox-store.ts';
+import { describeOutboxOrdering } from './outbox-ordering.ts';
+import { describeOutboxStore, type OutboxFixture, type RowOrder } from './outbox-store.ts';
 import { describeResultStore, type ResultFixture } from './result-store.ts';
 
 const dispose = async (): Promise<void> => undefined;
@@ -42,9 +44,9 @@ async function makeOutbox(isOneDatabase: boolean): Promise<OutboxFixture & Resul
     ledger,
     results: new MemoryResultStore(ledger, store),
     readModel: new MemoryReadModel(ledger, store),
-    write: async envelopes => {
+    write: async (envelopes: readonly Envelope[], order?: RowOrder) => {
       const tx = store.begin();
-      store.write(tx, envelopes);
+      store.write(tx, envelopes, order);
       tx.commit();
     },
     writeRolledBack: async envelopes => {
@@ -63,6 +65,8 @@ async function makeOutbox(isOneDatabase: boolean): Promise<OutboxFixture & Resul
 describeLedger('memory', makeLedger);
 describeOutboxStore('memory, broker apart', () => makeOutbox(false));
 describeOutboxStore('memory, one database', () => makeOutbox(true));
+describeOutboxOrdering('memory, broker apart', () => makeOutbox(false));
+describeOutboxOrdering('memory, one database', () => makeOutbox(true));
 describeResultStore('memory', () => makeOutbox(true));
 
 describeBroker('memory', async () => {

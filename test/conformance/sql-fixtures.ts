@@ -12,7 +12,7 @@ import type { Envelope } from '../../src/task/envelope.ts';
 import type { LedgerBrokerFixture } from './broker.ts';
 import { bodyParts } from './envelopes.ts';
 import type { DoorFixture } from './effect-door.ts';
-import type { OutboxFixture } from './outbox-store.ts';
+import type { OutboxFixture, RowOrder } from './outbox-store.ts';
 import type { ResultFixture } from './result-store.ts';
 
 /** Every column that holds a time: PostgreSQL's clock cannot be moved, so the times are. */
@@ -54,6 +54,14 @@ async function insert(tx: SqlRunner, envelope: Envelope): Promise<void> {
   ]);
 }
 
+/** As the writer marks rows that have an order. */
+async function setOrder(tx: SqlRunner, { id }: Envelope, order: RowOrder): Promise<void> {
+  await tx.query(
+    'update outlast_outbox set ordering_key = $2, parks_key = $3, schema_version = 2 where task_id = $1',
+    [id, order.orderingKey, order.parksKey],
+  );
+}
+
 const noDispose = async (): Promise<void> => undefined;
 
 /** The fixtures of all suites on one database: tests use names of their own, so suites may share it. */
@@ -83,9 +91,12 @@ export function sqlFixtures(db: () => SqlDatabase): {
         ledger,
         results: new PostgresResultStore(db()),
         readModel: new PostgresReadModel(db()),
-        write: envelopes =>
+        write: (envelopes: readonly Envelope[], order?: RowOrder) =>
           db().transaction(async tx => {
-            for (const envelope of envelopes) await insert(tx, envelope);
+            for (const envelope of envelopes) {
+              await insert(tx, envelope);
+              if (order) await setOrder(tx, envelope, order);
+            }
           }),
         writeRolledBack: async envelopes => {
           const rollBack = new Error('rolled back on purpose');

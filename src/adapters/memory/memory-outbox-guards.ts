@@ -1,8 +1,17 @@
 import type { Envelope } from '../../task/envelope.ts';
 
+/** What a row has to do with its order. */
+export interface RowOrder {
+  /** Rows with the same key are published in commit order, one at a time; null: whenever. */
+  readonly orderingKey: string | null;
+  /** True: dead, it holds back those behind it. */
+  readonly parksKey: boolean;
+}
+
 /** One committed task on its way to the broker. */
-export interface OutboxRecord {
-  readonly row: number;
+export interface OutboxRecord extends RowOrder {
+  /** Its place; a letter that is revived at the end of the queue gets another. */
+  row: number;
   readonly envelope: Envelope;
   readonly createdMs: number;
   state: 'pending' | 'claimed';

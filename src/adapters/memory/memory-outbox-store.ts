@@ -8,7 +8,12 @@ import type {
 import type { Clock } from '../../runtime/clock.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import type { MemoryLedger } from './memory-ledger.ts';
-import { OUTBOX_GUARDS, type OutboxGuards, type OutboxRecord } from './memory-outbox-guards.ts';
+import {
+  OUTBOX_GUARDS,
+  type OutboxGuards,
+  type OutboxRecord,
+  type RowOrder,
+} from './memory-outbox-guards.ts';
 import { copyEnvelope } from './memory-record.ts';
 import { MemoryTransaction } from './memory-transaction.ts';
 
@@ -30,6 +35,8 @@ export interface MemoryOutboxOptions {
   /** Told of every row that is settled, in the order of the store. */
   readonly journal?: (entry: SettleEntry) => void;
 }
+
+const UNORDERED: RowOrder = { orderingKey: null, parksKey: false };
 
 /** The outbox in RAM: a writer's side with transactions, and the relay's side as the port says. */
 export class MemoryOutboxStore implements OutboxStore {
@@ -58,10 +65,10 @@ export class MemoryOutboxStore implements OutboxStore {
   }
 
   /** Writes tasks inside a transaction: nobody sees them unless it commits. */
-  write(tx: MemoryTransaction, envelopes: readonly Envelope[]): void {
+  write(tx: MemoryTransaction, envelopes: readonly Envelope[], order: RowOrder = UNORDERED): void {
     const copies = envelopes.map(copyEnvelope);
     tx.write(() => {
-      for (const envelope of copies) this.#insert(envelope);
+      for (const envelope of copies) this.#insert(envelope, order);
       this.#hint();
     });
   }
@@ -137,6 +144,8 @@ export class MemoryOutboxStore implements OutboxStore {
     if (isInTheWay || !this.#guards.mayRevive(record, version)) return 'conflict';
     this.deadLetters.delete(id);
     record.retries = 0;
+    // One that parked its key takes its old place, before all that waited behind it; any other goes to the end.
+    if (!record.parksKey) record.row = ++this.#lastRow;
     this.#free(record, 0);
     this.#put(record);
     this.#hint();
@@ -150,8 +159,9 @@ export class MemoryOutboxStore implements OutboxStore {
 
   async nextDueMs(): Promise<number | null> {
     let next: number | null = null;
+    const isHead = this.#heads();
     for (const record of this.rows.values()) {
-      if (record.state !== 'pending') continue;
+      if (record.state !== 'pending' || !isHead(record)) continue;
       const waitMs = Math.max(0, record.availableMs - this.#clock.now());
       if (next === null || waitMs < next) next = waitMs;
     }
@@ -163,12 +173,14 @@ export class MemoryOutboxStore implements OutboxStore {
     return () => void this.#hints.delete(hint);
   }
 
-  #insert(envelope: Envelope): void {
+  #insert(envelope: Envelope, { orderingKey, parksKey }: RowOrder): void {
     if (this.#taskIds.has(envelope.id)) return;
     const nowMs = this.#clock.now();
     this.#put({
       row: ++this.#lastRow,
       envelope,
+      orderingKey,
+      parksKey,
       createdMs: nowMs,
       state: 'pending',
       availableMs: Math.max(nowMs, envelope.etaMs ?? nowMs),
@@ -195,9 +207,27 @@ export class MemoryOutboxStore implements OutboxStore {
   /** Due rows, those first that have been due for longest. */
   #due(limit: number): OutboxRecord[] {
     const nowMs = this.#clock.now();
-    const due = [...this.rows.values()].filter(record => this.#guards.isDue(record, nowMs));
+    const isHead = this.#heads();
+    const due = [...this.rows.values()].filter(
+      record => this.#guards.isDue(record, nowMs) && isHead(record),
+    );
     due.sort((a, b) => a.availableMs - b.availableMs || a.row - b.row);
     return due.slice(0, limit);
+  }
+
+  /** Whether a row stands behind no other of its key, in whatever state that is, and no dead one parks the key. */
+  #heads(): (record: OutboxRecord) => boolean {
+    const first = new Map<string, number>();
+    for (const { orderingKey, row } of this.rows.values()) {
+      if (orderingKey !== null)
+        first.set(orderingKey, Math.min(row, first.get(orderingKey) ?? row));
+    }
+    const parked = new Set<string | null>();
+    for (const { orderingKey, parksKey } of this.deadLetters.values()) {
+      if (parksKey) parked.add(orderingKey);
+    }
+    return ({ orderingKey, row }) =>
+      orderingKey === null || (first.get(orderingKey) === row && !parked.has(orderingKey));
   }
 
   #returnLapsed(): void {
