@@ -28,6 +28,7 @@ const PORTS = [
   'outbox/outbox-store.ts',
   'outbox/outbox-reads.ts',
   'outbox/outbox-writer.ts',
+  'outbox/scan-floor.ts',
   'outbox/transaction-adapter.ts',
   'broker/broker.ts',
   'worker/door.ts',

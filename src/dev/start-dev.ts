@@ -5,11 +5,10 @@ import type { DatabaseTarget } from '../config/database-url.ts';
 import { DATABASE_ENV } from '../config/from-env.ts';
 import type { LoadedConfig } from '../config/load-config.ts';
 import { Resurrector } from '../recovery/resurrector.ts';
-import { Relay } from '../relay/relay.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { startService, type Service } from '../runtime/service.ts';
 import type { Logger, LogLevel } from '../telemetry/logger.ts';
-import { resurrectorSettings } from '../wiring/services.ts';
+import { makeRelay, resurrectorSettings } from '../wiring/services.ts';
 import { migrate, openDatabase, storesOn, type Stores } from '../wiring/stores.ts';
 import { makeSupervisor } from '../wiring/supervise.ts';
 import type { Supervisor } from '../worker/supervisor.ts';
@@ -111,7 +110,7 @@ async function runDev(parts: DevParts, signal: AbortSignal): Promise<void> {
   const { outbox, broker, ledger } = stores;
   const broken = new AbortController();
   const either = AbortSignal.any([signal, broken.signal]);
-  const relay = new Relay({ outbox, broker, runtime, settings: config.relay });
+  const relay = makeRelay({ stores, outboxTarget: null, runtime, settings: config.relay });
   const resurrectorDeps = { ledger, broker, outbox, runtime };
   const resurrector = new Resurrector({
     ...resurrectorDeps,

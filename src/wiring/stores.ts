@@ -79,12 +79,13 @@ export async function openStores(
 export interface OutboxApart {
   readonly db: SqlDatabase;
   readonly outbox: OutboxStore;
+  readonly reads: ReadModel;
   readonly results: ResultStore;
 }
 
 export async function openOutboxApart(target: DatabaseTarget): Promise<OutboxApart> {
-  const { db, results } = await openStores(target);
-  return { db, results, outbox: new PostgresOutboxStore(db, { movesIntoLedger: false }) };
+  const { db, reads, results } = await openStores(target);
+  return { db, reads, results, outbox: new PostgresOutboxStore(db, { movesIntoLedger: false }) };
 }
 
 /** The ports on a database that is open already. */

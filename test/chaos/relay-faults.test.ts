@@ -79,6 +79,7 @@ describe('a relay between two databases', () => {
   it.each([
     'relay.claimed',
     'relay.before-publish',
+    'relay.written-not-confirmed',
     'relay.published-not-settled',
     'relay.mid-settle',
   ] as const satisfies readonly FaultPointName[])(
