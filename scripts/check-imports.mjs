@@ -33,6 +33,7 @@ const PORTS = [
   'broker/broker.ts',
   'worker/door.ts',
   'ledger/ledger.ts',
+  'ledger/ledger-reads.ts',
   'ledger/suspect.ts',
   'result/result-store.ts',
   'admin/read-model.ts',

@@ -337,7 +337,7 @@ describe('what is written down', () => {
       expect(wait).toBeLessThan(documented + 2_000);
     }
     const [letter] = kit.outbox.deadLetters.values();
-    expect(letter?.errors.map(({ message }) => message)).toEqual(Array(5).fill('unroutable'));
+    expect(letter?.history.map(({ error }) => error?.message)).toEqual(Array(5).fill('unroutable'));
   });
 });
 

@@ -35,6 +35,8 @@ export interface EnvelopeOptions {
   readonly keepResult?: boolean;
   readonly rootId?: string;
   readonly parentId?: string;
+  /** JSON texts that people see instead of the arguments, wherever the task is. */
+  readonly redacted?: { readonly args: string; readonly kwargs: string };
   /** Follow-up tasks, sent when this one is done; a body of null takes this task's result as its input. */
   readonly link?: readonly LinkOption[];
 }

@@ -5,8 +5,6 @@ import type { DatabaseTarget } from '../config/database-url.ts';
 import type { RelayOptions, ResolvedRelayOptions } from '../config/relay-options.ts';
 import type { ResurrectorOptions } from '../config/resurrector-options.ts';
 import type { WorkerOptions } from '../config/worker-options.ts';
-import type { ReadModel } from '../admin/read-model.ts';
-import type { RelayDeps } from '../relay/relay-deps.ts';
 import { Relay } from '../relay/relay.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { Resurrector, type ResurrectorSettings } from '../recovery/resurrector.ts';
@@ -59,12 +57,12 @@ export function makeRelay({ stores, outboxTarget, runtime, settings }: RelayPart
   const { broker } = stores;
   const withRelay = async <T>(fn: (relay: Relay) => Promise<T>): Promise<T> => {
     if (outboxTarget === null) {
-      const { outbox, reads } = stores;
-      return await fn(new Relay({ outbox, reads: samplesOf(reads), broker, runtime, settings }));
+      const { outbox, outboxReads: reads } = stores;
+      return await fn(new Relay({ outbox, reads, broker, runtime, settings }));
     }
     const { db, outbox, reads } = await openOutboxApart(outboxTarget);
     try {
-      return await fn(new Relay({ outbox, reads: samplesOf(reads), broker, runtime, settings }));
+      return await fn(new Relay({ outbox, reads, broker, runtime, settings }));
     } finally {
       await db.close();
     }
@@ -76,20 +74,6 @@ export function makeRelay({ stores, outboxTarget, runtime, settings }: RelayPart
     drain: signal => withRelay(relay => relay.drain(signal)),
   };
 }
-
-/** The figures of the outbox, out of the whole picture. */
-const samplesOf = (reads: ReadModel): RelayDeps['reads'] => ({
-  sample: async top => {
-    const s = await reads.stats(top);
-    return {
-      ...s.outbox,
-      deadLetters: s.dlqCount,
-      oldestPendingMs: s.oldestPendingSeconds === null ? null : s.oldestPendingSeconds * 1000,
-      queues: [],
-      topFailing: s.topFailing,
-    };
-  },
-});
 
 /** Runs a worker in this process: no supervisor, so its death is seen when its lease is over. */
 export async function startWorker(

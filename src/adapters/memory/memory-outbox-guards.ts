@@ -1,17 +1,19 @@
+import type { HistoryEntry } from '../../admin/read-model.ts';
 import type { Envelope } from '../../task/envelope.ts';
 
-/** What a row has to do with its order. */
-export interface RowOrder {
-  /** Rows with the same key are published in commit order, one at a time; null: whenever. */
+/** What a row has beside its envelope. */
+export interface RowExtras {
   readonly orderingKey: string | null;
-  /** True: dead, it holds back those behind it. */
   readonly parksKey: boolean;
+  /** JSON texts that people see instead of the arguments. */
+  readonly redacted: { readonly args: string; readonly kwargs: string } | null;
+  /** Its format. */
+  readonly rowVersion: number;
 }
 
 /** One committed task on its way to the broker. */
-export interface OutboxRecord extends RowOrder {
-  /** Its place; a letter that is revived at the end of the queue gets another. */
-  row: number;
+export interface OutboxRecord extends RowExtras {
+  readonly row: number;
   readonly envelope: Envelope;
   readonly createdMs: number;
   state: 'pending' | 'claimed';
@@ -21,7 +23,9 @@ export interface OutboxRecord extends RowOrder {
   claimedUntilMs: number;
   claims: number;
   retries: number;
-  errors: { readonly atMs: number; readonly message: string }[];
+  history: HistoryEntry[];
+  lastError: string | null;
+  deadMs: number;
   /** How often it became a dead letter: one revival undoes one death. */
   version: number;
 }

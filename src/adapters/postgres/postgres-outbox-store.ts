@@ -5,11 +5,14 @@ import type {
   OutboxRow,
   OutboxStore,
   PublishFailure,
+  PurgeReply,
+  PurgeRequest,
+  ReviveStatus,
 } from '../../outbox/outbox-store.ts';
 import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
 import { ScanFloor } from '../../outbox/scan-floor.ts';
-import { toBytes } from '../../task/json.ts';
-import { readEnvelope, readNumber } from './postgres-rows.ts';
+import { purgeParams, purgeReply } from './postgres-letters.ts';
+import { encodeError, readEnvelope, readNumber } from './postgres-rows.ts';
 import type { SqlDatabase, SqlRow } from './sql-database.ts';
 import { SQL } from './sql.generated.ts';
 
@@ -77,7 +80,7 @@ export class PostgresOutboxStore implements OutboxStore {
         token,
         ...columns(again),
         delays,
-        again.map(errorLine),
+        again.map(errorRecord),
       ]);
       settled += rows.length;
     }
@@ -85,7 +88,7 @@ export class PostgresOutboxStore implements OutboxStore {
       const rows = await this.#db.query(SQL.settleDead, [
         token,
         ...columns(dead),
-        dead.map(errorLine),
+        dead.map(errorRecord),
       ]);
       this.#floor.reset();
       settled += rows.length;
@@ -102,10 +105,18 @@ export class PostgresOutboxStore implements OutboxStore {
     return (await this.#db.query(SQL.releaseClaim, [token])).length;
   }
 
-  async reviveDeadLetter(id: string, version: number): Promise<'ok' | 'absent' | 'conflict'> {
-    const row = (await this.#db.query(SQL.reviveDeadLetter, [id, version]))[0];
-    if (row?.['gone'] === '1') return 'ok';
-    return row?.['known'] === '0' ? 'absent' : 'conflict';
+  async reviveDeadLetter(id: string, version: number): Promise<ReviveStatus> {
+    const [row] = await this.#db.query(SQL.reviveDeadLetter, [id, version]);
+    return row?.['status'] as ReviveStatus;
+  }
+
+  async purgeDeadLetters(request: PurgeRequest): Promise<PurgeReply> {
+    const params = purgeParams(request);
+    return purgeReply(
+      request.isDryRun
+        ? await this.#db.query(SQL.countDeadLetters, params)
+        : await this.#db.query(SQL.purgeDeadLetters, [...params, request.limit]),
+    );
   }
 
   async nextDueMs(): Promise<number | null> {
@@ -142,12 +153,8 @@ function columns(failures: readonly PublishFailure[]): [string[], string[]] {
   return [failures.map(failure => failure.row), failures.map(failure => storable(failure.error))];
 }
 
-function errorLine(failure: PublishFailure): Uint8Array {
-  const error = { type: 'publish', message: storable(failure.error), traceback: '' };
-  return toBytes(
-    `${JSON.stringify({ step: failure.delayMs === null ? 'dead' : 'failed', epoch: 0, error })}\n`,
-  );
-}
+const errorRecord = (failure: PublishFailure): Uint8Array =>
+  encodeError({ type: 'publish', message: storable(failure.error), traceback: '' });
 
 function readOutboxRow(row: SqlRow): OutboxRow {
   return {

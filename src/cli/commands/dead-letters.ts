@@ -1,7 +1,7 @@
 import { outlastError } from '../../errors/error.ts';
-import { adminOn, type Admin } from '../../admin/create-admin.ts';
+import type { Admin } from '../../admin/create-admin.ts';
 import type { DeadLetterDetails } from '../../admin/read-model.ts';
-import { addOutboxFlag, readContext, withStores, type CommonOptions } from '../context.ts';
+import { addOutboxFlag, readContext, withAdmin, type CommonOptions } from '../context.ts';
 import { EXIT } from '../exit-codes.ts';
 import type { AddCommand } from '../command.ts';
 import { toJson, type Output } from '../output.ts';
@@ -10,10 +10,7 @@ import { toJson, type Output } from '../output.ts';
 export const addDeadLetters: AddCommand = (program, output, finish) => {
   const parent = program.command('dead-letters').description('tasks that could not be helped');
   const run = async <T>(options: CommonOptions, fn: (admin: Admin) => Promise<T>): Promise<T> => {
-    const context = await readContext(options, output);
-    return await withStores(context, { createIfMissing: false }, stores =>
-      fn(adminOn(() => Promise.resolve(stores))),
-    );
+    return await withAdmin(await readContext(options, output), fn);
   };
   addOutboxFlag(parent.command('list'))
     .description('list them, newest first')
@@ -70,13 +67,14 @@ const RETRY_WORDS = {
   ok: 'waits again',
   absent: 'is not known',
   conflict: 'is not dead (any more)',
+  expired: 'has expired, so it could not run',
 } as const;
 
 function retryCode(statuses: readonly (keyof typeof RETRY_WORDS)[]): number {
   const done = statuses.filter(status => status === 'ok').length;
   if (done === statuses.length) return EXIT.done;
   if (done > 0) return EXIT.partly;
-  return statuses.includes('conflict') ? EXIT.conflict : EXIT.notFound;
+  return statuses.every(status => status === 'absent') ? EXIT.notFound : EXIT.conflict;
 }
 
 function missing(
