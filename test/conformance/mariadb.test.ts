@@ -4,6 +4,7 @@ import { MysqlDatabase } from '../../src/adapters/mysql/mysql-database.ts';
 import { withMariadb, type TestDatabase } from '../support/servers.ts';
 import { mysqlOutbox } from './mysql-fixtures.ts';
 import { describeOutboxOrdering } from './outbox-ordering.ts';
+import { describeOutboxReads } from './outbox-reads.ts';
 import { describeOutboxStore } from './outbox-store.ts';
 
 let server: TestDatabase;
@@ -22,3 +23,4 @@ afterAll(async () => {
 
 describeOutboxStore('MariaDB', () => mysqlOutbox(db));
 describeOutboxOrdering('MariaDB', () => mysqlOutbox(db));
+describeOutboxReads('MariaDB', () => mysqlOutbox(db));

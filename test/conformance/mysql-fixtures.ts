@@ -5,12 +5,13 @@ import { SQL } from '../../src/adapters/mysql/sql.generated.ts';
 import { bindRows } from '../../src/adapters/mysql/statement.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
 import { bodyParts } from './envelopes.ts';
-import type { OutboxFixture, RowOrder } from './outbox-store.ts';
+import type { OutboxReadsFixture, RowWriting } from './outbox-reads.ts';
+import type { OutboxFixture } from './outbox-store.ts';
 
 /** Every column that holds a time: the server's clock cannot be moved, so the times are. */
 const TIMES: Readonly<Record<string, readonly string[]>> = {
-  outlast_outbox: ['available_at', 'claimed_until', 'created_at'],
-  outlast_dead_letter: ['created_at', 'dead_at'],
+  outlast_outbox: ['available_at', 'claimed_until', 'created_at', 'expires_at'],
+  outlast_dead_letter: ['created_at', 'dead_at', 'expires_at'],
   outlast_relay: ['lease_until'],
   outlast_send_key: ['free_at'],
 };
@@ -27,7 +28,8 @@ async function advance(db: MysqlDatabase, ms: number): Promise<void> {
 const base64 = (data: Uint8Array | string): string =>
   Buffer.from(data as Uint8Array).toString('base64');
 
-function textsOf(envelope: Envelope, order: RowOrder | undefined): (string | null)[] {
+function textsOf(row: RowWriting): (string | null)[] {
+  const { envelope, orderingKey, parksKey, redacted, rowVersion } = row;
   const { args, kwargs, embed } = bodyParts(envelope);
   const { id, name, queue, priority, options, digest, version, etaMs, expiresMs } = envelope;
   return [
@@ -37,43 +39,46 @@ function textsOf(envelope: Envelope, order: RowOrder | undefined): (string | nul
     String(priority),
     ...[args, kwargs, embed, options].map(base64),
     digest,
-    order ? '2' : '1',
+    String(rowVersion ?? 1),
     String(version),
     ...[etaMs, expiresMs].map(ms => (ms === null ? null : String(ms))),
     null,
-    order ? base64(order.orderingKey) : null,
-    order?.parksKey ? '1' : '0',
-    null,
-    null,
+    orderingKey === undefined ? null : base64(orderingKey),
+    parksKey === true ? '1' : '0',
+    redacted === undefined ? null : base64(redacted.args),
+    redacted === undefined ? null : base64(redacted.kwargs),
   ];
 }
 
 /** The outbox on one database: tests use names of their own, so suites may share it. */
-export async function mysqlOutbox(db: MysqlDatabase): Promise<OutboxFixture> {
+export async function mysqlOutbox(db: MysqlDatabase): Promise<OutboxFixture & OutboxReadsFixture> {
   const reads = new MysqlOutboxReads(db);
+  let advancedMs = 0;
   const write = async (
-    envelopes: readonly Envelope[],
-    order?: RowOrder,
+    written: readonly RowWriting[],
     last: () => void = () => undefined,
   ): Promise<void> =>
     await db.transaction(async tx => {
-      const rows = envelopes.map(envelope => textsOf(envelope, order));
-      const { text, values } = bindRows(SQL.enqueue, rows);
+      const { text, values } = bindRows(SQL.enqueue, written.map(textsOf));
       await tx.query(text, values);
       last();
     });
+  const plain = (envelopes: readonly Envelope[]): RowWriting[] =>
+    envelopes.map(envelope => ({ envelope }));
   return {
-    store: new MysqlOutboxStore(db),
+    store: new MysqlOutboxStore(db, () => performance.now() + advancedMs),
+    reads,
     ledger: null,
     readModel: {
       inspect: async () => null,
       showDeadLetter: id => reads.showDeadLetter(id),
       listDeadLetters: page => reads.listDeadLetters(page),
     },
-    write: (envelopes, order) => write(envelopes, order),
+    write: envelopes => write(plain(envelopes)),
+    writeRow: row => write([row]),
     writeRolledBack: async envelopes => {
       const rollBack = new Error('rolled back on purpose');
-      const writing = write(envelopes, undefined, () => {
+      const writing = write(plain(envelopes), () => {
         throw rollBack;
       });
       await writing.catch((error: unknown) => {
@@ -90,7 +95,10 @@ export async function mysqlOutbox(db: MysqlDatabase): Promise<OutboxFixture> {
       );
       return Number(row?.['ms']);
     },
-    advance: ms => advance(db, ms),
+    advance: async ms => {
+      advancedMs += ms;
+      await advance(db, ms);
+    },
     dispose: async () => undefined,
   };
 }

@@ -16,12 +16,6 @@ import {
 } from './envelopes.ts';
 import { LedgerDriver } from './ledger-driver.ts';
 
-/** Given to all rows that are written together. */
-export interface RowOrder {
-  readonly orderingKey: string;
-  readonly parksKey: boolean;
-}
-
 /** One outbox under test. It may hold what other tests left behind. */
 export interface OutboxFixture {
   readonly store: OutboxStore;
@@ -29,7 +23,7 @@ export interface OutboxFixture {
   /** Where `store.move` is not null: the ledger rows are moved to. */
   readonly ledger: Ledger | null;
   /** Writes in one transaction and commits it. `bodyParts` gives what a body is made of. */
-  write(envelopes: readonly Envelope[], order?: RowOrder): Promise<void>;
+  write(envelopes: readonly Envelope[]): Promise<void>;
   writeRolledBack(envelopes: readonly Envelope[]): Promise<void>;
   /** How many of these tasks have a row, claimed or not. */
   countRows(taskIds: readonly string[]): Promise<number>;
@@ -40,7 +34,7 @@ export interface OutboxFixture {
   dispose(): Promise<void>;
 }
 
-export type Current = () => OutboxFixture;
+type Current = () => OutboxFixture;
 
 export interface Claim {
   readonly relay: string;
@@ -82,15 +76,15 @@ export function describeOutboxStore(name: string, makeFixture: () => Promise<Out
 }
 
 /** One fixture for a suite, without what other tests left behind. */
-export function useFixture(makeFixture: () => Promise<OutboxFixture>): Current {
-  let fixture: OutboxFixture | undefined;
+export function useFixture<F extends OutboxFixture>(makeFixture: () => Promise<F>): () => F {
+  let fixture: F | undefined;
   beforeAll(async () => {
     fixture = await makeFixture();
   });
   afterAll(async () => {
     await fixture?.dispose();
   });
-  const current: Current = () => {
+  const current = (): F => {
     if (fixture === undefined) throw new Error('the fixture has not been made');
     return fixture;
   };

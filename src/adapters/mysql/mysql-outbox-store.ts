@@ -3,8 +3,13 @@ import type {
   OutboxRow,
   OutboxStore,
   PublishFailure,
+  PurgeReply,
+  PurgeRequest,
+  ReviveStatus,
 } from '../../outbox/outbox-store.ts';
 import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
+import { ScanFloor } from '../../outbox/scan-floor.ts';
+import { likePattern } from '../../task/glob.ts';
 import { toBytes } from '../../task/json.ts';
 import type { MysqlDatabase, MysqlRow, MysqlSession } from './mysql-database.ts';
 import { isDuplicate } from './mysql-errors.ts';
@@ -20,11 +25,16 @@ const RECLAIM_LIMIT = 1_000;
  */
 export class MysqlOutboxStore implements OutboxStore {
   readonly #db: MysqlDatabase;
+  readonly #floor: ScanFloor;
+  /** Claims with rows that have an order: when one of those goes, the next of its key may stand before the floor. */
+  readonly #ordered = new Set<string>();
   /** The ledger is never here: rows are published. */
   readonly move: null = null;
 
-  constructor(db: MysqlDatabase) {
+  /** `monotonic` gives milliseconds of a clock that never jumps. */
+  constructor(db: MysqlDatabase, monotonic: () => number = () => performance.now()) {
     this.#db = db;
+    this.#floor = new ScanFloor(monotonic);
   }
 
   async beat(relay: string, leaseMs: number): Promise<void> {
@@ -36,15 +46,13 @@ export class MysqlOutboxStore implements OutboxStore {
   }
 
   async claim(request: ClaimRequest): Promise<readonly OutboxRow[]> {
-    await this.#reclaim();
-    const { relay, token, limit, staleMs } = request;
-    const rows = await this.#db.atomically(async session => {
-      const found = await session.rows(SQL.claim, [limit, ROW_SCHEMA_VERSION]);
-      if (found.length > 0)
-        await session.change(SQL.claimMark, [relay, token, staleMs, numbersOf(found)]);
-      return found;
+    const rows = await this.#floor.look(async floorMs => {
+      if (floorMs === null) await this.#reclaim();
+      const found = await this.#db.atomically(session => claimRows(session, request, floorMs));
+      return found.map(row => ({ row, availableMs: Number(row['available_ms']) }));
     });
-    return rows.map(readOutboxRow).toSorted((a, b) => compareRows(a.row, b.row));
+    if (rows.some(({ row }) => Number(row['is_ordered']) === 1)) this.#ordered.add(request.token);
+    return rows.map(({ row }) => readOutboxRow(row)).toSorted((a, b) => compareRows(a.row, b.row));
   }
 
   async #reclaim(): Promise<void> {
@@ -63,17 +71,21 @@ export class MysqlOutboxStore implements OutboxStore {
 
   async settlePublished(token: string, rows: readonly string[]): Promise<number> {
     if (rows.length === 0) return 0;
-    return await this.#db.change(SQL.settlePublished, [token, inOrder(rows)]);
+    const settled = await this.#db.change(SQL.settlePublished, [token, inOrder(rows)]);
+    if (this.#ordered.has(token)) this.#floor.reset();
+    return settled;
   }
 
   async settleFailed(token: string, failures: readonly PublishFailure[]): Promise<number> {
     if (failures.length === 0) return 0;
     const sorted = failures.toSorted((a, b) => compareRows(a.row, b.row));
-    return await this.#db.atomically(async session => {
-      let settled = 0;
-      for (const failure of sorted) settled += await settleOne(session, token, failure);
-      return settled;
+    const settled = await this.#db.atomically(async session => {
+      let count = 0;
+      for (const failure of sorted) count += await settleOne(session, token, failure);
+      return count;
     });
+    if (this.#ordered.has(token)) this.#floor.reset();
+    return settled;
   }
 
   async defer(token: string, rows: readonly string[], delayMs: number): Promise<number> {
@@ -82,15 +94,20 @@ export class MysqlOutboxStore implements OutboxStore {
   }
 
   async release(token: string): Promise<number> {
+    this.#ordered.delete(token);
     const rows = await this.#claimed(token);
-    return rows.length === 0 ? 0 : await this.#db.change(SQL.releaseClaim, [token, rows]);
+    if (rows.length === 0) return 0;
+    // They stand in their old places.
+    this.#floor.reset();
+    return await this.#db.change(SQL.releaseClaim, [token, rows]);
   }
 
-  async reviveDeadLetter(id: string, version: number): Promise<'ok' | 'absent' | 'conflict'> {
+  async reviveDeadLetter(id: string, version: number): Promise<ReviveStatus> {
     return await this.#db.atomically(async session => {
       const [letter] = await session.rows(SQL.lockDeadLetter, [id]);
       if (letter?.['id'] !== id) return 'absent';
       if (Number(letter['version']) !== version) return 'conflict';
+      if (Number(letter['is_expired']) === 1) return 'expired';
       try {
         await session.change(SQL.reviveDeadLetter, [id]);
       } catch (error) {
@@ -102,8 +119,28 @@ export class MysqlOutboxStore implements OutboxStore {
     });
   }
 
+  async purgeDeadLetters(request: PurgeRequest): Promise<PurgeReply> {
+    const { olderThanDeadMs, olderThanCreatedMs, taskName, limit, isDryRun } = request;
+    const which = [olderThanDeadMs, olderThanCreatedMs, likePattern(taskName)];
+    if (isDryRun) {
+      const rows = await this.#db.rows(SQL.countDeadLetters, which);
+      return {
+        counts: rows.map(row => ({ name: row['name'] as string, count: Number(row['count']) })),
+      };
+    }
+    const gone = await this.#db.atomically(async session => {
+      const found = await session.rows(SQL.purgeDeadLetters, [...which, limit]);
+      const ids = found.map(row => row['id'] as string);
+      if (ids.length > 0) await session.change(SQL.deleteDeadLetters, [ids.toSorted()]);
+      return found;
+    });
+    return { counts: countByName(gone) };
+  }
+
   async nextDueMs(): Promise<number | null> {
-    const [row] = await this.#db.rows(SQL.outboxNextDue, [ROW_SCHEMA_VERSION]);
+    const { floorMs } = this.#floor;
+    const given = [ROW_SCHEMA_VERSION, floorMs === null ? null : Math.floor(floorMs)];
+    const [row] = await this.#db.rows(SQL.outboxNextDue, given);
     return readNumber(row?.['wait_ms']);
   }
 
@@ -123,6 +160,18 @@ export class MysqlOutboxStore implements OutboxStore {
   async #claimed(token: string): Promise<readonly bigint[]> {
     return numbersOf(await this.#db.rows(SQL.claimedRows, [token]));
   }
+}
+
+async function claimRows(
+  session: MysqlSession,
+  { relay, token, limit, staleMs }: ClaimRequest,
+  floorMs: number | null,
+): Promise<readonly MysqlRow[]> {
+  const floor = floorMs === null ? null : Math.floor(floorMs);
+  const found = await session.rows(SQL.claim, [limit, ROW_SCHEMA_VERSION, floor]);
+  if (found.length > 0)
+    await session.change(SQL.claimMark, [relay, token, staleMs, numbersOf(found)]);
+  return found;
 }
 
 async function settleOne(
@@ -151,6 +200,17 @@ function errorLine(failure: PublishFailure): Uint8Array {
   const error = { type: 'publish', message: storable(failure.error), traceback: '' };
   const step = failure.delayMs === null ? 'dead' : 'failed';
   return toBytes(`${JSON.stringify({ step, epoch: 0, error }).slice(1)}\n`);
+}
+
+function countByName(rows: readonly MysqlRow[]): PurgeReply['counts'] {
+  const counts = new Map<string, number>();
+  for (const row of rows) {
+    const name = row['name'] as string;
+    counts.set(name, (counts.get(name) ?? 0) + 1);
+  }
+  return [...counts]
+    .map(([name, count]) => ({ name, count }))
+    .toSorted((a, b) => (a.name < b.name ? -1 : 1));
 }
 
 function numbersOf(rows: readonly MysqlRow[]): bigint[] {

@@ -12,6 +12,10 @@ export function readBytes(value: unknown): Uint8Array {
   return new Uint8Array(value as Buffer);
 }
 
+export function readOptionalBytes(value: unknown): Uint8Array | null {
+  return value === null || value === undefined ? null : readBytes(value);
+}
+
 /** Bytes of a key that somebody chose, as the text it was. */
 export function readKey(value: unknown): string | null {
   return value === null || value === undefined ? null : toText(value as Buffer);

@@ -7,6 +7,8 @@ insert into outlast_outbox (id, task_id, task_name, queue, priority, args, kwarg
   ordering_key, parks_key, redacted_args, redacted_kwargs)
 select case when parks_key then row_id else null end,
   task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
-  payload_version, utc_timestamp(6), eta, expires_at, idempotency_key, version, error_history, created_at, utc_timestamp(6),
+  payload_version, utc_timestamp(6), eta, expires_at, idempotency_key, version,
+  case when length(error_history) > 262144 then error_history else concat(error_history, '{"at":"',
+    date_format(utc_timestamp(6), '%Y-%m-%dT%H:%i:%s.%fZ'), '","step":"revived","epoch":0}', char(10)) end, created_at, utc_timestamp(6),
   ordering_key, parks_key, redacted_args, redacted_kwargs
 from outlast_dead_letter where task_id = $1

@@ -9,8 +9,8 @@ select case when exists (select 1 from outlast_dead_letter l where l.task_id = o
     then concat(o.task_id, '#', left(o.digest, 16)) else o.task_id end,
   o.deaths + 1, o.task_name, o.queue, o.priority, o.args, o.kwargs, o.embed, o.options, o.digest,
   o.schema_version, o.payload_version, o.eta, o.expires_at, o.idempotency_key, o.retries + 1, $3,
-  case when length(o.error_history) > 262144 then o.error_history else concat(o.error_history, '{"at":"',
-    date_format(utc_timestamp(3), '%Y-%m-%dT%H:%i:%s.'), left(date_format(utc_timestamp(3), '%f'), 3), 'Z",', $4) end,
+  case when length(o.error_history) > 262144 then o.error_history
+    else concat(o.error_history, '{"at":"', date_format(utc_timestamp(6), '%Y-%m-%dT%H:%i:%s.%fZ'), '",', $4) end,
   o.created_at, utc_timestamp(6), o.id, o.ordering_key, o.parks_key, o.redacted_args, o.redacted_kwargs
 from outlast_outbox o where o.id = $2 and o.claim_token = $1 and o.state = 'claimed'
 on duplicate key update version = outlast_dead_letter.version + 1, failure_reason = values(failure_reason),
