@@ -147,7 +147,7 @@ export class MysqlDatabase implements MysqlSession {
       return await fn(this.#sessionOn(connection), connection);
     } catch (error) {
       isUsable = !isBroken(error);
-      throw translateMysqlError(error);
+      throw translateMysqlError(error, 'theirs');
     } finally {
       // A connection that broke, or still waits for an answer, must not be handed to the next caller.
       if (isUsable) connection.release();
@@ -168,7 +168,9 @@ export class MysqlDatabase implements MysqlSession {
   #sessionOn(connection: PoolConnection): MysqlSession {
     const run = (statement: MysqlStatement, params: readonly MysqlParam[]): Promise<unknown> => {
       const { text, values } = bind<MysqlValue>(statement, params);
-      return this.#run(connection, text, values);
+      return this.#run(connection, text, values).catch((error: unknown) => {
+        throw translateMysqlError(error);
+      });
     };
     return {
       rows: async (statement, params = []) => (await run(statement, params)) as MysqlRow[],
@@ -180,7 +182,9 @@ export class MysqlDatabase implements MysqlSession {
   #runnerOn(connection: PoolConnection): TextRunner {
     return {
       query: async (text, params = []) => {
-        const result = await this.#run(connection, text, params);
+        const result = await this.#run(connection, text, params).catch((error: unknown) => {
+          throw translateMysqlError(error, 'theirs');
+        });
         return Array.isArray(result) ? (result as MysqlRow[]) : [];
       },
     };
@@ -192,11 +196,7 @@ export class MysqlDatabase implements MysqlSession {
     params: readonly MysqlParam[],
   ): Promise<unknown> {
     const values = params.map(asDriverValue);
-    try {
-      return (await connection.query({ sql, values, timeout: this.#timeoutMs }))[0];
-    } catch (error) {
-      throw translateMysqlError(error);
-    }
+    return (await connection.query({ sql, values, timeout: this.#timeoutMs }))[0];
   }
 }
 

@@ -78,12 +78,18 @@ export function isBroken(error: unknown): boolean {
   return isOfConnection || isBroken(cause);
 }
 
-/** Tells a store that is away from a statement that is wrong; other errors pass as they are, without their values. */
-export function translateMysqlError(error: unknown): unknown {
+/**
+ * Tells a store that is away from a statement that is wrong; other errors pass as they are, without their values. What a
+ * statement of ours does not find is missing; of the user's, only what bears our name.
+ */
+export function translateMysqlError(error: unknown, whose: 'ours' | 'theirs' = 'ours'): unknown {
   if (isOutlastError(error) || !(error instanceof Error)) return error;
   withoutValues(error);
   const number = numberOf(error);
-  if (ABSENT.has(number)) return error.message.includes('outlast_') ? schemaMissing(error) : error;
+  if (ABSENT.has(number)) {
+    const isOurs = whose === 'ours' || error.message.includes('outlast_');
+    return isOurs ? schemaMissing(error) : error;
+  }
   if (REFUSED.has(number))
     return unreachable(error, 'Check the database name, user and password of the URL.');
   return UNAVAILABLE.has(number) || isNetwork(error)
