@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import { outlastError } from '../errors/error.ts';
 import { resolveConfig, type ResolvedConfig } from '../config/config.ts';
-import type { DatabaseTarget } from '../config/database-url.ts';
+import type { OutboxTarget } from '../config/database-url.ts';
 import type { RelayOptions, ResolvedRelayOptions } from '../config/relay-options.ts';
 import type { ResurrectorOptions } from '../config/resurrector-options.ts';
 import type { WorkerOptions } from '../config/worker-options.ts';
@@ -46,7 +46,7 @@ export async function startRelay(
 export interface RelayParts {
   readonly stores: Stores;
   /** Where the outbox is not in the database of the ledger. */
-  readonly outboxTarget: DatabaseTarget | null;
+  readonly outboxTarget: OutboxTarget | null;
   readonly runtime: Runtime;
   readonly settings: ResolvedRelayOptions;
 }
