@@ -35,6 +35,20 @@ export interface EnvelopeOptions {
   readonly keepResult?: boolean;
   readonly rootId?: string;
   readonly parentId?: string;
+  readonly groupId?: string;
+  readonly groupIndex?: number;
+  /** Another name for logs. */
+  readonly shadow?: string;
+  /** Where the message goes, instead of to its queue: nothing is declared for it. */
+  readonly exchange?: string;
+  readonly routingKey?: string;
+  readonly replyTo?: string;
+  /** @default the task's id */
+  readonly correlationId?: string;
+  readonly idempotencyKey?: string;
+  /** What people see of the arguments on the way, where those themselves must not be seen. */
+  readonly argsRepr?: string;
+  readonly kwargsRepr?: string;
   /** Follow-up tasks, sent when this one is done; a body of null takes this task's result as its input. */
   readonly link?: readonly LinkOption[];
 }
