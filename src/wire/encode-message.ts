@@ -23,21 +23,21 @@ export function encodeMessage(
   origin: string,
   options: EnvelopeOptions = readOptions(envelope),
 ): WireMessage {
-  const { id, body } = envelope;
-  const headers = { ...taskHeaders(envelope, origin, options), ...userHeaders(options) };
+  const { correlationId = envelope.id, replyTo } = options;
+  const properties = {
+    contentType: 'application/json',
+    contentEncoding: 'utf-8',
+    priority: envelope.priority,
+    correlationId,
+  };
   return {
-    headers,
-    properties: {
-      contentType: 'application/json',
-      contentEncoding: 'utf-8',
-      priority: envelope.priority,
-      correlationId: options.correlationId ?? id,
-      ...(options.replyTo === undefined ? {} : { replyTo: options.replyTo }),
-    },
-    body,
+    headers: withUserHeaders(taskHeaders(envelope, origin, options), options),
+    properties: replyTo === undefined ? properties : { ...properties, replyTo },
+    body: envelope.body,
   };
 }
 
+/** One literal of one shape: the fields of thousands of messages a second are walked by the driver. */
 function taskHeaders(
   envelope: Envelope,
   origin: string,
@@ -45,9 +45,9 @@ function taskHeaders(
 ): Record<string, unknown> {
   const { id, body, etaMs, expiresMs } = envelope;
   const { timeoutMs, softTimeoutMs, deadlineMs, idempotencyKey, argsRepr, kwargsRepr } = options;
-  const described =
-    argsRepr === undefined || kwargsRepr === undefined ? describeCall(body) : undefined;
-  return {
+  const isHidden = argsRepr !== undefined && kwargsRepr !== undefined;
+  const shown = isHidden ? { args: argsRepr, kwargs: kwargsRepr } : describeCall(body);
+  const headers: Record<string, unknown> = {
     lang: 'js',
     task: envelope.name,
     id,
@@ -60,15 +60,16 @@ function taskHeaders(
     timelimit: [secondsOf(timeoutMs), secondsOf(softTimeoutMs)],
     root_id: options.rootId ?? id,
     parent_id: options.parentId ?? null,
-    argsrepr: argsRepr ?? described?.args,
-    kwargsrepr: kwargsRepr ?? described?.kwargs,
+    argsrepr: argsRepr ?? shown.args,
+    kwargsrepr: kwargsRepr ?? shown.kwargs,
     origin,
     ignore_result: options.keepResult === false,
     [OWN_HEADERS.schema]: envelope.version,
     [OWN_HEADERS.digest]: envelope.digest,
-    ...(idempotencyKey === undefined ? {} : { [OWN_HEADERS.idempotencyKey]: idempotencyKey }),
-    ...(deadlineMs === undefined ? {} : { [OWN_HEADERS.deadline]: formatInstant(deadlineMs) }),
   };
+  if (idempotencyKey !== undefined) headers[OWN_HEADERS.idempotencyKey] = idempotencyKey;
+  if (deadlineMs !== undefined) headers[OWN_HEADERS.deadline] = formatInstant(deadlineMs);
+  return headers;
 }
 
 const secondsOf = (ms: number | undefined): number | null => (ms === undefined ? null : ms / 1_000);
@@ -77,15 +78,16 @@ const secondsOf = (ms: number | undefined): number | null => (ms === undefined ?
  * A user's headers at both levels: OpenTelemetry for Python reads the top level, Sentry the nested table, and Celery
  * hands the nested one on when it retries.
  */
-function userHeaders({ headers }: EnvelopeOptions): Record<string, unknown> {
-  if (headers === undefined) return {};
-  const entries = Object.entries(headers);
-  if (entries.length === 0) return {};
+function withUserHeaders(
+  headers: Record<string, unknown>,
+  { headers: given }: EnvelopeOptions,
+): Record<string, unknown> {
+  const entries = given === undefined ? [] : Object.entries(given);
+  if (entries.length === 0) return headers;
   checkSize(entries);
-  return {
-    ...Object.fromEntries(entries.filter(([name]) => !isReserved(name))),
-    headers: Object.fromEntries(entries),
-  };
+  for (const [name, text] of entries) if (!isReserved(name)) headers[name] = text;
+  headers['headers'] = Object.fromEntries(entries);
+  return headers;
 }
 
 function checkSize(entries: readonly (readonly [string, string])[]): void {

@@ -17,7 +17,7 @@ const RESERVED: ReadonlySet<string> = new Set(
   argsrepr kwargsrepr origin ignore_result compression replaced_task_nesting stamped_headers
   stamps headers args kwargs callbacks errbacks chain chord children taskset utc properties
   reply_to correlation_id hostname delivery_info called_directly is_eager loglevel logfile
-  _children _protected
+  _children _protected CC BCC
   x-death x-delivery-count x-acquired-count x-first-death-exchange x-first-death-queue
   x-first-death-reason x-last-death-exchange x-last-death-queue x-last-death-reason
   `

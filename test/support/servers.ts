@@ -12,6 +12,11 @@ export function postgresUrl(): string {
   return required('OUTLAST_TEST_POSTGRES_URL', 'node scripts/servers.mjs postgres');
 }
 
+/** The URL of the RabbitMQ of this test run. */
+export function rabbitmqUrl(): string {
+  return required('OUTLAST_TEST_RABBITMQ_URL', 'node scripts/servers.mjs rabbitmq');
+}
+
 /** The path of a Chromium that the tests may drive. */
 export function chromiumPath(): string {
   return required('OUTLAST_TEST_CHROMIUM', 'apt-get install chromium, and its path');
