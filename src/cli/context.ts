@@ -1,5 +1,6 @@
 import { loadEnvFile } from 'node:process';
 import type { Command } from 'commander';
+import { adminOn, type Admin } from '../admin/create-admin.ts';
 import { outlastError } from '../errors/error.ts';
 import type { DatabaseTarget } from '../config/database-url.ts';
 import { findOutbox } from '../config/outboxes.ts';
@@ -10,7 +11,13 @@ import { OPTION_TABLE } from '../config/option-table.ts';
 import type { SectionName } from '../config/options.ts';
 import { embeddedDefaults } from '../wiring/embedded-defaults.ts';
 import { createRuntime } from '../wiring/runtime.ts';
-import { openStores, type OpenOptions, type Stores } from '../wiring/stores.ts';
+import {
+  openOutboxApart,
+  openStores,
+  withOutbox,
+  type OpenOptions,
+  type Stores,
+} from '../wiring/stores.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { Events } from '../telemetry/events.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
@@ -117,6 +124,26 @@ export async function withStores<T>(
   const stores = await openStores(context.outboxTarget ?? context.config.database, options);
   try {
     return await fn(stores);
+  } finally {
+    await stores.close();
+  }
+}
+
+/** What an operator works through: the ledger of the configuration, with the outbox that was asked for. */
+export async function withAdmin<T>(
+  context: CommandContext,
+  fn: (admin: Admin) => Promise<T>,
+): Promise<T> {
+  const { config, outboxTarget } = context;
+  const stores = await openStores(config.database, { createIfMissing: false });
+  try {
+    if (outboxTarget === null) return await fn(adminOn(() => Promise.resolve(stores)));
+    const apart = await openOutboxApart(outboxTarget);
+    try {
+      return await fn(adminOn(() => Promise.resolve(withOutbox(stores, apart))));
+    } finally {
+      await apart.db.close();
+    }
   } finally {
     await stores.close();
   }

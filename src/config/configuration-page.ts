@@ -40,6 +40,7 @@ Options that are fine alone and wrong together are refused with \`ERR_OPTIONS_CO
 - \`worker.dedupWindow\` is at least three times \`relay.staleTimeoutSeconds\`: a late copy must find its task remembered.
 
 Legal but seldom meant, and so a warning: \`worker.lease\` under 3 s, \`relay.maxBackoff\` under \`relay.backoffTime\`,
+\`relay.publishConcurrency\` over \`relay.batchSize\`, \`relay.idleTime\` over 30 s, \`relay.brokerOutageCooldown\` over 5 min,
 \`resurrector.interval\` over 10 s.
 `;
 

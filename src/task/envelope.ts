@@ -46,9 +46,8 @@ export interface EnvelopeOptions {
   /** @default the task's id */
   readonly correlationId?: string;
   readonly idempotencyKey?: string;
-  /** What people see of the arguments on the way, where those themselves must not be seen. */
-  readonly argsRepr?: string;
-  readonly kwargsRepr?: string;
+  /** JSON texts that people see instead of the arguments, wherever the task is. */
+  readonly redacted?: { readonly args: string; readonly kwargs: string };
   /** Follow-up tasks, sent when this one is done; a body of null takes this task's result as its input. */
   readonly link?: readonly LinkOption[];
 }

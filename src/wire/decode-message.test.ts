@@ -235,6 +235,34 @@ describe('a message nobody can run', () => {
   });
 });
 
+describe('arguments that must not be seen', () => {
+  const [args, kwargs] = ['["***"]', `{"note":"${'x'.repeat(2_000)}"}`];
+  const redacted = { args, kwargs };
+  const body = toBytes('[["secret"], {}, {}]');
+  const envelope: Envelope = {
+    ...vector('plain'),
+    body,
+    options: toBytes(JSON.stringify({ redacted })),
+    digest: digestOf({ ...vector('plain'), body }),
+  };
+  const sent = encodeMessage(envelope, 'gen1@host');
+
+  it('stay hidden at the other end, also when the copy was too long to travel', () => {
+    expect(optionsOf(read({ ...sent, queue: QUEUE })).redacted).toEqual({
+      args,
+      kwargs: '"[hidden]"',
+    });
+  });
+
+  it('stay hidden when a Python worker has sent the task again', () => {
+    const headers = { ...sent.headers, lang: 'py', argsrepr: '["secret"]' };
+    expect(optionsOf(read({ ...sent, headers, queue: QUEUE })).redacted).toEqual({
+      args: '"[hidden]"',
+      kwargs: '"[hidden]"',
+    });
+  });
+});
+
 describe('a digest', () => {
   const body = toBytes('[[1], {}, {}]');
   const envelope: Envelope = {

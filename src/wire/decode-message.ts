@@ -185,6 +185,7 @@ function optionsOf(
     replyTo: typeof replyTo === 'string' && replyTo !== '' ? replyTo : undefined,
     correlationId: otherThan(id, correlationId),
     idempotencyKey: textIn(headers, OWN_HEADERS.idempotencyKey),
+    redacted: redactedOf(headers),
   });
 }
 
@@ -193,6 +194,27 @@ function deadlineOf(headers: Table): number | null {
   const value = textIn(headers, OWN_HEADERS.deadline);
   const isOurs = own(headers, 'lang') === 'js' || (value !== undefined && parseInstant(value));
   return isOurs ? instantOf(headers, OWN_HEADERS.deadline, Math.floor) : null;
+}
+
+const HIDDEN = '"[hidden]"';
+
+/** What people may see. A copy that was cut, or that another language made of the arguments themselves, hides. */
+function redactedOf(headers: Table): EnvelopeOptions['redacted'] {
+  if (own(headers, OWN_HEADERS.redacted) !== true) return undefined;
+  const copy = (name: string): string => {
+    const text = own(headers, 'lang') === 'js' ? textIn(headers, name) : undefined;
+    return text !== undefined && isJson(text) ? text : HIDDEN;
+  };
+  return { args: copy('argsrepr'), kwargs: copy('kwargsrepr') };
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 const otherThan = (id: string, value: unknown): string | undefined =>

@@ -41,5 +41,9 @@ function endOfValue(body: Uint8Array, start: number): number | null {
 
 function textOf(body: Uint8Array, start: number, end: number | null): string {
   const text = decoder.decode(body.subarray(start, end ?? start + MAX_SCAN)).trim();
-  return text.length <= MAX_CHARS && end !== null ? text : `${text.slice(0, MAX_CHARS)}...`;
+  return end === null ? `${text.slice(0, MAX_CHARS)}...` : shorten(text);
+}
+
+export function shorten(text: string): string {
+  return text.length <= MAX_CHARS ? text : `${text.slice(0, MAX_CHARS)}...`;
 }

@@ -137,12 +137,10 @@ describe('the arguments, for people', () => {
     expect(shown(`[[1],{"a":"${'x'.repeat(2_000)}"},{}]`)[1]).toHaveLength(1_027);
   });
 
-  it('are hidden where somebody said what to show instead', () => {
-    const options = { argsRepr: '(<hidden>,)', kwargsRepr: '{}' };
-    expect(encode({ options }).headers).toMatchObject({
-      argsrepr: '(<hidden>,)',
-      kwargsrepr: '{}',
-    });
+  it('are not shown where copies are to be shown instead', () => {
+    const redacted = { args: '[]', kwargs: '{"card":"***"}' };
+    const { headers } = encode({ options: { redacted } });
+    expect(headers).toMatchObject({ argsrepr: '[]', kwargsrepr: '{"card":"***"}' });
   });
 
   it.each(['', '{}', '[', '["', '[[1]', '\u0000'])('never stand in the way: %j', body => {

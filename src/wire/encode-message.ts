@@ -1,7 +1,7 @@
 import { outlastError } from '../errors/error.ts';
 import type { Envelope, EnvelopeOptions } from '../task/envelope.ts';
 import { toText } from '../task/json.ts';
-import { describeCall } from './describe-call.ts';
+import { describeCall, shorten } from './describe-call.ts';
 import { isReserved, OWN_HEADERS } from './header-names.ts';
 import { formatInstant } from './iso-time.ts';
 import { MAX_USER_HEADER_BYTES, type WireMessage } from './message.ts';
@@ -44,9 +44,8 @@ function taskHeaders(
   options: EnvelopeOptions,
 ): Record<string, unknown> {
   const { id, body, etaMs, expiresMs } = envelope;
-  const { timeoutMs, softTimeoutMs, deadlineMs, idempotencyKey, argsRepr, kwargsRepr } = options;
-  const isHidden = argsRepr !== undefined && kwargsRepr !== undefined;
-  const shown = isHidden ? { args: argsRepr, kwargs: kwargsRepr } : describeCall(body);
+  const { timeoutMs, softTimeoutMs, deadlineMs, idempotencyKey, redacted } = options;
+  const shown = redacted === undefined ? describeCall(body) : redacted;
   const headers: Record<string, unknown> = {
     lang: 'js',
     task: envelope.name,
@@ -60,13 +59,14 @@ function taskHeaders(
     timelimit: [secondsOf(timeoutMs), secondsOf(softTimeoutMs)],
     root_id: options.rootId ?? id,
     parent_id: options.parentId ?? null,
-    argsrepr: argsRepr ?? shown.args,
-    kwargsrepr: kwargsRepr ?? shown.kwargs,
+    argsrepr: shorten(shown.args),
+    kwargsrepr: shorten(shown.kwargs),
     origin,
     ignore_result: options.keepResult === false,
     [OWN_HEADERS.schema]: envelope.version,
     [OWN_HEADERS.digest]: envelope.digest,
   };
+  if (redacted !== undefined) headers[OWN_HEADERS.redacted] = true;
   if (idempotencyKey !== undefined) headers[OWN_HEADERS.idempotencyKey] = idempotencyKey;
   if (deadlineMs !== undefined) headers[OWN_HEADERS.deadline] = formatInstant(deadlineMs);
   return headers;

@@ -3,6 +3,8 @@ export const OWN_HEADERS = {
   schema: 'outlast-schema',
   digest: 'outlast-digest',
   idempotencyKey: 'outlast-idempotency-key',
+  /** True: what is shown of the arguments is not what they are. */
+  redacted: 'outlast-redacted',
   deadline: 'deadline',
 } as const;
 

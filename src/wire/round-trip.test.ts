@@ -34,6 +34,7 @@ const options: fc.Arbitrary<EnvelopeOptions> = fc.record(
     replyTo: text,
     correlationId: text,
     idempotencyKey: text,
+    redacted: fc.record({ args: fc.json(), kwargs: fc.json() }),
   },
   { requiredKeys: [] },
 );

@@ -8,6 +8,7 @@ import { createRuntime } from './runtime.ts';
 import {
   openOutboxApart,
   openStores,
+  withOutbox,
   type OpenOptions,
   type OutboxApart,
   type Stores,
@@ -68,6 +69,13 @@ export class Internals {
       throw error;
     });
     return this.#apart;
+  }
+
+  /** What an operator works through: the ledger, and the outbox of this instance. */
+  async adminStores(): Promise<Stores> {
+    const stores = await this.stores();
+    const apart = await this.outboxApart();
+    return apart === null ? stores : withOutbox(stores, apart);
   }
 
   /** Where tasks are written. */

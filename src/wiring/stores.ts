@@ -1,3 +1,4 @@
+import { composeReads } from '../admin/compose-reads.ts';
 import type { ReadModel } from '../admin/read-model.ts';
 import {
   checkSchema,
@@ -8,14 +9,17 @@ import {
 import { PgDatabase } from '../adapters/postgres/pg-database.ts';
 import { PostgresBroker } from '../adapters/postgres/postgres-broker.ts';
 import { PostgresLedger } from '../adapters/postgres/postgres-ledger.ts';
+import { PostgresLedgerReads } from '../adapters/postgres/postgres-ledger-reads.ts';
+import { PostgresOutboxReads } from '../adapters/postgres/postgres-outbox-reads.ts';
 import { PostgresOutboxStore } from '../adapters/postgres/postgres-outbox-store.ts';
-import { PostgresReadModel } from '../adapters/postgres/postgres-read-model.ts';
 import { PostgresResultStore } from '../adapters/postgres/postgres-result-store.ts';
 import type { SqlDatabase } from '../adapters/postgres/sql-database.ts';
 import { openEmbedded, type EmbeddedMode } from '../adapters/pglite/open-embedded.ts';
 import type { Broker } from '../broker/broker.ts';
 import type { DatabaseTarget } from '../config/database-url.ts';
+import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import type { OutboxReads } from '../outbox/outbox-reads.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
 import type { ResultStore } from '../result/result-store.ts';
 
@@ -26,6 +30,9 @@ export interface Stores {
   readonly broker: Broker;
   readonly ledger: Ledger;
   readonly results: ResultStore;
+  readonly outboxReads: OutboxReads;
+  readonly ledgerReads: LedgerReads;
+  /** Both in one picture. */
   readonly reads: ReadModel;
   close(): Promise<void>;
 }
@@ -79,23 +86,38 @@ export async function openStores(
 export interface OutboxApart {
   readonly db: SqlDatabase;
   readonly outbox: OutboxStore;
+  readonly reads: OutboxReads;
   readonly results: ResultStore;
 }
 
 export async function openOutboxApart(target: DatabaseTarget): Promise<OutboxApart> {
-  const { db, results } = await openStores(target);
-  return { db, results, outbox: new PostgresOutboxStore(db, { movesIntoLedger: false }) };
+  const { db, results, outboxReads: reads } = await openStores(target);
+  return { db, results, reads, outbox: new PostgresOutboxStore(db, { movesIntoLedger: false }) };
+}
+
+/** The same stores with another outbox in front of the ledger. */
+export function withOutbox(stores: Stores, { outbox, reads }: OutboxApart): Stores {
+  return {
+    ...stores,
+    outbox,
+    outboxReads: reads,
+    reads: composeReads(reads, stores.ledgerReads),
+  };
 }
 
 /** The ports on a database that is open already. */
 export function storesOn(db: SqlDatabase): Stores {
+  const outboxReads = new PostgresOutboxReads(db);
+  const ledgerReads = new PostgresLedgerReads(db);
   return {
     db,
     outbox: new PostgresOutboxStore(db, { movesIntoLedger: true }),
     broker: new PostgresBroker(db),
     ledger: new PostgresLedger(db),
     results: new PostgresResultStore(db),
-    reads: new PostgresReadModel(db),
+    outboxReads,
+    ledgerReads,
+    reads: composeReads(outboxReads, ledgerReads),
     close: () => db.close(),
   };
 }

@@ -454,7 +454,12 @@ function moving(current: Current): void {
     await current().write([newcomer]);
     expect((await parts.move(10)).rows).toMatchObject([{ id: envelope.id, answer: 'conflict' }]);
     expect(await parts.driver.commit(task)).toBe('ok');
-    const { items } = await current().readModel.listDeadLetters({ limit: 1_000, cursor: null });
+    const { items } = await current().readModel.listDeadLetters({
+      limit: 1_000,
+      cursor: null,
+      order: 'newest',
+      taskName: null,
+    });
     const letters = await Promise.all(
       items.map(({ id }) => current().readModel.showDeadLetter(id)),
     );

@@ -29,6 +29,7 @@ export function remoteLedger(ledger: Ledger, call: Call, subscribe: Subscribe): 
     condemn: target => call(() => ledger.condemn(target)),
     reap: limit => call(() => ledger.reap(limit)),
     revive: (id, version) => call(() => ledger.revive(id, version)),
+    purgeDead: request => call(() => ledger.purgeDead(request)),
     cancel: id => call(() => ledger.cancel(id)),
     prune: limit => call(() => ledger.prune(limit)),
     after: {
@@ -51,6 +52,7 @@ export function remoteOutbox(store: OutboxStore, call: Call, subscribe: Subscrib
     defer: (token, rows, delayMs) => call(() => store.defer(token, rows, delayMs)),
     release: token => call(() => store.release(token)),
     reviveDeadLetter: (id, version) => call(() => store.reviveDeadLetter(id, version)),
+    purgeDeadLetters: request => call(() => store.purgeDeadLetters(request)),
     move: move === null ? null : limit => call(() => move(limit)),
     prune: limit => call(() => store.prune(limit)),
     nextDueMs: () => call(() => store.nextDueMs()),

@@ -205,4 +205,14 @@ $$`,
       `create index outlast_dead_letter_created_at on outlast_dead_letter (created_at, task_id)`,
     ],
   },
+  {
+    version: 4, name: '0004-operators', breaking: false,
+    statements: [
+      `create index outlast_outbox_failing on outlast_outbox (task_name) include (retries) where retries > 0`,
+      `create index outlast_outbox_unsupported on outlast_outbox (schema_version) where schema_version > 2`,
+      `create index outlast_task_failing on outlast_task (name) include (failures, crashes)
+  where failures + crashes > 0 and state in ('waiting', 'running', 'dead')`,
+      `create index outlast_task_withdrawn on outlast_task (ending) where state = 'cancelled'`,
+    ],
+  },
 ] as const;
