@@ -18,6 +18,11 @@ export function mariadbUrl(): string {
   return required('OUTLAST_TEST_MARIADB_URL', 'node scripts/servers.mjs mariadb');
 }
 
+/** The URL of the RabbitMQ of this test run. */
+export function rabbitmqUrl(): string {
+  return required('OUTLAST_TEST_RABBITMQ_URL', 'node scripts/servers.mjs rabbitmq');
+}
+
 /** The path of a Chromium that the tests may drive. */
 export function chromiumPath(): string {
   return required('OUTLAST_TEST_CHROMIUM', 'apt-get install chromium, and its path');
