@@ -78,7 +78,7 @@ end
 return tags`,
   },
   take: {
-    sha: '50169732d70e5454fe826a64fa0b36465b5cc64e',
+    sha: 'd2ad871d0c555844faae36404edf0a4a5f50a20e',
     text: `#!lua flags=allow-oom
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -103,11 +103,9 @@ local stamp = time[1] .. string.format('%06d', time[2])
 local reply, count = {}, 0
 local function reap(lists, leases, prefix)
   for _, name in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now_ms, 'LIMIT', 0, 10)) do
-    if name ~= consumer then
-      local held = prefix .. name
-      put_back(held, redis.call('HKEYS', held), lists, reap_limit)
-      if redis.call('EXISTS', held) == 0 then redis.call('ZREM', leases, name) end
-    end
+    local held = prefix .. name
+    if name ~= consumer then put_back(held, redis.call('HKEYS', held), lists, reap_limit) end
+    if redis.call('EXISTS', held) == 0 then redis.call('ZREM', leases, name) end
   end
 end
 local function move(list, step, place, held)

@@ -41,6 +41,7 @@ export class RedisConnection {
   #trouble: Error | null = null;
   /** The trouble is of an earlier attempt to connect: what comes now is worth more. */
   #isOld = false;
+  #isClosed = false;
 
   private constructor(module: IoredisModule, options: RedisConnectionOptions) {
     this.#module = module;
@@ -88,11 +89,13 @@ export class RedisConnection {
 
   /** At once: commands without a reply fail. */
   close(): void {
+    this.#isClosed = true;
     this.#client.disconnect();
   }
 
   async #use<T>(fn: (client: Redis | Cluster) => Promise<T>): Promise<T> {
     try {
+      if (this.#isClosed) throw new Error('the connection was closed');
       if (this.#client.status !== 'ready') await this.#untilReady();
       return await fn(this.#client);
     } catch (error) {
@@ -177,7 +180,8 @@ const ONCE = {
 /** The same for a cluster: what a node refused before running it (moved, try again) is still sent where it belongs. */
 const CLUSTER_ONCE = {
   lazyConnect: true,
-  enableOfflineQueue: false,
+  // Without the queue a second command would fail while its node is being connected to; that attempt bounds the wait.
+  enableOfflineQueue: true,
   retryDelayOnFailover: 0,
   clusterRetryStrategy: reconnectAfterMs,
 };

@@ -19,12 +19,10 @@ local reply, count = {}, 0
 
 local function reap(lists, leases, prefix)
   for _, name in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now_ms, 'LIMIT', 0, 10)) do
+    local held = prefix .. name
     -- Whoever asks is alive, however late.
-    if name ~= consumer then
-      local held = prefix .. name
-      put_back(held, redis.call('HKEYS', held), lists, reap_limit)
-      if redis.call('EXISTS', held) == 0 then redis.call('ZREM', leases, name) end
-    end
+    if name ~= consumer then put_back(held, redis.call('HKEYS', held), lists, reap_limit) end
+    if redis.call('EXISTS', held) == 0 then redis.call('ZREM', leases, name) end
   end
 end
 
