@@ -6,7 +6,7 @@ import { RedisConnection } from '../../src/adapters/redis/redis-connection.ts';
 import type { LuaScript } from '../../src/adapters/redis/redis-script.ts';
 import { unique } from '../conformance/envelopes.ts';
 import { until } from '../support/database.ts';
-import { startRedis, type OwnRedis } from '../support/redis-server.ts';
+import { freePort, startRedis, type OwnRedis } from '../support/redis-server.ts';
 import { redisUrl } from '../support/servers.ts';
 import { startProxy } from '../support/tcp-proxy.ts';
 
@@ -187,10 +187,8 @@ describe('TLS', () => {
     const out = ['-out', file('cert.pem'), '-days', '1'];
     execFileSync('openssl', ['req', '-x509', ...key, ...out, ...subject], { stdio: 'ignore' });
     const files = ['--tls-cert-file', file('cert.pem'), '--tls-key-file', file('key.pem')];
-    const plain = await own();
-    const port = plain.port + 1;
-    const server = await own([...files, '--tls-port', String(port), '--tls-auth-clients', 'no']);
-    expect(server.port).not.toBe(port);
+    const port = await freePort();
+    await own([...files, '--tls-port', String(port), '--tls-auth-clients', 'no']);
     await expect((await open(`rediss://localhost:${port}`)).command('ping')).rejects.toMatchObject({
       code: 'ERR_BROKER_UNAVAILABLE',
       message: expect.stringContaining('self-signed') as string,

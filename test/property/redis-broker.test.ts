@@ -187,6 +187,66 @@ class World {
     }
   }
 
+  /** Without the model: every id that nobody acknowledged is in one place, and no id is in two. */
+  async count(): Promise<ReadonlyMap<string, number>> {
+    const counts = new Map<string, number>();
+    const add = (element: Buffer): void => {
+      const id = elementId(element);
+      counts.set(id, (counts.get(id) ?? 0) + 1);
+    };
+    for (const name of this.names) {
+      const { lists, heldPrefix } = queueKeys(name, false);
+      for (const key of lists) {
+        for (const element of (await redis.command('lrange', key, 0, -1)) as Buffer[]) add(element);
+      }
+      for (const { name: who } of this.consumers) {
+        const values = (await redis.command('hvals', heldPrefix + who)) as Buffer[];
+        for (const value of values) add(value.subarray(1));
+      }
+    }
+    return counts;
+  }
+
+  /** What one consumer does by itself, while others do the same: nobody waits for anybody. */
+  async act(command: Command, published: string[], acked: Set<string>): Promise<void> {
+    const at = 'consumer' in command ? command.consumer : 0;
+    const { broker, hold, has, name } = this.#consumer(at);
+    switch (command.kind) {
+      case 'publish': {
+        const to = this.names[command.queue] ?? '';
+        const message = makeEnvelope({ queue: to, priority: command.priority });
+        published.push(message.id);
+        await broker.publish([message]);
+        return;
+      }
+      case 'take':
+      case 'take-unheard': {
+        const names = command.queues.map(index => this.names[index] ?? '');
+        for (const delivery of await broker.take(names, command.limit)) {
+          has.set(idOf(delivery), delivery);
+        }
+        return;
+      }
+      case 'ack':
+      case 'give-back':
+      case 'ack-unheard':
+      case 'give-back-unheard': {
+        const deliveries = [...has.values()].slice(0, command.picks.length);
+        for (const delivery of deliveries) has.delete(idOf(delivery));
+        if (!command.kind.startsWith('ack')) return await broker.giveBack(deliveries);
+        for (const delivery of deliveries) acked.add(idOf(delivery));
+        return await broker.ack(deliveries);
+      }
+      case 'lapse':
+        for (const from of this.names) {
+          await redis.command('zadd', queueKeys(from, false).leases, 'xx', '0', name);
+        }
+        return;
+      case 'beat':
+        await hold.beat();
+    }
+  }
+
   async clear(): Promise<void> {
     for (const { broker } of this.consumers) await broker.close();
     for (const name of this.names) {
@@ -213,6 +273,25 @@ describe('a Redis broker, against a model', () => {
         for (const step of steps) {
           await world.run(step);
           await world.check();
+        }
+        await world.clear();
+      }),
+      { numRuns: 60 },
+    );
+  }, 120_000);
+
+  it('loses and doubles nothing when everybody acts at once', async () => {
+    const round = fc.array(commandArbitrary, { minLength: 2, maxLength: 12, size: 'max' });
+    const rounds = fc.array(round, { minLength: 1, maxLength: 8, size: 'max' });
+    await fc.assert(
+      fc.asyncProperty(rounds, async steps => {
+        const world = new World();
+        const [published, acked] = [[] as string[], new Set<string>()];
+        for (const commands of steps) {
+          await Promise.all(commands.map(command => world.act(command, published, acked)));
+          const counts = await world.count();
+          expect([...counts.values()].filter(count => count !== 1)).toEqual([]);
+          expect(published.filter(id => !acked.has(id) && !counts.has(id))).toEqual([]);
         }
         await world.clear();
       }),

@@ -11,10 +11,11 @@ export interface OwnCluster {
 const SLOTS = 16_384;
 
 /** A Redis Cluster of three primaries that belongs to one test file. */
-export async function startRedisCluster(): Promise<OwnCluster> {
+export async function startRedisCluster(args: readonly string[] = []): Promise<OwnCluster> {
+  const cluster = ['--cluster-enabled', 'yes', '--cluster-require-full-coverage', 'no', ...args];
   const busPorts = await Promise.all([freePort(), freePort(), freePort()]);
   const nodes = await Promise.all(
-    busPorts.map(port => startRedis(['--cluster-enabled', 'yes', '--cluster-port', String(port)])),
+    busPorts.map(port => startRedis([...cluster, '--cluster-port', String(port)])),
   );
   const bounds = [0, 5_461, 10_922, SLOTS];
   for (const [index, node] of nodes.entries()) {

@@ -42,6 +42,8 @@ export class RedisConnection {
   /** The trouble is of an earlier attempt to connect: what comes now is worth more. */
   #isOld = false;
   #isClosed = false;
+  /** One wait for all commands that come before the connection. */
+  #readying: Promise<void> | null = null;
 
   private constructor(module: IoredisModule, options: RedisConnectionOptions) {
     this.#module = module;
@@ -96,7 +98,7 @@ export class RedisConnection {
   async #use<T>(fn: (client: Redis | Cluster) => Promise<T>): Promise<T> {
     try {
       if (this.#isClosed) throw new Error('the connection was closed');
-      if (this.#client.status !== 'ready') await this.#untilReady();
+      if (this.#client.status !== 'ready') await (this.#readying ??= this.#untilReady());
       return await fn(this.#client);
     } catch (error) {
       const isReply = replyCodeOf(error) !== null;
@@ -119,7 +121,10 @@ export class RedisConnection {
       if (client.status === 'end') failed();
     });
     if (client.status === 'wait') client.connect().catch(() => undefined);
-    await ready.finally(settle);
+    await ready.finally(() => {
+      settle();
+      this.#readying = null;
+    });
   }
 
   /**
