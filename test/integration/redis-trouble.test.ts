@@ -9,7 +9,7 @@ import { ids, makeEnvelope, makeEnvelopes, unique } from '../conformance/envelop
 import { gate, until } from '../support/database.ts';
 import { openTestBroker, withRedis } from '../support/redis-broker.ts';
 import { startRedisCluster } from '../support/redis-cluster.ts';
-import { startRedis, type OwnRedis } from '../support/redis-server.ts';
+import { ping, startRedis, type OwnRedis } from '../support/redis-server.ts';
 
 async function own(args: readonly string[] = []): Promise<OwnRedis> {
   const server = await startRedis(args);
@@ -106,6 +106,28 @@ describe('a Redis that restarts', { timeout: 60_000 }, () => {
     }
     expect(confirmed.filter(id => !found.has(id))).toEqual([]);
     expect(confirmed.length).toBeGreaterThanOrEqual(400);
+  });
+});
+
+describe('a Redis that reads its data', { timeout: 60_000 }, () => {
+  it('has what it confirms, and does nothing later that it did not confirm', async () => {
+    const server = await own(['--appendonly', 'yes', '--key-load-delay', '1500']);
+    const broker = await open(server.url);
+    const queue = unique('queue');
+    await withRedis(server.url, async redis => {
+      const fill = `for n = 1, 2000 do redis.call('SET', KEYS[1] .. n, n) end`;
+      await redis.command('eval', fill, 1, 'filler');
+    });
+    await server.stop();
+    const started = server.start();
+    await until(async () => (await ping(server.port)).startsWith('-LOADING'));
+    const early = makeEnvelope({ queue });
+    const [outcome] = await broker.publish([early]);
+    await started;
+    const late = makeEnvelope({ queue });
+    await publishAtLast(broker, late);
+    const expected = outcome?.status === 'confirmed' ? [early.id, late.id] : [late.id];
+    expect(idsOf(await broker.take([queue], 50))).toEqual(expected);
   });
 });
 

@@ -68,17 +68,22 @@ export async function startRedis(args: readonly string[] = []): Promise<OwnRedis
 
 const isSentinel = (args: readonly string[]): boolean => args.includes('--sentinel');
 
-/** Whether something speaks the protocol there; that it is loading or wants a password is an answer too. */
-function isAnswering(port: number): Promise<boolean> {
+/** Whether it serves; that it wants a password is an answer too. */
+async function isAnswering(port: number): Promise<boolean> {
+  return /^(\+PONG|-NOAUTH)/.test(await ping(port));
+}
+
+/** What a server answers to a PING, without a client between: empty where there is none. */
+export function ping(port: number): Promise<string> {
   return new Promise(resolve => {
     const socket = connect(port, '127.0.0.1', () => socket.write('PING\r\n'));
-    const finish = (is: boolean): void => {
+    const finish = (answer: string): void => {
       socket.destroy();
-      resolve(is);
+      resolve(answer);
     };
-    socket.on('data', data => finish(/^(\+PONG|-NOAUTH)/.test(data.toString())));
-    socket.on('error', () => finish(false));
-    socket.on('close', () => finish(false));
+    socket.on('data', data => finish(data.toString()));
+    socket.on('error', () => finish(''));
+    socket.on('close', () => finish(''));
   });
 }
 
