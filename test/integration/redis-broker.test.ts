@@ -9,7 +9,7 @@ import { ids, makeEnvelope, makeEnvelopes, unique } from '../conformance/envelop
 import { gate, until } from '../support/database.ts';
 import { endLease, openTestBroker, type TestBroker } from '../support/redis-broker.ts';
 import { redisUrl } from '../support/servers.ts';
-import { startProxy } from '../support/tcp-proxy.ts';
+import { startProxy } from '../support/reply-proxy.ts';
 
 let redis: RedisConnection;
 beforeAll(async () => {

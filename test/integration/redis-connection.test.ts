@@ -8,7 +8,7 @@ import { unique } from '../conformance/envelopes.ts';
 import { until } from '../support/database.ts';
 import { freePort, startRedis, type OwnRedis } from '../support/redis-server.ts';
 import { redisUrl } from '../support/servers.ts';
-import { startProxy } from '../support/tcp-proxy.ts';
+import { startProxy } from '../support/reply-proxy.ts';
 
 const script = (text: string): LuaScript => ({
   text,

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 
 /** The network between a client and a server, as bad as a test wants it. */
-export interface TcpProxy {
+export interface ReplyProxy {
   readonly port: number;
   /** Ends every connection and takes no new ones until healed. */
   cut(): void;
@@ -13,7 +13,7 @@ export interface TcpProxy {
   close(): Promise<void>;
 }
 
-export async function startProxy(serverPort: number): Promise<TcpProxy> {
+export async function startProxy(serverPort: number): Promise<ReplyProxy> {
   const pairs = new Set<readonly [Socket, Socket]>();
   let isCut = false;
   const server = createServer(client => {
