@@ -27,14 +27,18 @@ const INSIDE = [...FOUNDATION, ...STAGES];
 const PORTS = [
   'outbox/outbox-store.ts',
   'outbox/outbox-reads.ts',
+  'outbox/outbox-checks.ts',
   'outbox/outbox-writer.ts',
+  'outbox/scan-floor.ts',
   'outbox/transaction-adapter.ts',
   'broker/broker.ts',
   'worker/door.ts',
   'ledger/ledger.ts',
+  'ledger/ledger-reads.ts',
   'ledger/suspect.ts',
   'result/result-store.ts',
   'admin/read-model.ts',
+  'admin/checkup.ts',
 ];
 const SURFACES = ['cli', 'admin', 'dashboard', 'frameworks', 'wiring'];
 

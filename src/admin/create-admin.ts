@@ -1,23 +1,61 @@
-import { outlastError } from '../errors/error.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { OutboxPage, OutboxReads } from '../outbox/outbox-reads.ts';
+import type { OutboxStore } from '../outbox/outbox-store.ts';
 import { INTERNALS, type Outlast } from '../wiring/outlast.ts';
-import type { DeadLetterDetails, DeadLetterPage, Stats, TaskDetails } from './read-model.ts';
-import type { Stores } from '../wiring/stores.ts';
-
-export type RetryStatus = 'ok' | 'absent' | 'conflict';
+import { readLetterCursor, readLimit, readRowCursor } from './admin-options.ts';
+import {
+  purgeLetters,
+  retryAll,
+  retryLetter,
+  type PurgeOptions,
+  type PurgeSummary,
+  type RetryAllOptions,
+  type RetryStatus,
+  type RetrySummary,
+} from './dead-letters.ts';
+import type {
+  DeadLetterDetails,
+  DeadLetterPage,
+  ReadModel,
+  Stats,
+  TaskDetails,
+} from './read-model.ts';
 
 /** What operators do, for the CLI, the dashboard and your own tools. */
 export interface Admin {
   stats(options?: { readonly top?: number }): Promise<Stats>;
+  readonly outbox: {
+    /** Rows that wait for a relay, oldest first. */
+    list(options?: { readonly limit?: number; readonly cursor?: string }): Promise<OutboxPage>;
+  };
   readonly deadLetters: {
-    list(options?: { readonly limit?: number; readonly cursor?: string }): Promise<DeadLetterPage>;
+    /** Of relay and worker in one list, newest first; `taskName` is a glob. */
+    list(options?: {
+      readonly limit?: number;
+      readonly cursor?: string;
+      readonly taskName?: string;
+    }): Promise<DeadLetterPage>;
+    /** Where a task has redacted copies of its arguments, they are shown and nothing else. */
     show(id: string): Promise<DeadLetterDetails | null>;
-    /** Brings a dead letter back, once: `conflict` when it was not dead any more. */
+    /** Brings a dead letter back, once: `conflict` when it was not dead any more, `expired` when its time is over. */
     retry(id: string, version?: number): Promise<RetryStatus>;
+    /** Brings many back, oldest first. */
+    retryAll(options?: RetryAllOptions): Promise<RetrySummary>;
+    /** Deletes what is old, for good; at least one age must be given. */
+    purge(options: PurgeOptions): Promise<PurgeSummary>;
   };
   readonly tasks: {
     inspect(id: string): Promise<TaskDetails | null>;
     cancel(id: string): Promise<'ok' | 'terminal'>;
   };
+}
+
+/** The ports an operator works through; outbox and ledger may be different stores. */
+export interface AdminStores {
+  readonly outbox: OutboxStore;
+  readonly outboxReads: OutboxReads;
+  readonly ledger: Ledger;
+  readonly reads: ReadModel;
 }
 
 /**
@@ -27,49 +65,41 @@ export interface Admin {
  * const { queueDepth } = await createAdmin(outlast).stats();
  */
 export function createAdmin(outlast: Pick<Outlast<never>, typeof INTERNALS>): Admin {
-  return adminOn(() => outlast[INTERNALS].stores());
+  return adminOn(() => outlast[INTERNALS].adminStores());
 }
 
-export function adminOn(stores: () => Promise<Stores>): Admin {
+const PAGE = 50;
+
+export function adminOn(stores: () => Promise<AdminStores>): Admin {
   return {
     stats: async options => await (await stores()).reads.stats(options?.top ?? 5),
+    outbox: {
+      list: async options => {
+        const page = {
+          limit: readLimit(options?.limit ?? PAGE),
+          cursor: readRowCursor(options?.cursor),
+        };
+        return await (await stores()).outboxReads.list(page);
+      },
+    },
     deadLetters: {
       list: async options => {
-        const page = { limit: options?.limit ?? 50, cursor: readCursor(options?.cursor) };
+        const page = {
+          limit: readLimit(options?.limit ?? PAGE),
+          cursor: readLetterCursor(options?.cursor),
+          order: 'newest' as const,
+          taskName: options?.taskName ?? null,
+        };
         return await (await stores()).reads.listDeadLetters(page);
       },
       show: async id => await (await stores()).reads.showDeadLetter(id),
-      retry: async (id, version) => await retry(await stores(), id, version),
+      retry: async (id, version) => await retryLetter(await stores(), id, version),
+      retryAll: async options => await retryAll(await stores(), options ?? {}),
+      purge: async options => await purgeLetters(stores, options),
     },
     tasks: {
       inspect: async id => await (await stores()).reads.inspect(id),
       cancel: async id => await (await stores()).ledger.cancel(id),
     },
   };
-}
-
-/** As `next` of a page gave it: an id and the instant of its death. */
-const CURSOR = /^\S+ \d{4,}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?[+-]\d\d(:?\d\d){0,2}$/;
-
-function readCursor(cursor: string | undefined): string | null {
-  if (cursor === undefined || CURSOR.test(cursor)) return cursor ?? null;
-  throw outlastError('ERR_OPTION_RANGE', {
-    message: `${JSON.stringify(cursor)} is not where a page of dead letters ended`,
-    hint: 'Give `next` of the page before, as it was.',
-    fields: { option: 'cursor' },
-  });
-}
-
-/** The letter knows where it died; the version makes a double click one retry. */
-async function retry(
-  stores: Stores,
-  id: string,
-  version: number | undefined,
-): Promise<RetryStatus> {
-  const letter = await stores.reads.showDeadLetter(id);
-  if (!letter) return (await stores.reads.inspect(id)) ? 'conflict' : 'absent';
-  const named = version ?? letter.version;
-  return letter.where === 'relay'
-    ? await stores.outbox.reviveDeadLetter(id, named)
-    : await stores.ledger.revive(id, named);
 }

@@ -1,10 +1,11 @@
 import type { LifeState } from '../result/result-store.ts';
 import type { Where } from '../telemetry/events.ts';
 
-/** What the CLI and the dashboard see. Reads only. */
+/** What the CLI and the dashboard see, made of what outbox and ledger show. Reads only. */
 export interface ReadModel {
   stats(top: number): Promise<Stats>;
-  listDeadLetters(page: PageRequest): Promise<DeadLetterPage>;
+  /** Letters of relay and worker in one list. */
+  listDeadLetters(page: LetterPageRequest): Promise<DeadLetterPage>;
   showDeadLetter(id: string): Promise<DeadLetterDetails | null>;
   inspect(id: string): Promise<TaskDetails | null>;
   /** Newest first; for the live view of `dev`. */
@@ -15,6 +16,13 @@ export interface ReadModel {
 export interface PageRequest {
   readonly limit: number;
   readonly cursor: string | null;
+}
+
+export interface LetterPageRequest extends PageRequest {
+  /** By the instant of death. */
+  readonly order: 'newest' | 'oldest';
+  /** A glob with `*` and `?`; null: every task. */
+  readonly taskName: string | null;
 }
 
 export interface Stats {
@@ -28,14 +36,24 @@ export interface Stats {
     /** Rows in a format this version does not know: they wait for a newer relay. */
     readonly unsupported: number;
   };
-  readonly tasks: Readonly<Record<'waiting' | 'running' | 'done' | 'dead' | 'cancelled', number>>;
+  /** `purged`: dead tasks that somebody had deleted. */
+  readonly tasks: Readonly<
+    Record<'waiting' | 'running' | 'done' | 'dead' | 'cancelled' | 'purged', number>
+  >;
+  /** `pending` are rows of the outbox; estimated where there are more than 100,000. */
   readonly queues: readonly {
     readonly queue: string;
+    readonly pending: number;
     readonly waiting: number;
     readonly running: number;
   }[];
-  readonly topFailing: readonly { readonly name: string; readonly failures: number }[];
+  readonly topFailing: readonly Failing[];
   readonly workers: number;
+}
+
+export interface Failing {
+  readonly name: string;
+  readonly failures: number;
 }
 
 export interface DeadLetterSummary {
@@ -45,6 +63,7 @@ export interface DeadLetterSummary {
   readonly where: Where;
   readonly reason: string;
   readonly error: string;
+  /** ISO 8601 in UTC, as precise as the store's clock: the cursor is made of it. */
   readonly deadAt: string;
   readonly version: number;
 }
@@ -55,6 +74,11 @@ export interface DeadLetterPage {
 }
 
 export interface DeadLetterDetails extends DeadLetterSummary {
+  readonly createdAt: string;
+  /** After this instant it cannot be retried any more. */
+  readonly expiresAt: string | null;
+  /** True: body and options are what people may see; the original is kept for a retry. */
+  readonly isRedacted: boolean;
   /** The bytes as they came. */
   readonly body: Uint8Array;
   readonly options: Uint8Array;
@@ -80,3 +104,29 @@ export interface TaskDetails {
   readonly createdAt: string;
   readonly history: readonly HistoryEntry[];
 }
+
+/** Where a letter stands in a list: by the instant of its death, then by id, byte by byte, in every store. */
+export interface LetterPlace {
+  readonly deadAt: string;
+  readonly id: string;
+}
+
+/** Where a list goes on after this letter. It is made of the letter alone, so that one cursor serves two stores. */
+export function cursorAfter({ deadAt, id }: LetterPlace): string {
+  return `${deadAt} ${id}`;
+}
+
+export function readCursor(cursor: string): LetterPlace {
+  const at = cursor.indexOf(' ');
+  return { deadAt: cursor.slice(0, at), id: cursor.slice(at + 1) };
+}
+
+/** Below zero: `a` died before `b`. */
+export function compareLetters(a: LetterPlace, b: LetterPlace): number {
+  const [before, after] = [digitsOf(a), digitsOf(b)];
+  if (before !== after) return before < after ? -1 : 1;
+  return a.id === b.id ? 0 : a.id < b.id ? -1 : 1;
+}
+
+/** Stores tell instants with three or six digits: `…00.500Z` and `…00.500000Z` are one. */
+const digitsOf = ({ deadAt }: LetterPlace): string => deadAt.replace('Z', '').padEnd(26, '0');

@@ -1,7 +1,8 @@
 import { loadEnvFile } from 'node:process';
 import type { Command } from 'commander';
+import { adminOn, type Admin } from '../admin/create-admin.ts';
 import { outlastError } from '../errors/error.ts';
-import type { DatabaseTarget } from '../config/database-url.ts';
+import type { OutboxTarget } from '../config/database-url.ts';
 import { findOutbox } from '../config/outboxes.ts';
 import { resolveConfig, type ConfigFlags, type ResolvedConfig } from '../config/config.ts';
 import { loadConfig, type LoadedConfig, type LoaderKind } from '../config/load-config.ts';
@@ -10,7 +11,14 @@ import { OPTION_TABLE } from '../config/option-table.ts';
 import type { SectionName } from '../config/options.ts';
 import { embeddedDefaults } from '../wiring/embedded-defaults.ts';
 import { createRuntime } from '../wiring/runtime.ts';
-import { openStores, type OpenOptions, type Stores } from '../wiring/stores.ts';
+import {
+  openOutboxApart,
+  openStores,
+  withOutbox,
+  type OpenOptions,
+  type OutboxApart,
+  type Stores,
+} from '../wiring/stores.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { Events } from '../telemetry/events.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
@@ -34,7 +42,7 @@ export interface CommandContext {
   readonly runtime: Runtime;
   readonly output: Output;
   /** A named outbox in another database, where one was asked for. */
-  readonly outboxTarget: DatabaseTarget | null;
+  readonly outboxTarget: OutboxTarget | null;
 }
 
 export async function readContext(
@@ -108,15 +116,51 @@ export function addOutboxFlag(command: Command): Command {
   return command.option('--outbox <name>', 'a named outbox of the configuration');
 }
 
-/** Opens the stores for one command and closes them whatever happens. */
+/** Opens the stores of the configuration for one command and closes them whatever happens. */
 export async function withStores<T>(
   context: CommandContext,
   options: OpenOptions,
   fn: (stores: Stores) => Promise<T>,
 ): Promise<T> {
-  const stores = await openStores(context.outboxTarget ?? context.config.database, options);
+  const stores = await openStores(context.config.database, options);
   try {
     return await fn(stores);
+  } finally {
+    await stores.close();
+  }
+}
+
+/** The database that tasks are written to: of the outbox that was asked for, or the default one. */
+export async function withOutboxDatabase<T>(
+  context: CommandContext,
+  fn: (outbox: Pick<OutboxApart, 'db' | 'dialect'>) => Promise<T>,
+): Promise<T> {
+  const { outboxTarget } = context;
+  if (outboxTarget === null)
+    return await withStores(context, {}, ({ db }) => fn({ db, dialect: 'postgres' }));
+  const apart = await openOutboxApart(outboxTarget);
+  try {
+    return await fn(apart);
+  } finally {
+    await apart.db.close();
+  }
+}
+
+/** What an operator works through: the ledger of the configuration, with the outbox that was asked for. */
+export async function withAdmin<T>(
+  context: CommandContext,
+  fn: (admin: Admin) => Promise<T>,
+): Promise<T> {
+  const { config, outboxTarget } = context;
+  const stores = await openStores(config.database, { createIfMissing: false });
+  try {
+    if (outboxTarget === null) return await fn(adminOn(() => Promise.resolve(stores)));
+    const apart = await openOutboxApart(outboxTarget);
+    try {
+      return await fn(adminOn(() => Promise.resolve(withOutbox(stores, apart))));
+    } finally {
+      await apart.db.close();
+    }
   } finally {
     await stores.close();
   }

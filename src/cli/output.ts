@@ -4,7 +4,7 @@ export interface Output {
   json(data: object): void;
   line(text: string): void;
   note(text: string): void;
-  table(rows: readonly Readonly<Record<string, unknown>>[], columns: readonly string[]): void;
+  table(rows: readonly object[], columns: readonly string[]): void;
 }
 
 export function createOutput(
@@ -34,13 +34,10 @@ function visible(text: string): string {
   return text.replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '\uFFFD');
 }
 
-function formatTable(
-  rows: readonly Readonly<Record<string, unknown>>[],
-  columns: readonly string[],
-): string {
+function formatTable(rows: readonly object[], columns: readonly string[]): string {
   const cells = [
     columns.map(column => snake(column).toUpperCase()),
-    ...rows.map(row => columns.map(column => cell(row[column]))),
+    ...rows.map(row => columns.map(column => cell((row as Record<string, unknown>)[column]))),
   ];
   const widths = columns.map((_, index) =>
     Math.max(...cells.map(line => line[index]?.length ?? 0)),

@@ -3,7 +3,13 @@ import type { Redactor } from '../task/redact.ts';
 import type { EventListeners } from '../telemetry/events.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { checkRelations } from './check-relations.ts';
-import { maskUrl, parseDatabaseUrl, type DatabaseTarget } from './database-url.ts';
+import {
+  maskUrl,
+  parseDatabaseUrl,
+  requireLedger,
+  type DatabaseTarget,
+  type OutboxTarget,
+} from './database-url.ts';
 import { DATABASE_ENV, optionsFromEnv, type Env, type SectionOptions } from './from-env.ts';
 import { envOf, flagOf, OPTION_TABLE } from './option-table.ts';
 import {
@@ -26,6 +32,7 @@ import {
   type ResolvedResurrectorOptions,
   type ResurrectorOptions,
 } from './resurrector-options.ts';
+import { readRetention, type ResolvedRetention, type RetentionOptions } from './retention.ts';
 import { CONFIG_DEFAULTS, readTopLevel, TOP_LEVEL_OPTIONS } from './top-level.ts';
 import {
   resolveWorkerOptions,
@@ -44,8 +51,8 @@ export interface OutlastConfig {
    */
   readonly database?: string | undefined;
   /**
-   * Outboxes beside the default one, by name: tables in other PostgreSQL databases whose tasks a
-   * relay of their own publishes into `database`.
+   * Outboxes beside the default one, by name: tables in other PostgreSQL, MySQL or MariaDB databases whose
+   * tasks a relay of their own publishes into `database`.
    * @default {}
    */
   readonly outboxes?: Readonly<Record<string, { readonly database: string }>> | undefined;
@@ -73,6 +80,8 @@ export interface OutlastConfig {
   readonly relay?: RelayOptions | undefined;
   readonly worker?: WorkerOptions | undefined;
   readonly resurrector?: ResurrectorOptions | undefined;
+  /** What a resurrector deletes by itself: `{ deadLetters: { olderThanDead: '30d' } }`. @default nothing */
+  readonly retention?: RetentionOptions | undefined;
   /** Listeners for events, called in the process where the event happens. */
   readonly on?: EventListeners | undefined;
   /** Takes the place of Outlast's own log; a pino fits. */
@@ -111,7 +120,7 @@ export interface ConfigFlags extends Partial<SectionOptions> {
 export interface ResolvedConfig {
   readonly database: DatabaseTarget;
   /** Outboxes in other databases, by name. */
-  readonly outboxes: Readonly<Record<string, DatabaseTarget>>;
+  readonly outboxes: Readonly<Record<string, OutboxTarget>>;
   readonly tasks: readonly string[];
   readonly strict: boolean;
   readonly excludeTasks: readonly string[];
@@ -120,6 +129,7 @@ export interface ResolvedConfig {
   readonly relay: ResolvedRelayOptions;
   readonly worker: ResolvedWorkerOptions;
   readonly resurrector: ResolvedResurrectorOptions;
+  readonly retention: ResolvedRetention;
   readonly on: EventListeners;
   readonly log: Logger | null;
   /** By dotted key: `relay.batchSize`. */
@@ -146,6 +156,16 @@ export function resolveConfig(
     settings[key] = { value: top[key], source: key in config ? 'file' : 'default' };
   }
 
+  const outboxes = readOutboxes(config['outboxes'], flags.folder ?? process.cwd());
+  for (const [name, { url }] of Object.entries(outboxes)) {
+    settings[`outboxes.${name}`] = { value: maskUrl(url), source: 'file' };
+  }
+  const retention = readRetention(config['retention']);
+  settings['retention'] = {
+    value: config['retention'] ?? {},
+    source: 'retention' in config ? 'file' : 'default',
+  };
+
   const layered = <S extends SectionName>(name: S): Layered<SectionOptions[S]> =>
     layer(name, { file: config[name], env: fromEnv[name], flag: flags[name] }, settings);
   const [relayGiven, workerGiven, resurrectorGiven] = [
@@ -160,10 +180,11 @@ export function resolveConfig(
   return Object.freeze({
     ...top,
     database: database.target,
-    outboxes: readOutboxes(config['outboxes'], flags.folder ?? process.cwd()),
+    outboxes,
     relay: relay.options,
     worker: worker.options,
     resurrector: resurrector.options,
+    retention,
     settings: Object.freeze(settings),
     warnings: [...relay.warnings, ...worker.warnings, ...resurrector.warnings],
   });
@@ -227,11 +248,12 @@ function readDatabase(
   if (fromEnv !== undefined) {
     // A path in a variable is meant from where the command is typed, not from where the file lies.
     const origin = { option: DATABASE_ENV, folder: process.cwd() };
-    return { target: parseDatabaseUrl(fromEnv, origin), source: 'env' };
+    const target = requireLedger(parseDatabaseUrl(fromEnv, origin), DATABASE_ENV);
+    return { target, source: 'env' };
   }
   const isGiven = 'database' in config;
   const url = isGiven ? config['database'] : CONFIG_DEFAULTS.database;
-  const target = parseDatabaseUrl(url, { option: 'database', folder });
+  const target = requireLedger(parseDatabaseUrl(url, { option: 'database', folder }), 'database');
   return { target, source: isGiven ? 'file' : 'default' };
 }
 

@@ -39,7 +39,7 @@ export const TOP_LEVEL_TABLE: readonly TopLevelRow[] = Object.freeze([
     env: null,
     default: '{}',
     sentence:
-      'Outboxes in other PostgreSQL databases, by name: `{ crm: { database: … } }`; `relay --outbox crm` publishes them into `database`.',
+      'Outboxes in other databases, PostgreSQL, MySQL or MariaDB, by name: `{ crm: { database: … } }`; `relay --outbox crm` publishes them into `database`.',
   },
   {
     key: 'tasks',
@@ -73,6 +73,13 @@ export const TOP_LEVEL_TABLE: readonly TopLevelRow[] = Object.freeze([
     default: 'none',
     sentence:
       'Makes the copy of arguments that people see: `({ name, args, kwargs }) => ({ args, kwargs })`. What is sent and run stays as it is.',
+  },
+  {
+    key: 'retention',
+    env: null,
+    default: '{}',
+    sentence:
+      "What a resurrector deletes by itself: `{ deadLetters: { olderThanDead: '30d', olderThanCreated: '90d', taskName: 'shop.*' } }`; all that is given must hold, and one age must be.",
   },
   {
     key: 'on',

@@ -81,5 +81,7 @@ export async function retryTask({ source, stores }: ActionDeps, body: Body): Pro
       return { status: 404, message: 'There is no such task.', id };
     case 'conflict':
       return { status: 409, message: 'It is not dead any more.', id };
+    case 'expired':
+      return { status: 409, message: 'Its time is over, so it could not run.', id };
   }
 }

@@ -3,6 +3,8 @@ import type { Envelope, EnvelopeOptions } from '../task/envelope.ts';
 import { decodeJson, encodeJson, toBytes, toText } from '../task/json.ts';
 import { redactEmbed, type Redact } from '../task/redact.ts';
 import { EMBED, encodeEmbed, readEmbed, readSignature } from '../task/signature.ts';
+import { OWN_HEADERS } from '../wire/header-names.ts';
+import { parseInstant } from '../wire/iso-time.ts';
 import { expandSignature, textIn, type Sending, type SendingPlace } from './expand-signature.ts';
 import type { ChordPart, ChordPartEntry, EndedTask, FollowUp, Parent } from './ledger.ts';
 
@@ -167,7 +169,7 @@ const MAX_VERSION = 32_767;
 function toEnvelope(sending: Sending, parent: Parent, deps: FollowDeps): Envelope {
   const { signature, id, args } = sending;
   const { task: name, kwargs, options } = signature;
-  const { 'outlast-schema': schema, ...headers } = readHeaders(options.get('headers'));
+  const { [OWN_HEADERS.schema]: schema, ...headers } = readHeaders(options.get('headers'));
   const version = Number(schema);
   const known = Number.isInteger(version) && version >= 1 && version <= MAX_VERSION ? version : 1;
   const embed = isPlain(sending) ? EMBED : encodeEmbed(sending);
@@ -199,8 +201,8 @@ function toEnvelope(sending: Sending, parent: Parent, deps: FollowDeps): Envelop
     body,
     options: toBytes(encodeJson(settings)),
     digest: digestOf({ name, id, version: known, body }),
-    etaMs: momentOf(options.get('countdown') ?? options.get('eta'), deps.nowMs),
-    expiresMs: momentOf(options.get('expires'), deps.nowMs),
+    etaMs: momentOf(options.get('countdown') ?? options.get('eta'), deps.nowMs, Math.ceil),
+    expiresMs: momentOf(options.get('expires'), deps.nowMs, Math.floor),
   };
 }
 
@@ -250,10 +252,14 @@ function celeryOf({ signature: { options } }: Sending): EnvelopeOptions {
 }
 
 /** Seconds from now, or a time; one without an offset is UTC, as Celery's are. What is neither counts as none. */
-function momentOf(text: string | undefined, nowMs: number): number | null {
+function momentOf(
+  text: string | undefined,
+  nowMs: number,
+  round: (ms: number) => number,
+): number | null {
   const value: unknown = JSON.parse(text ?? 'null');
-  if (typeof value === 'number') return nowMs + value * 1_000;
+  if (typeof value === 'number') return round(nowMs + value * 1_000);
   if (typeof value !== 'string') return null;
-  const ms = Date.parse(/(?:Z|[+-]\d\d:?\d\d)$/.test(value) ? value : `${value}Z`);
-  return Number.isNaN(ms) ? null : ms;
+  const ms = parseInstant(value);
+  return ms === null ? null : round(ms);
 }

@@ -1,3 +1,4 @@
+import type { PurgeReply, PurgeRequest, ReviveStatus } from '../outbox/outbox-store.ts';
 import type { Envelope } from '../task/envelope.ts';
 
 /**
@@ -41,6 +42,11 @@ export interface Ledger {
   reap(limit: number): Promise<ReapReply>;
   /** A dead task waits again, once: the version names the death that is undone. */
   revive(id: string, version: number): Promise<ReviveStatus>;
+  /**
+   * Ends up to `limit` dead tasks that match, oldest death first: their bytes, errors and steps are gone at once. A tombstone
+   * stays for a day, so that a late copy from a broker does not run. A dry run counts all and changes nothing.
+   */
+  purgeDead(request: PurgeRequest): Promise<PurgeReply>;
   /** Leaves a tombstone, whether or not the task has arrived: it never comes back. */
   cancel(id: string): Promise<CancelStatus>;
   /** Forgets up to `limit` tombstones whose time is over; they stay in the sums. Returns how many. */
@@ -280,10 +286,8 @@ export interface ReapReply {
   readonly storeMs: number;
 }
 
-export type ReviveStatus = 'ok' | 'absent' | 'conflict';
 /** `terminal`: it was done or dead already. */
 export type CancelStatus = 'ok' | 'terminal';
 
 /** The states of a record. */
-export const TASK_STATES = ['waiting', 'running', 'done', 'dead', 'cancelled'] as const;
-export type TaskState = (typeof TASK_STATES)[number];
+export type TaskState = 'waiting' | 'running' | 'done' | 'dead' | 'cancelled';

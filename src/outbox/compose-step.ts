@@ -6,7 +6,9 @@ import { durationMs } from '../task/duration.ts';
 import { check, encodeInput, invalidInput, type WireCall } from '../task/input.ts';
 import { encodeJson } from '../task/json.ts';
 import { safeName } from '../task/names.ts';
-import { encodeSignature, isoText } from '../task/signature.ts';
+import { encodeSignature } from '../task/signature.ts';
+import { OWN_HEADERS } from '../wire/header-names.ts';
+import { formatInstant } from '../wire/iso-time.ts';
 import {
   bornExpired,
   celeryOptions,
@@ -126,7 +128,7 @@ function signatureOptions(task: Task, options: SendOptions): StepDraft['options'
       options.countdown === undefined
         ? undefined
         : seconds(durationMs(options.countdown, 'countdown')),
-    eta: options.eta === undefined ? undefined : text(isoText(instantMs(options.eta, 'eta'))),
+    eta: options.eta === undefined ? undefined : text(formatInstant(instantMs(options.eta, 'eta'))),
     expires: expiresText(task, options),
     time_limit: contract.timeoutMs === null ? undefined : seconds(contract.timeoutMs),
     soft_time_limit: contract.softTimeoutMs === null ? undefined : seconds(contract.softTimeoutMs),
@@ -138,14 +140,14 @@ function signatureOptions(task: Task, options: SendOptions): StepDraft['options'
     shadow: text(celery.shadow),
     headers: encodeJson({
       ...checkHeaders(options.headers ?? {}),
-      'outlast-schema': contract.version,
+      [OWN_HEADERS.schema]: contract.version,
     }),
   };
 }
 
 /** A length counts from when the task is sent, as Celery counts it. */
 function expiresText(task: Task, { expires }: SendOptions): string | undefined {
-  if (expires instanceof Date) return JSON.stringify(isoText(instantMs(expires, 'expires')));
+  if (expires instanceof Date) return JSON.stringify(formatInstant(instantMs(expires, 'expires')));
   if (expires !== undefined) {
     const lengthMs = durationMs(expires, 'expires');
     if (lengthMs === 0) throw bornExpired();

@@ -39,6 +39,7 @@ export async function composeTask(
   if (!isTask(task)) throw notATask();
   checkOptions(options);
   const { name, contract } = task;
+  const key = options.idempotencyKey;
   const call = await encodeInput(name, contract, input);
   const following: Following = {
     ...place,
@@ -53,6 +54,7 @@ export async function composeTask(
     encodeJson({
       ...envelopeOptions(task, options, deps.nowMs),
       ...placeOptions(following, deps),
+      ...(key === undefined ? {} : { idempotencyKey: safeKey(key, 'idempotencyKey') }),
       ...(redacted === null ? {} : { redacted }),
     }),
   );
@@ -70,7 +72,6 @@ export async function composeTask(
     etaMs: etaOf(options, deps.nowMs),
     expiresMs: expiresOf(task, options, deps.nowMs),
   };
-  const key = options.idempotencyKey;
   const orderingKey = orderingKeyOf(task, input, options);
   // Ids are drawn anew by every send, so what follows is compared without them.
   const shape = embed === EMBED ? '' : embedOf(id, following, { hasIds: false });
@@ -78,7 +79,7 @@ export async function composeTask(
     envelope,
     call,
     embed,
-    idempotencyKey: key === undefined ? null : safeKey(key, 'idempotencyKey'),
+    idempotencyKey: key ?? null,
     fingerprint: fingerprintOf(name, version, call.args, call.kwargs + shape),
     orderingKey,
     parksKey: orderingKey !== null && (contract.ordering?.parks ?? true),

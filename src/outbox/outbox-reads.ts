@@ -1,13 +1,21 @@
-import type { DeadLetterDetails, DeadLetterPage, PageRequest } from '../admin/read-model.ts';
+import type {
+  DeadLetterDetails,
+  DeadLetterPage,
+  Failing,
+  LetterPageRequest,
+  PageRequest,
+} from '../admin/read-model.ts';
 
 /** What people see of an outbox: reads only. Where a task has redacted copies, they are shown instead of its arguments. */
 export interface OutboxReads {
   sample(top: number): Promise<OutboxSample>;
-  /** Rows that wait, oldest first. */
+  /** Rows that wait, oldest first. The cursor is a row number. */
   list(page: PageRequest): Promise<OutboxPage>;
+  /** The newest rows, newest first. */
+  recent(limit: number): Promise<readonly OutboxEntry[]>;
   find(id: string): Promise<OutboxEntry | null>;
-  /** Rows that could not be published, newest death first. */
-  listDeadLetters(page: PageRequest): Promise<DeadLetterPage>;
+  /** Rows that could not be published. */
+  listDeadLetters(page: LetterPageRequest): Promise<DeadLetterPage>;
   showDeadLetter(id: string): Promise<DeadLetterDetails | null>;
 }
 
@@ -21,9 +29,10 @@ export interface OutboxSample {
   readonly deadLetters: number;
   /** Age of the oldest row that is due and still here; null: none is. */
   readonly oldestPendingMs: number | null;
+  /** Rows by queue, in any state; estimated where there are more than 100,000. */
   readonly queues: readonly { readonly queue: string; readonly rows: number }[];
-  /** Tasks whose rows failed most often, by the sum of their retries. */
-  readonly topFailing: readonly { readonly name: string; readonly failures: number }[];
+  /** Tasks whose rows and dead letters failed most often, by the sum of their retries. */
+  readonly topFailing: readonly Failing[];
 }
 
 export interface OutboxEntry {
@@ -32,6 +41,8 @@ export interface OutboxEntry {
   readonly name: string;
   readonly queue: string;
   readonly state: 'pending' | 'claimed' | 'sent';
+  /** False: the row is in a format of a newer version, and waits for a newer relay. */
+  readonly isSupported: boolean;
   readonly retries: number;
   readonly lastError: string | null;
   readonly createdAt: string;

@@ -24,8 +24,10 @@ export interface OutboxStore {
   defer(token: string, rows: readonly string[], delayMs: number): Promise<number>;
   /** Gives back all that still carries the token, due at once; costs no retry. */
   release(token: string): Promise<number>;
-  /** A dead row becomes pending again, once: the version names the death that is undone. */
-  reviveDeadLetter(id: string, version: number): Promise<'ok' | 'absent' | 'conflict'>;
+  /** A dead row becomes pending again, once: the version names the death that is undone. Its history says so. */
+  reviveDeadLetter(id: string, version: number): Promise<ReviveStatus>;
+  /** Deletes up to `limit` dead letters that match, oldest first; a dry run deletes none and counts all. */
+  purgeDeadLetters(request: PurgeRequest): Promise<PurgeReply>;
   /**
    * Where outbox and ledger are one database, a single statement moves due rows: no token, no
    * re-send. Null where they are not.
@@ -62,6 +64,23 @@ export interface PublishFailure {
   readonly error: string;
   /** Null: no retry is left, the row becomes a dead letter. */
   readonly delayMs: number | null;
+}
+
+/** `expired`: it could not run any more, so it stays where it is. */
+export type ReviveStatus = 'ok' | 'absent' | 'conflict' | 'expired';
+
+/** At least one age is given, and all that is given must hold. A glob knows `*` and `?`; null matches every task. */
+export interface PurgeRequest {
+  readonly olderThanDeadMs: number | null;
+  readonly olderThanCreatedMs: number | null;
+  readonly taskName: string | null;
+  readonly limit: number;
+  readonly isDryRun: boolean;
+}
+
+/** How many letters of each task were deleted, or would be. */
+export interface PurgeReply {
+  readonly counts: readonly { readonly name: string; readonly count: number }[];
 }
 
 export interface MovedRow {

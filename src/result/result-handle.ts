@@ -71,13 +71,16 @@ async function awaitResult(
   const endsAt = clock.monotonic() + timeoutMs;
   let pollMs = FIRST_POLL_MS;
   const before = [...(origin.before ?? [])];
+  let isKnown = false;
   for (;;) {
     options.signal?.throwIfAborted();
     const record = await readPatiently(deps, origin.id);
     if (record?.ending) return await settle(task, origin.id, record);
-    await lookBefore(before, deps);
+    const earlier = await lookBefore(before, deps);
     const state = record?.state ?? 'unknown';
-    if (state === 'unknown' && origin.isUncommitted()) throw beforeCommit(origin.id);
+    isKnown ||= state !== 'unknown' || earlier !== 'unknown';
+    // What is known was committed: the connection may be in a transaction of somebody else by now.
+    if (!isKnown && origin.isUncommitted()) throw beforeCommit(origin.id);
     const leftMs = endsAt - clock.monotonic();
     if (leftMs <= 0) throw timedOut(origin.id, state, timeoutMs);
     await sleep(clock, Math.min(pollMs, leftMs), options.signal);
@@ -85,17 +88,23 @@ async function awaitResult(
   }
 }
 
-/** Takes away what is done. What ended otherwise ends the waiting: the task that is waited for will never exist. */
+/**
+ * Takes away what is done, and says how the first of the rest is. What ended otherwise ends the waiting: the task that is
+ * waited for will never exist.
+ */
 async function lookBefore(
   before: NonNullable<HandleOrigin['before']>[number][],
   deps: HandleDeps,
-): Promise<void> {
+): Promise<LifeState> {
+  let state: LifeState = 'unknown';
   for (let [step] = before; step !== undefined; [step] = before) {
     const record = await readPatiently(deps, step.id);
-    if (!record?.ending) return;
+    if (!record?.ending) return record?.state === 'unknown' ? state : (record?.state ?? state);
     if (record.ending !== 'done') await settle(step.task, step.id, record);
+    state = record.state;
     before.shift();
   }
+  return state;
 }
 
 /** Where the work stands: the task itself, or before it exists the step that is at work. */

@@ -35,16 +35,18 @@ export interface EnvelopeOptions {
   readonly keepResult?: boolean;
   readonly rootId?: string;
   readonly parentId?: string;
-  /** JSON texts that people see instead of the arguments and of those of its follow-ups, wherever the task is. */
-  readonly redacted?: { readonly args: string; readonly kwargs: string; readonly embed?: string };
-  /** The group, or header of a chord, that it belongs to, and its place there. */
+  /** The group, or the header of a chord, that it belongs to, and its place there. */
   readonly groupId?: string;
   readonly groupIndex?: number;
-  /** Of Celery's messages: where to publish instead of the queue, and what travels along. */
+  /** Another name for logs. */
+  readonly shadow?: string;
+  /** Where the message goes, instead of to its queue: nothing is declared for it. */
   readonly exchange?: string;
   readonly routingKey?: string;
   readonly replyTo?: string;
+  /** @default the task's id */
   readonly correlationId?: string;
-  /** Another name for logs and monitors. */
-  readonly shadow?: string;
+  readonly idempotencyKey?: string;
+  /** JSON texts that people see instead of the arguments and of those of its follow-ups, wherever the task is. */
+  readonly redacted?: { readonly args: string; readonly kwargs: string; readonly embed?: string };
 }

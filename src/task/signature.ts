@@ -128,6 +128,3 @@ export function withOptions(
   const size = chordSize === undefined ? {} : { chord_size: String(chordSize) };
   return objectOf({ ...members, options: objectOf({ ...given, ...options }), ...size });
 }
-
-/** Celery writes times with six digits and an offset. */
-export const isoText = (ms: number): string => new Date(ms).toISOString().replace('Z', '000+00:00');

@@ -1,13 +1,14 @@
 import { outlastError } from '../errors/error.ts';
 import { resolveConfig, type OutlastConfig, type ResolvedConfig } from '../config/config.ts';
 import type { SqlDatabase } from '../adapters/postgres/sql-database.ts';
-import type { DatabaseTarget } from '../config/database-url.ts';
+import type { OutboxTarget } from '../config/database-url.ts';
 import { findOutbox } from '../config/outboxes.ts';
 import type { ResultStore } from '../result/result-store.ts';
 import { createRuntime } from './runtime.ts';
 import {
   openOutboxApart,
   openStores,
+  withOutbox,
   type OpenOptions,
   type OutboxApart,
   type Stores,
@@ -30,7 +31,7 @@ export class Internals {
   readonly log: Logger;
   readonly runtime: Runtime;
   /** The database of the outbox, where it is not the default one. */
-  readonly outboxTarget: DatabaseTarget | null;
+  readonly outboxTarget: OutboxTarget | null;
   #stores: Promise<Stores> | undefined;
   #apart: Promise<OutboxApart> | undefined;
   #closed: Promise<void> | undefined;
@@ -70,8 +71,15 @@ export class Internals {
     return this.#apart;
   }
 
+  /** What an operator works through: the ledger, and the outbox of this instance. */
+  async adminStores(): Promise<Stores> {
+    const stores = await this.stores();
+    const apart = await this.outboxApart();
+    return apart === null ? stores : withOutbox(stores, apart);
+  }
+
   /** Where tasks are written. */
-  async outboxDatabase(): Promise<SqlDatabase> {
+  async outboxDatabase(): Promise<Pick<SqlDatabase, 'transaction'>> {
     return (await (this.outboxApart() ?? this.stores())).db;
   }
 

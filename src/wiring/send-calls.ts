@@ -1,4 +1,3 @@
-import { PostgresOutboxWriter } from '../adapters/postgres/postgres-outbox-writer.ts';
 import { fromDatabase } from '../adapters/postgres/sql-transaction.ts';
 import type { SentCall } from '../outbox/compose-call.ts';
 import { Producer } from '../outbox/producer.ts';
@@ -6,19 +5,21 @@ import { systemClock } from '../runtime/clock.ts';
 import { silentLogger } from '../telemetry/logger.ts';
 import type { Call } from '../task/define-task.ts';
 import type { Redact } from '../task/redact.ts';
-import type { Stores } from './stores.ts';
+import type { OutboxApart } from './stores.ts';
+import { writerOf } from './writer-of.ts';
 
 /** Sends calls through the outbox in a transaction of their own: for commands, which have no transaction to join. */
 export async function sendCalls(
-  stores: Stores,
+  { db, dialect }: Pick<OutboxApart, 'db' | 'dialect'>,
   calls: readonly Call[],
   { maxPayloadBytes, redact }: { readonly maxPayloadBytes: number; readonly redact: Redact | null },
 ): Promise<readonly SentCall[]> {
-  const adapter = fromDatabase(() => Promise.resolve(stores.db));
+  const adapter = fromDatabase(() => Promise.resolve(db), dialect);
   const producer = new Producer({
     adapter,
-    writer: new PostgresOutboxWriter(adapter),
-    broker: () => Promise.resolve(stores.broker),
+    writer: writerOf(adapter),
+    // Nothing is excluded, so nothing goes past the outbox.
+    broker: () => Promise.reject(new Error('not asked for')),
     clock: systemClock,
     log: silentLogger,
     strict: true,

@@ -1,3 +1,4 @@
+import { composeReads } from '../admin/compose-reads.ts';
 import type { ReadModel } from '../admin/read-model.ts';
 import {
   checkSchema,
@@ -8,16 +9,22 @@ import {
 import { PgDatabase } from '../adapters/postgres/pg-database.ts';
 import { PostgresBroker } from '../adapters/postgres/postgres-broker.ts';
 import { PostgresLedger } from '../adapters/postgres/postgres-ledger.ts';
+import { PostgresLedgerReads } from '../adapters/postgres/postgres-ledger-reads.ts';
+import { PostgresOutboxReads } from '../adapters/postgres/postgres-outbox-reads.ts';
 import { PostgresOutboxStore } from '../adapters/postgres/postgres-outbox-store.ts';
-import { PostgresReadModel } from '../adapters/postgres/postgres-read-model.ts';
 import { PostgresResultStore } from '../adapters/postgres/postgres-result-store.ts';
 import type { SqlDatabase } from '../adapters/postgres/sql-database.ts';
 import { openEmbedded, type EmbeddedMode } from '../adapters/pglite/open-embedded.ts';
 import type { Broker } from '../broker/broker.ts';
-import type { DatabaseTarget } from '../config/database-url.ts';
+import type { DatabaseTarget, OutboxTarget } from '../config/database-url.ts';
+import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import type { OutboxReads } from '../outbox/outbox-reads.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
 import type { ResultStore } from '../result/result-store.ts';
+import { migrateMysql, openMysqlOutbox, printMysqlMigrations } from './mysql-stores.ts';
+import type { OutboxApart } from './outbox-apart.ts';
+import type { Dialect } from './writer-of.ts';
 
 /** Every port, on the stores the configuration names. */
 export interface Stores {
@@ -26,6 +33,9 @@ export interface Stores {
   readonly broker: Broker;
   readonly ledger: Ledger;
   readonly results: ResultStore;
+  readonly outboxReads: OutboxReads;
+  readonly ledgerReads: LedgerReads;
+  /** Both in one picture. */
   readonly reads: ReadModel;
   close(): Promise<void>;
 }
@@ -75,29 +85,53 @@ export async function openStores(
   }
 }
 
-/** An outbox apart from the ledger: its rows are claimed, published and settled. */
-export interface OutboxApart {
-  readonly db: SqlDatabase;
-  readonly outbox: OutboxStore;
-  readonly results: ResultStore;
+export async function openOutboxApart(target: OutboxTarget): Promise<OutboxApart> {
+  if (target.kind === 'mysql') return await openMysqlOutbox(target.url);
+  const { db, results, outboxReads: reads } = await openStores(target);
+  const outbox = new PostgresOutboxStore(db, { movesIntoLedger: false });
+  return { db, dialect: 'postgres', results, reads, outbox };
 }
 
-export async function openOutboxApart(target: DatabaseTarget): Promise<OutboxApart> {
-  const { db, results } = await openStores(target);
-  return { db, results, outbox: new PostgresOutboxStore(db, { movesIntoLedger: false }) };
+/** The same stores with another outbox in front of the ledger. */
+export function withOutbox(stores: Stores, { outbox, reads }: OutboxApart): Stores {
+  return {
+    ...stores,
+    outbox,
+    outboxReads: reads,
+    reads: composeReads(reads, stores.ledgerReads),
+  };
 }
 
 /** The ports on a database that is open already. */
 export function storesOn(db: SqlDatabase): Stores {
+  const outboxReads = new PostgresOutboxReads(db);
+  const ledgerReads = new PostgresLedgerReads(db);
   return {
     db,
     outbox: new PostgresOutboxStore(db, { movesIntoLedger: true }),
     broker: new PostgresBroker(db),
     ledger: new PostgresLedger(db),
     results: new PostgresResultStore(db),
-    reads: new PostgresReadModel(db),
+    outboxReads,
+    ledgerReads,
+    reads: composeReads(outboxReads, ledgerReads),
     close: () => db.close(),
   };
 }
 
-export { migrate, printMigrations, type MigrateReport };
+/** Makes or updates the tables of a database, or of an outbox alone. */
+export async function migrateTarget(target: OutboxTarget): Promise<MigrateReport> {
+  if (target.kind === 'mysql') return await migrateMysql(target.url);
+  const db = await openDatabase(target);
+  try {
+    return await migrate(db);
+  } finally {
+    await db.close();
+  }
+}
+
+export function printMigrationsOf(dialect: Dialect): string {
+  return dialect === 'mysql' ? printMysqlMigrations() : printMigrations();
+}
+
+export { migrate, type MigrateReport, type OutboxApart };

@@ -12,6 +12,7 @@ import type {
   ReapReply,
   RunRef,
 } from '../../src/ledger/ledger.ts';
+import type { LedgerReads } from '../../src/ledger/ledger-reads.ts';
 import type { ResultStore } from '../../src/result/result-store.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
 import { HOUR, MINUTE, makeEnvelope, unique } from './envelopes.ts';
@@ -24,6 +25,11 @@ export interface LedgerFixture {
   /** Moves the store's clock forward, or shifts every stored time back by as much. */
   advance(ms: number): Promise<void>;
   dispose(): Promise<void>;
+}
+
+/** A ledger alone, as the fixtures ask for it. */
+export function ledgerModel(reads: LedgerReads): LedgerFixture['readModel'] {
+  return { inspect: id => reads.inspect(id), showDeadLetter: id => reads.showDead(id) };
 }
 
 /** Makes a fixture; called once per suite, because a real store takes seconds to start. */

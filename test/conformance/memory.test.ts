@@ -3,12 +3,17 @@ import type { MemoryBrokerConnection } from '../../src/adapters/memory/memory-br
 import { MemoryEffects } from '../../src/adapters/memory/memory-effects.ts';
 import { MemoryLedger } from '../../src/adapters/memory/memory-ledger.ts';
 import { MemoryOutboxStore } from '../../src/adapters/memory/memory-outbox-store.ts';
-import { MemoryReadModel } from '../../src/adapters/memory/memory-read-model.ts';
+import { MemoryLedgerReads } from '../../src/adapters/memory/memory-ledger-reads.ts';
+import { MemoryOutboxReads } from '../../src/adapters/memory/memory-outbox-reads.ts';
 import { MemoryResultStore } from '../../src/adapters/memory/memory-result-store.ts';
+import { composeReads } from '../../src/admin/compose-reads.ts';
 import { describeBroker, describeLedgerBroker } from './broker.ts';
 import { describeEffectDoor } from './effect-door.ts';
-import type { LedgerFixture } from './ledger-driver.ts';
+import { ledgerModel, type LedgerFixture } from './ledger-driver.ts';
 import { describeLedger } from './ledger.ts';
+import { describeLedgerReads, type LedgerReadsFixture } from './ledger-reads.ts';
+import { describeOutboxOrdering } from './outbox-ordering.ts';
+import { describeOutboxReads, type OutboxReadsFixture } from './outbox-reads.ts';
 import { describeOutboxStore, type OutboxFixture } from './outbox-store.ts';
 import { describeResultStore, type ResultFixture } from './result-store.ts';
 
@@ -20,28 +25,33 @@ function stoppedClock(): { now(): number; advance(ms: number): Promise<void> } {
   return { now: () => nowMs, advance: async ms => void (nowMs += ms) };
 }
 
-async function makeLedger(): Promise<LedgerFixture> {
+async function makeLedger(): Promise<LedgerFixture & LedgerReadsFixture> {
   const clock = stoppedClock();
   const ledger = new MemoryLedger({ clock });
   const results = new MemoryResultStore(ledger);
   return {
     ledger,
     results,
-    readModel: new MemoryReadModel(ledger),
+    reads: new MemoryLedgerReads(ledger),
+    readModel: ledgerModel(new MemoryLedgerReads(ledger)),
     advance: ms => clock.advance(ms),
     dispose,
   };
 }
 
-async function makeOutbox(isOneDatabase: boolean): Promise<OutboxFixture & ResultFixture> {
+async function makeOutbox(
+  isOneDatabase: boolean,
+): Promise<OutboxFixture & ResultFixture & OutboxReadsFixture> {
   const clock = stoppedClock();
   const ledger = new MemoryLedger({ clock });
   const store = new MemoryOutboxStore(isOneDatabase ? { clock, ledger } : { clock });
+  const reads = new MemoryOutboxReads(store);
   return {
     store,
+    reads,
     ledger,
     results: new MemoryResultStore(ledger, store),
-    readModel: new MemoryReadModel(ledger, store),
+    readModel: composeReads(reads, new MemoryLedgerReads(ledger)),
     write: async envelopes => {
       const tx = store.begin();
       store.write(tx, envelopes);
@@ -52,6 +62,11 @@ async function makeOutbox(isOneDatabase: boolean): Promise<OutboxFixture & Resul
       store.write(tx, envelopes);
       tx.rollback();
     },
+    writeRow: async ({ envelope, ...extras }) => {
+      const tx = store.begin();
+      store.write(tx, [envelope], extras);
+      tx.commit();
+    },
     countRows: async taskIds =>
       [...store.rows.values()].filter(row => taskIds.includes(row.envelope.id)).length,
     nowMs: async () => clock.now(),
@@ -61,8 +76,12 @@ async function makeOutbox(isOneDatabase: boolean): Promise<OutboxFixture & Resul
 }
 
 describeLedger('memory', makeLedger);
+describeOutboxReads('memory', () => makeOutbox(false));
+describeLedgerReads('memory', makeLedger);
 describeOutboxStore('memory, broker apart', () => makeOutbox(false));
 describeOutboxStore('memory, one database', () => makeOutbox(true));
+describeOutboxOrdering('memory, broker apart', () => makeOutbox(false));
+describeOutboxOrdering('memory, one database', () => makeOutbox(true));
 describeResultStore('memory', () => makeOutbox(true));
 
 describeBroker('memory', async () => {
@@ -86,7 +105,7 @@ describeEffectDoor('memory', async () => {
   return {
     ledger,
     results: new MemoryResultStore(ledger),
-    readModel: new MemoryReadModel(ledger),
+    readModel: ledgerModel(new MemoryLedgerReads(ledger)),
     door: new MemoryEffects(ledger),
     write: async (tx, key) => tx.write(() => rows.push(key)),
     count: async key => rows.filter(row => row === key).length,

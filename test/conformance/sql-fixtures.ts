@@ -1,23 +1,28 @@
 import { PostgresBroker } from '../../src/adapters/postgres/postgres-broker.ts';
 import { PostgresLedger } from '../../src/adapters/postgres/postgres-ledger.ts';
 import { PostgresOutboxStore } from '../../src/adapters/postgres/postgres-outbox-store.ts';
-import { PostgresReadModel } from '../../src/adapters/postgres/postgres-read-model.ts';
+import { PostgresLedgerReads } from '../../src/adapters/postgres/postgres-ledger-reads.ts';
+import { PostgresOutboxReads } from '../../src/adapters/postgres/postgres-outbox-reads.ts';
 import { PostgresResultStore } from '../../src/adapters/postgres/postgres-result-store.ts';
 import { PostgresDoor } from '../../src/adapters/postgres/postgres-door.ts';
 import type { SqlDatabase, SqlRunner } from '../../src/adapters/postgres/sql-database.ts';
 import { SQL } from '../../src/adapters/postgres/sql.generated.ts';
 import { fromDatabase, type SqlTransaction } from '../../src/adapters/postgres/sql-transaction.ts';
+import { composeReads } from '../../src/admin/compose-reads.ts';
 import { noFaults } from '../../src/runtime/fault-point.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
 import type { LedgerBrokerFixture } from './broker.ts';
 import { bodyParts } from './envelopes.ts';
 import type { DoorFixture } from './effect-door.ts';
+import type { LedgerReadsFixture } from './ledger-reads.ts';
+import type { OutboxReadsFixture, RowWriting } from './outbox-reads.ts';
 import type { OutboxFixture } from './outbox-store.ts';
 import type { ResultFixture } from './result-store.ts';
 
 /** Every column that holds a time: PostgreSQL's clock cannot be moved, so the times are. */
 const TIMES: Readonly<Record<string, readonly string[]>> = {
-  outlast_outbox: ['available_at', 'claimed_until', 'created_at'],
+  outlast_outbox: ['available_at', 'claimed_until', 'created_at', 'expires_at'],
+  outlast_dead_letter: ['dead_at', 'created_at', 'expires_at'],
   outlast_relay: ['lease_until'],
   outlast_send_key: ['free_at'],
   outlast_task: ['due', 'keep_until', 'ended_at', 'created_at', 'expires_at'],
@@ -59,11 +64,31 @@ async function insert(tx: SqlRunner, envelope: Envelope): Promise<void> {
   ]);
 }
 
+async function writeRow(db: SqlDatabase, row: RowWriting): Promise<void> {
+  const { envelope, orderingKey, parksKey, redacted, rowVersion } = row;
+  await db.transaction(async tx => {
+    await insert(tx, envelope);
+    await tx.query(
+      `update outlast_outbox set ordering_key = $2, parks_key = $3, schema_version = $4,
+         redacted_args = convert_to($5, 'UTF8'), redacted_kwargs = convert_to($6, 'UTF8') where task_id = $1`,
+      [
+        envelope.id,
+        orderingKey ?? null,
+        parksKey ?? false,
+        rowVersion ?? 1,
+        redacted?.args ?? null,
+        redacted?.kwargs ?? null,
+      ],
+    );
+  });
+}
+
 const noDispose = async (): Promise<void> => undefined;
 
 /** The fixtures of all suites on one database: tests use names of their own, so suites may share it. */
 export function sqlFixtures(db: () => SqlDatabase): {
-  outbox(movesIntoLedger: boolean): Promise<OutboxFixture & ResultFixture>;
+  outbox(movesIntoLedger: boolean): Promise<OutboxFixture & ResultFixture & OutboxReadsFixture>;
+  ledger(): Promise<LedgerReadsFixture>;
   ledgerBroker(): Promise<LedgerBrokerFixture>;
   door(canInterleave: boolean): Promise<DoorFixture<SqlTransaction>>;
 } {
@@ -83,11 +108,15 @@ export function sqlFixtures(db: () => SqlDatabase): {
     },
     outbox: async movesIntoLedger => {
       const ledger = new PostgresLedger(db());
+      let advancedMs = 0;
+      const monotonic = (): number => performance.now() + advancedMs;
       return {
-        store: new PostgresOutboxStore(db(), { movesIntoLedger }),
+        store: new PostgresOutboxStore(db(), { movesIntoLedger, monotonic }),
         ledger,
         results: new PostgresResultStore(db()),
-        readModel: new PostgresReadModel(db()),
+        reads: new PostgresOutboxReads(db()),
+        readModel: composeReads(new PostgresOutboxReads(db()), new PostgresLedgerReads(db())),
+        writeRow: row => writeRow(db(), row),
         write: envelopes =>
           db().transaction(async tx => {
             for (const envelope of envelopes) await insert(tx, envelope);
@@ -117,10 +146,18 @@ export function sqlFixtures(db: () => SqlDatabase): {
               )
             )[0]?.['ms'],
           ),
-        advance: ms => advance(db(), ms),
+        advance: async ms => {
+          advancedMs += ms;
+          await advance(db(), ms);
+        },
         dispose: noDispose,
       };
     },
+    ledger: async () => ({
+      ...(await sqlFixtures(db).outbox(true)),
+      ledger: new PostgresLedger(db()),
+      reads: new PostgresLedgerReads(db()),
+    }),
     ledgerBroker: async () => ({
       broker: new PostgresBroker(db()),
       ledger: new PostgresLedger(db()),

@@ -133,6 +133,21 @@ describe('a send', () => {
     expect(isOutlastError(answer, 'ERR_RESULT_BEFORE_COMMIT')).toBe(true);
   });
 
+  it('takes no later transaction of the same connection for its own', async () => {
+    const client = await database.pool.connect();
+    try {
+      await client.query('BEGIN');
+      const [sent] = await outlast.sendMany(client, [chain(nightly.with(), nightly)]);
+      await client.query('COMMIT');
+      await client.query('BEGIN');
+      const waiting = sent.result({ timeout: '10ms' });
+      await expect(waiting).rejects.toMatchObject({ code: 'ERR_RESULT_TIMEOUT' });
+      await client.query('ROLLBACK');
+    } finally {
+      client.release();
+    }
+  });
+
   it('writes a thousand and one tasks in order, with their own handles', async () => {
     const calls = Array.from({ length: 1_001 }, (_, n) => anything.with(n));
     const handles = await outlast.transaction(tx => outlast.sendMany(tx, calls));
@@ -370,7 +385,7 @@ describe('idempotency', () => {
 describe('a row in a format of the future', () => {
   it('is left alone by this version, and counted', async () => {
     const sent = await outlast.transaction(tx => outlast.send(tx, nightly));
-    await database.pool.query('update outlast_outbox set schema_version = 3 where task_id = $1', [
+    await database.pool.query('update outlast_outbox set schema_version = 99 where task_id = $1', [
       sent.id,
     ]);
     const stores = await outlast[INTERNALS].stores();

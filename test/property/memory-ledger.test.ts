@@ -1,6 +1,7 @@
 import { MemoryLedger } from '../../src/adapters/memory/memory-ledger.ts';
-import { MemoryReadModel } from '../../src/adapters/memory/memory-read-model.ts';
+import { MemoryLedgerReads } from '../../src/adapters/memory/memory-ledger-reads.ts';
 import { MemoryResultStore } from '../../src/adapters/memory/memory-result-store.ts';
+import { ledgerModel } from '../conformance/ledger-driver.ts';
 import { describeLedgerProperty } from './ledger-property.ts';
 
 describeLedgerProperty(
@@ -11,7 +12,7 @@ describeLedgerProperty(
     return {
       ledger,
       results: new MemoryResultStore(ledger),
-      readModel: new MemoryReadModel(ledger),
+      readModel: ledgerModel(new MemoryLedgerReads(ledger)),
       advance: async ms => void (nowMs += ms),
       dispose: async () => undefined,
     };

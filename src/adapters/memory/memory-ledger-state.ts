@@ -135,6 +135,18 @@ export class MemoryLedgerState {
     record.worker = '';
   }
 
+  /** What a dead task had is gone; its tombstone turns away late copies. */
+  purge(record: TaskRecord): void {
+    record.state = 'cancelled';
+    record.dedupUntilMs = this.nowMs + DEFAULT_KEEP_MS;
+    if (record.envelope !== null) record.envelope = { ...record.envelope, options: NO_BYTES };
+    this.#dropBytes(record);
+    Object.assign(record, { error: null, checkpoint: null, history: [] });
+    this.steps.delete(record.id);
+    remember(record, 'purged', this.nowMs);
+    this.note(record, 'purge');
+  }
+
   forget(record: TaskRecord): void {
     this.records.delete(record.id);
     this.steps.delete(record.id);

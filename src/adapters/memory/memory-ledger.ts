@@ -14,18 +14,23 @@ import type {
   ParkItem,
   ReapReply,
   RenewReply,
-  ReviveStatus,
   RunRef,
   StepStatus,
   WorkerOpening,
 } from '../../ledger/ledger.ts';
-import type { MovedRow } from '../../outbox/outbox-store.ts';
+import type {
+  MovedRow,
+  PurgeReply,
+  PurgeRequest,
+  ReviveStatus,
+} from '../../outbox/outbox-store.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { begin } from './memory-begin.ts';
 import { joinChord, pruneChords } from './memory-chord.ts';
 import { LEDGER_GUARDS, type LedgerGuards } from './memory-ledger-guards.ts';
 import { MemoryLedgerState } from './memory-ledger-state.ts';
+import { choose, countByName } from './memory-purge.ts';
 import { condemn, reap } from './memory-reap.ts';
 import { remember, type Journal, type TaskRecord } from './memory-record.ts';
 import { bury, buryMessage, commit, fail, release } from './memory-settle.ts';
@@ -124,11 +129,26 @@ export class MemoryLedger implements Ledger {
     const record = this.state.records.get(id);
     if (record === undefined) return 'absent';
     if (!this.state.guards.mayRevive(record, version)) return 'conflict';
+    if ((record.envelope?.expiresMs ?? Infinity) <= this.state.nowMs) return 'expired';
     Object.assign(record, { failures: 0, crashes: 0, ending: null, error: null, why: null });
     this.state.wait(record, 0);
     remember(record, 'revived', this.state.nowMs);
     this.state.note(record, 'revive');
     return 'ok';
+  }
+
+  async purgeDead(request: PurgeRequest): Promise<PurgeReply> {
+    const dead = [...this.state.records.values()].filter(record => record.state === 'dead');
+    const letters = dead.map(record => ({
+      id: record.id,
+      name: record.envelope?.name ?? '',
+      deadMs: record.endedMs,
+      createdMs: record.createdMs,
+      record,
+    }));
+    const chosen = choose(letters, request, this.state.nowMs);
+    if (!request.isDryRun) for (const { record } of chosen) this.state.purge(record);
+    return countByName(chosen);
   }
 
   async cancel(id: string): Promise<CancelStatus> {

@@ -1,7 +1,18 @@
+import type { HistoryEntry } from '../../admin/read-model.ts';
 import type { Envelope } from '../../task/envelope.ts';
 
+/** What a row has beside its envelope. */
+export interface RowExtras {
+  readonly orderingKey: string | null;
+  readonly parksKey: boolean;
+  /** JSON texts that people see instead of the arguments. */
+  readonly redacted: { readonly args: string; readonly kwargs: string } | null;
+  /** Its format. */
+  readonly rowVersion: number;
+}
+
 /** One committed task on its way to the broker. */
-export interface OutboxRecord {
+export interface OutboxRecord extends RowExtras {
   readonly row: number;
   readonly envelope: Envelope;
   readonly createdMs: number;
@@ -12,7 +23,9 @@ export interface OutboxRecord {
   claimedUntilMs: number;
   claims: number;
   retries: number;
-  errors: { readonly atMs: number; readonly message: string }[];
+  history: HistoryEntry[];
+  lastError: string | null;
+  deadMs: number;
   /** How often it became a dead letter: one revival undoes one death. */
   version: number;
 }

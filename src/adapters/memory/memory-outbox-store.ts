@@ -4,13 +4,30 @@ import type {
   OutboxRow,
   OutboxStore,
   PublishFailure,
+  PurgeReply,
+  PurgeRequest,
+  ReviveStatus,
 } from '../../outbox/outbox-store.ts';
+import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import type { MemoryLedger } from './memory-ledger.ts';
-import { OUTBOX_GUARDS, type OutboxGuards, type OutboxRecord } from './memory-outbox-guards.ts';
+import {
+  OUTBOX_GUARDS,
+  type OutboxGuards,
+  type OutboxRecord,
+  type RowExtras,
+} from './memory-outbox-guards.ts';
+import { choose, countByName } from './memory-purge.ts';
 import { copyEnvelope } from './memory-record.ts';
 import { MemoryTransaction } from './memory-transaction.ts';
+
+const PLAIN_ROW: RowExtras = {
+  orderingKey: null,
+  parksKey: false,
+  redacted: null,
+  rowVersion: 1,
+};
 
 /** A row that was touched in the name of a claim, and whose it was. */
 export interface SettleEntry {
@@ -57,11 +74,20 @@ export class MemoryOutboxStore implements OutboxStore {
     return new MemoryTransaction();
   }
 
+  /** The store's clock. */
+  get nowMs(): number {
+    return this.#clock.now();
+  }
+
   /** Writes tasks inside a transaction: nobody sees them unless it commits. */
-  write(tx: MemoryTransaction, envelopes: readonly Envelope[]): void {
+  write(
+    tx: MemoryTransaction,
+    envelopes: readonly Envelope[],
+    extras: Partial<RowExtras> = {},
+  ): void {
     const copies = envelopes.map(copyEnvelope);
     tx.write(() => {
-      for (const envelope of copies) this.#insert(envelope);
+      for (const envelope of copies) this.#insert(envelope, { ...PLAIN_ROW, ...extras });
       this.#hint();
     });
   }
@@ -109,7 +135,8 @@ export class MemoryOutboxStore implements OutboxStore {
       const [record] = this.#ownedOf(token, [row], 'fail');
       if (record === undefined) continue;
       record.retries += 1;
-      record.errors.push({ atMs: this.#clock.now(), message: error });
+      record.lastError = error;
+      this.#remember(record, delayMs === null ? 'dead' : 'failed', error);
       if (delayMs === null) this.#bury(record);
       else this.#free(record, delayMs);
       settled += 1;
@@ -130,17 +157,32 @@ export class MemoryOutboxStore implements OutboxStore {
     return owned.length;
   }
 
-  async reviveDeadLetter(id: string, version: number): Promise<'ok' | 'absent' | 'conflict'> {
+  async reviveDeadLetter(id: string, version: number): Promise<ReviveStatus> {
     const record = this.deadLetters.get(id);
     if (record === undefined) return 'absent';
     const isInTheWay = this.#taskIds.has(record.envelope.id);
     if (isInTheWay || !this.#guards.mayRevive(record, version)) return 'conflict';
+    if ((record.envelope.expiresMs ?? Infinity) <= this.nowMs) return 'expired';
     this.deadLetters.delete(id);
     record.retries = 0;
     this.#free(record, 0);
-    this.#put(record);
+    this.#remember(record, 'revived');
+    // A letter that parked its key takes its old place; any other goes to the end.
+    this.#put(record.parksKey ? record : { ...record, row: ++this.#lastRow });
     this.#hint();
     return 'ok';
+  }
+
+  async purgeDeadLetters(request: PurgeRequest): Promise<PurgeReply> {
+    const letters = [...this.deadLetters].map(([id, { envelope, deadMs, createdMs }]) => ({
+      id,
+      name: envelope.name,
+      deadMs,
+      createdMs,
+    }));
+    const chosen = choose(letters, request, this.nowMs);
+    if (!request.isDryRun) for (const { id } of chosen) this.deadLetters.delete(id);
+    return countByName(chosen);
   }
 
   /** Enqueue keys are a matter of the writer's side in SQL; here there are none. */
@@ -150,7 +192,7 @@ export class MemoryOutboxStore implements OutboxStore {
 
   async nextDueMs(): Promise<number | null> {
     let next: number | null = null;
-    for (const record of this.rows.values()) {
+    for (const record of this.#unblocked()) {
       if (record.state !== 'pending') continue;
       const waitMs = Math.max(0, record.availableMs - this.#clock.now());
       if (next === null || waitMs < next) next = waitMs;
@@ -163,10 +205,11 @@ export class MemoryOutboxStore implements OutboxStore {
     return () => void this.#hints.delete(hint);
   }
 
-  #insert(envelope: Envelope): void {
+  #insert(envelope: Envelope, extras: RowExtras): void {
     if (this.#taskIds.has(envelope.id)) return;
     const nowMs = this.#clock.now();
     this.#put({
+      ...extras,
       row: ++this.#lastRow,
       envelope,
       createdMs: nowMs,
@@ -177,7 +220,9 @@ export class MemoryOutboxStore implements OutboxStore {
       claimedUntilMs: 0,
       claims: 0,
       retries: 0,
-      errors: [],
+      history: [],
+      lastError: null,
+      deadMs: 0,
       version: 0,
     });
   }
@@ -195,9 +240,25 @@ export class MemoryOutboxStore implements OutboxStore {
   /** Due rows, those first that have been due for longest. */
   #due(limit: number): OutboxRecord[] {
     const nowMs = this.#clock.now();
-    const due = [...this.rows.values()].filter(record => this.#guards.isDue(record, nowMs));
+    const due = this.#unblocked().filter(record => this.#guards.isDue(record, nowMs));
     due.sort((a, b) => a.availableMs - b.availableMs || a.row - b.row);
     return due.slice(0, limit);
+  }
+
+  /** Rows whose format we know. Of rows with an ordering key only the first, and none while a dead one parks the key. */
+  #unblocked(): OutboxRecord[] {
+    const taken = new Set<string>();
+    for (const { orderingKey, parksKey } of this.deadLetters.values()) {
+      if (orderingKey !== null && parksKey) taken.add(orderingKey);
+    }
+    const inOrder = [...this.rows.values()];
+    // A revived row is put at the end of the map and belongs where its number says.
+    inOrder.sort((a, b) => a.row - b.row);
+    return inOrder.filter(({ orderingKey, rowVersion }) => {
+      if (orderingKey !== null && taken.has(orderingKey)) return false;
+      if (orderingKey !== null) taken.add(orderingKey);
+      return rowVersion <= ROW_SCHEMA_VERSION;
+    });
   }
 
   #returnLapsed(): void {
@@ -239,10 +300,20 @@ export class MemoryOutboxStore implements OutboxStore {
   #bury(record: OutboxRecord): void {
     this.#remove(record);
     record.version += 1;
+    record.deadMs = this.nowMs;
     const { id, digest } = record.envelope;
     const isTaken = this.deadLetters.has(id);
     // Two rows of one id: both are kept, since their bytes may differ.
     this.deadLetters.set(isTaken ? `${id}#${digest.slice(0, 16)}` : id, record);
+  }
+
+  #remember(record: OutboxRecord, step: string, error?: string): void {
+    record.history.push({
+      at: new Date(this.nowMs).toISOString(),
+      step,
+      epoch: 0,
+      ...(error === undefined ? {} : { error: { type: 'publish', message: error, traceback: '' } }),
+    });
   }
 
   #move(limit: number, ledger: Pick<MemoryLedger, 'receive'>): MoveReply {

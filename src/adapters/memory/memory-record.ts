@@ -68,6 +68,7 @@ const LEDGER_STEPS = [
   'cancel',
   'expire',
   'prune',
+  'purge',
 ] as const;
 export type LedgerStep = (typeof LEDGER_STEPS)[number];
 

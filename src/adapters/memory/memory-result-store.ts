@@ -24,7 +24,7 @@ export class MemoryResultStore implements ResultStore {
   #outsideTheLedger(id: string): ResultRecord {
     const dead = this.#outbox?.deadLetters.get(id);
     if (dead !== undefined) {
-      const message = dead.errors.at(-1)?.message ?? '';
+      const message = dead.lastError ?? '';
       const error = { type: 'relay', message, traceback: '' };
       return { state: 'dead', ending: 'dead', result: null, error, why: 'relay' };
     }

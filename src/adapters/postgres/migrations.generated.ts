@@ -206,7 +206,18 @@ $$`,
     ],
   },
   {
-    version: 4, name: '0004-workflows', breaking: false,
+    version: 4, name: '0004-operators', breaking: false,
+    statements: [
+      `create index outlast_outbox_sent on outlast_outbox (available_at, id) where state = 'sent'`,
+      `create index outlast_outbox_failing on outlast_outbox (task_name) include (retries) where retries > 0`,
+      `create index outlast_outbox_unsupported on outlast_outbox (schema_version) where schema_version > 2`,
+      `create index outlast_task_failing on outlast_task (name) include (failures, crashes)
+  where failures + crashes > 0 and state in ('waiting', 'running', 'dead')`,
+      `create index outlast_task_withdrawn on outlast_task (ending) where state = 'cancelled'`,
+    ],
+  },
+  {
+    version: 5, name: '0005-workflows', breaking: false,
     statements: [
       `create function outlast_follows(body bytea) returns boolean
 language sql immutable as $$

@@ -16,12 +16,12 @@ import type {
   ParkItem,
   ReapReply,
   RenewReply,
-  ReviveStatus,
   RunRef,
   StepStatus,
   TaskRef,
   WorkerOpening,
 } from '../../ledger/ledger.ts';
+import type { PurgeReply, PurgeRequest, ReviveStatus } from '../../outbox/outbox-store.ts';
 import {
   encodeError,
   encodeOutcome,
@@ -31,12 +31,13 @@ import {
 } from './postgres-rows.ts';
 import { decodeAfter, encodeAfter } from './postgres-after.ts';
 import { joinChord, pruneChords } from './postgres-chord.ts';
+import { purgeParams, purgeReply } from './postgres-letters.ts';
 import { park } from './postgres-park.ts';
 import type { SqlDatabase, SqlRow } from './sql-database.ts';
 import { SQL } from './sql.generated.ts';
 
-/** How long the tombstone of a cancelled task turns away its copies. */
-const CANCELLED_KEEP_MS = 86_400_000;
+/** How long the tombstone of a cancelled or purged task turns away its copies. */
+const WITHDRAWN_KEEP_MS = 86_400_000;
 
 const READY_CHANNEL = 'outlast_task';
 
@@ -257,8 +258,17 @@ export class PostgresLedger implements Ledger {
     return rows[0]?.['status'] as ReviveStatus;
   }
 
+  async purgeDead(request: PurgeRequest): Promise<PurgeReply> {
+    const params = purgeParams(request);
+    return purgeReply(
+      request.isDryRun
+        ? await this.#db.query(SQL.countDead, params)
+        : await this.#db.query(SQL.purgeDead, [...params, request.limit, WITHDRAWN_KEEP_MS]),
+    );
+  }
+
   async cancel(id: string): Promise<CancelStatus> {
-    const rows = await this.#db.query(SQL.cancel, [id, CANCELLED_KEEP_MS]);
+    const rows = await this.#db.query(SQL.cancel, [id, WITHDRAWN_KEEP_MS]);
     if (rows[0]?.['status'] === 'ok') return 'ok';
     // Somebody else may have cancelled it after our statement began; only the next one sees it.
     const [now] = await this.#db.query(SQL.readState, [id]);

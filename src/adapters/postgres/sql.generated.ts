@@ -181,6 +181,7 @@ where p.result is null and excluded.result is not null`,
   claim: `with due as materialized (
   select o.id from outlast_outbox o
   where o.state = 'pending' and o.available_at <= statement_timestamp() and o.schema_version <= $5
+    and o.available_at >= coalesce(to_timestamp($6::float8 / 1000), '-infinity')
     and (o.ordering_key is null or (
       not exists (select 1 from outlast_outbox e where e.ordering_key = o.ordering_key and e.id < o.id)
       and not exists (select 1 from outlast_dead_letter d where d.ordering_key = o.ordering_key and d.parks_key)))
@@ -193,7 +194,8 @@ from due where o.id = due.id
 returning o.id::text as row, o.task_id as id, o.task_name as name, o.queue, o.priority, o.payload_version,
   '\\x5b'::bytea || o.args || '\\x2c'::bytea || o.kwargs || '\\x2c'::bytea || o.embed || '\\x5d'::bytea as body,
   o.options, o.digest, (extract(epoch from o.eta) * 1000)::bigint::text as eta_ms,
-  (extract(epoch from o.expires_at) * 1000)::bigint::text as expires_ms, o.retries, o.claims`,
+  (extract(epoch from o.expires_at) * 1000)::bigint::text as expires_ms, o.retries, o.claims,
+  (extract(epoch from o.available_at) * 1000)::float8 as available_ms`,
   commit: `with item as (
   select * from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bigint[])
     with ordinality as i(id, epoch, run, ending, result, error, keep_ms, place)
@@ -242,28 +244,61 @@ from (select 1) one left join closed c on true`,
 )
 select (extract(epoch from clock_timestamp()) * 1000)::bigint::text as store_ms, c.id
 from (select 1) one left join closed c on true`,
-  deadLetterShow: `select id, name, queue, 'worker' as place, reason, error, ended_at as dead_at, version, body, options, history
-from outlast_task where state = 'dead' and id = $1
-union all
-select task_id, task_name, queue, 'relay', 'ERR_ATTEMPTS_SPENT',
-  convert_to('{"type":"relay","message":' || to_json(failure_reason)::text || ',"traceback":""}', 'UTF8'), dead_at, version,
-  '\\x5b'::bytea || args || '\\x2c'::bytea || kwargs || '\\x2c'::bytea || embed || '\\x5d'::bytea, options, error_history
-from outlast_dead_letter where task_id = $1`,
-  deadLettersList: `select d.*, d.dead_at::text as cursor_at from (
-  (select id, name, queue, 'worker' as place, reason, error, ended_at as dead_at, version from outlast_task
-    where state = 'dead' and ($1::text is null or (ended_at, id) < ($1::text::timestamptz, $2::text))
-    order by ended_at desc, id desc limit $3)
-  union all
-  (select task_id, task_name, queue, 'relay', 'ERR_ATTEMPTS_SPENT',
-      convert_to('{"type":"relay","message":' || to_json(failure_reason)::text || ',"traceback":""}', 'UTF8'), dead_at, version
-    from outlast_dead_letter
-    where $1::text is null or (dead_at, task_id) < ($1::text::timestamptz, $2::text)
-    order by dead_at desc, task_id desc limit $3)
-) d order by dead_at desc, id desc limit $3`,
+  countDeadLetters: `select task_name as name, count(*)::text as count from outlast_dead_letter
+where ($1::bigint is null or dead_at < statement_timestamp() - $1::bigint * interval '1 millisecond')
+  and ($2::bigint is null or created_at < statement_timestamp() - $2::bigint * interval '1 millisecond')
+  and ($3::text is null or task_name like $3::text escape '\\')
+group by task_name order by task_name collate "C"`,
+  countDead: `select name, count(*)::text as count from outlast_task
+where state = 'dead'
+  and ($1::bigint is null or ended_at < statement_timestamp() - $1::bigint * interval '1 millisecond')
+  and ($2::bigint is null or created_at < statement_timestamp() - $2::bigint * interval '1 millisecond')
+  and ($3::text is null or name like $3::text escape '\\')
+group by name order by name collate "C"`,
   deferClaim: `update outlast_outbox
 set state = 'pending', claim_token = null, claimed_by = null, claimed_until = null, updated_at = clock_timestamp(),
   available_at = clock_timestamp() + $3::bigint * interval '1 millisecond'
 where id = any($2::bigint[]) and claim_token = $1 and state = 'claimed' returning id::text as row`,
+  doctorLedger: `select
+  (select count(*) from outlast_task t where t.state = 'running' and not exists (
+    select 1 from outlast_worker w where w.id = t.owner and w.state = 'open'
+      and w.deadline >= clock_timestamp() - $1::bigint * interval '1 millisecond'))::text as orphans,
+  (select count(*) from outlast_after where created_at < clock_timestamp() - $1::bigint * interval '1 millisecond')::text as follow_ups`,
+  doctorOutbox: `select
+  (select count(*) from outlast_outbox where schema_version > 2 and schema_version > $1)::text as unsupported,
+  (select count(*) from outlast_outbox o where o.state = 'claimed' and (
+      o.claimed_until < clock_timestamp() - $2::bigint * interval '1 millisecond'
+      or (o.updated_at < clock_timestamp() - $2::bigint * interval '1 millisecond' and not exists (
+        select 1 from outlast_relay r where r.id = o.claimed_by and r.lease_until >= clock_timestamp() - $2::bigint * interval '1 millisecond'))
+    ))::text as orphans,
+  (select count(*) from outlast_relay where lease_until >= clock_timestamp())::text as relays,
+  (select count(*) from outlast_dead_letter)::text as dead,
+  (select count(distinct ordering_key) from outlast_dead_letter where parks_key and ordering_key is not null)::text as parked,
+  (extract(epoch from clock_timestamp() - least(
+    (select min(available_at) from outlast_outbox where state = 'pending' and available_at <= clock_timestamp()),
+    (select min(available_at) from outlast_outbox where state = 'claimed'))) * 1000)::bigint::text as oldest_ms`,
+  doctorServer: `select current_setting('server_version') as version, current_setting('server_version_num') as number,
+  current_setting('autovacuum') as autovacuum, current_setting('track_counts') as track_counts,
+  (extract(epoch from clock_timestamp()) * 1000)::bigint::text as now_ms,
+  pg_has_role(current_user, 'pg_read_all_stats', 'usage') as sees_others`,
+  doctorSlots: `select slot_name as name, greatest(age(xmin), age(catalog_xmin))::text as transactions
+from pg_replication_slots where not active and (xmin is not null or catalog_xmin is not null) order by slot_name`,
+  doctorSnapshots: `select * from (
+  select 'transaction' as kind, a.pid::text as id, coalesce(a.application_name, '') as application, coalesce(a.usename, '') as who,
+    coalesce(a.state, '') as state, a.query_start, (extract(epoch from clock_timestamp() - a.xact_start) * 1000)::bigint as age_ms
+  from pg_stat_activity a
+  where a.datname = current_database() and a.pid <> pg_backend_pid() and a.xact_start is not null
+    and (a.backend_xmin is not null or a.backend_xid is not null)
+  union all
+  select 'prepared', p.gid, '', p.owner, 'prepared', null, (extract(epoch from clock_timestamp() - p.prepared) * 1000)::bigint
+  from pg_prepared_xacts p where p.database = current_database()
+) s where s.age_ms >= $1::bigint order by s.age_ms desc limit 20`,
+  doctorTables: `select c.relname as name, coalesce(array_to_string(c.reloptions, ','), '') as options, pg_total_relation_size(c.oid)::text as bytes,
+  coalesce(s.n_live_tup, 0)::text as live, coalesce(s.n_dead_tup, 0)::text as dead,
+  greatest(s.last_autovacuum, s.last_vacuum) as vacuumed_at
+from unnest($1::text[]) as t(name) join pg_class c on c.oid = to_regclass(t.name)
+left join pg_stat_user_tables s on s.relid = c.oid
+order by c.relname`,
   doorFence: `select id from outlast_task
 where id = $1::text and state = 'running' and epoch = $2::text::bigint and run = $3::text for update`,
   doorKnown: `select 1 as known from outlast_task where id = $1::text`,
@@ -382,10 +417,42 @@ select case
   end as status
 from item i left join moved m on m.id = i.id and m.run = i.run left join outlast_task t on t.id = i.id
 order by i.place`,
-  inspectTask: `select id, name, queue, state, epoch::text as epoch, failures, crashes, created_at, history from outlast_task where id = $1
-union all
-select task_id, task_name, queue, 'pending', '0', 0, 0, created_at, ''::bytea from outlast_outbox where task_id = $1
-limit 1`,
+  ledgerEnded: `with withdrawn as materialized (
+  select count(*) filter (where ending = 'dead') as purged, count(*) filter (where ending <> 'dead') as cancelled
+  from outlast_task where state = 'cancelled'
+), forgotten as (
+  select coalesce(sum(count) filter (where ending = 'dead'), 0) as purged,
+    coalesce(sum(count) filter (where ending in ('cancelled', 'expired')), 0) as cancelled,
+    coalesce(sum(count) filter (where ending in ('done', 'discarded')), 0) as done
+  from outlast_counter
+)
+select ((select count(*) from outlast_task where keep_until is not null) - w.purged - w.cancelled + f.done)::text as done,
+  (w.cancelled + f.cancelled)::text as cancelled, (w.purged + f.purged)::text as purged,
+  (select count(*) from outlast_task where state = 'dead')::text as dead,
+  (select count(*) from outlast_worker where state = 'open' and deadline >= clock_timestamp())::text as workers
+from withdrawn w, forgotten f`,
+  ledgerFailing: `select name, sum(count)::text as failures from (
+  select name, failures + crashes as count from outlast_task
+  where failures + crashes > 0 and state in ('waiting', 'running', 'dead')
+  union all
+  select name, 1 from outlast_task where state = 'dead' and failures + crashes = 0
+) f group by name order by sum(count) desc, name collate "C" limit $1`,
+  ledgerInspect: `select id, name, queue, state, epoch::text as epoch, failures, crashes, created_at, history from outlast_task where id = $1`,
+  ledgerLetter: `select id, name, queue, reason, error, version,
+  to_char(ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as dead_at, created_at, expires_at, body, options, history
+from outlast_task where state = 'dead' and id = $1`,
+  ledgerLettersNewest: `select id, name, queue, reason, error, version,
+  to_char(ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as dead_at
+from outlast_task
+where state = 'dead' and ($1::text is null or (ended_at, id collate "C") < ($1::text::timestamptz, $2::text))
+  and ($3::text is null or name like $3::text escape '\\')
+order by ended_at desc, id collate "C" desc limit $4`,
+  ledgerLettersOldest: `select id, name, queue, reason, error, version,
+  to_char(ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as dead_at
+from outlast_task
+where state = 'dead' and ($1::text is null or (ended_at, id collate "C") > ($1::text::timestamptz, $2::text))
+  and ($3::text is null or name like $3::text escape '\\')
+order by ended_at, id collate "C" limit $4`,
   ledgerNextDue: `select greatest(0, extract(epoch from min(t.due) - clock_timestamp()) * 1000)::bigint::text as wait_ms
 from unnest($1::text[]) as q(name)
 cross join generate_series(0, 9) as p(priority)
@@ -397,6 +464,15 @@ cross join lateral (
     where $2::int > 0 and t.state = 'waiting' and t.suspect and t.queue = q.name and t.priority = p.priority order by t.due, t.seq limit 1)
 ) t
 having min(t.due) is not null`,
+  ledgerQueues: `select queue, sum(waiting)::text as waiting, sum(running)::text as running from (
+  select queue, count(*) as waiting, 0 as running from outlast_task where state = 'waiting' and not suspect group by queue
+  union all
+  select queue, count(*), 0 from outlast_task where state = 'waiting' and suspect group by queue
+  union all
+  select queue, 0, count(*) from outlast_task where state = 'running' group by queue
+) q group by queue order by queue collate "C"`,
+  ledgerRecent: `select id, name, queue, state, epoch::text as epoch, failures, crashes, created_at, history
+from outlast_task order by created_at desc limit $1`,
   lockOrderingKeys: `select pg_advisory_xact_lock(k.number)::text as locked
 from (
   select distinct hashtextextended(key, 31372865309864820) as number
@@ -407,6 +483,7 @@ from (
   move: `with due as materialized (
   select o.* from outlast_outbox o
   where o.state = 'pending' and o.available_at <= statement_timestamp() and o.schema_version <= $2
+    and o.available_at >= coalesce(to_timestamp($3::float8 / 1000), '-infinity')
     and (o.ordering_key is null or (
       not exists (select 1 from outlast_outbox e where e.ordering_key = o.ordering_key and e.id < o.id)
       and not exists (select 1 from outlast_dead_letter d where d.ordering_key = o.ordering_key and d.parks_key)))
@@ -436,9 +513,10 @@ from (
   delete from outlast_outbox o using due d
   where o.id = d.id
     and (exists (select 1 from put p where p.id = d.task_id) or exists (select 1 from known k where k.task_id = d.task_id))
-  returning o.id, o.task_id, o.task_name, o.queue
+  returning o.id, o.task_id, o.task_name, o.queue, o.available_at, o.ordering_key
 ), note as (select pg_notify('outlast_task', '') from (select 1 from put limit 1) p)
-select g.task_id as id, g.task_name as name, g.queue,
+select g.task_id as id, g.task_name as name, g.queue, (extract(epoch from g.available_at) * 1000)::float8 as available_ms,
+  g.ordering_key is not null as is_ordered,
   case when p.id is not null then 'moved' when k.is_other then 'conflict' else 'copy' end as answer,
   (select count(*) from note)::text as notified, (select count(*) from buried)::text as buried
 from gone g left join put p on p.id = g.task_id left join known k on k.task_id = g.task_id
@@ -446,12 +524,56 @@ order by g.id`,
   openWorker: `insert into outlast_worker (id, process, host, pid, lease_ms, deadline)
 values ($1, $2, $3, $4, $5::int, clock_timestamp() + $5::int * interval '1 millisecond')
 on conflict (id) do nothing`,
+  outboxFailing: `select name, sum(retries)::text as failures from (
+  select task_name as name, retries from outlast_outbox where retries > 0
+  union all
+  select task_name, retries from outlast_dead_letter
+) f group by name order by sum(retries) desc, name collate "C" limit $1`,
+  outboxFind: `select id::text as row, task_id as id, task_name as name, queue, state, schema_version <= $1 as supported, retries, last_error,
+  created_at, available_at, ordering_key
+from outlast_outbox where task_id = $2`,
+  outboxLetter: `select task_id as id, task_name as name, queue, failure_reason as error, version,
+  to_char(dead_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as dead_at, created_at, expires_at,
+  '\\x5b'::bytea || args || '\\x2c'::bytea || kwargs || '\\x2c'::bytea || embed || '\\x5d'::bytea as body,
+  options, redacted_args, redacted_kwargs, error_history as history
+from outlast_dead_letter where task_id = $1`,
+  outboxLettersNewest: `select task_id as id, task_name as name, queue, failure_reason as error, version,
+  to_char(dead_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as dead_at
+from outlast_dead_letter
+where ($1::text is null or (dead_at, task_id collate "C") < ($1::text::timestamptz, $2::text))
+  and ($3::text is null or task_name like $3::text escape '\\')
+order by outlast_dead_letter.dead_at desc, task_id collate "C" desc limit $4`,
+  outboxLettersOldest: `select task_id as id, task_name as name, queue, failure_reason as error, version,
+  to_char(dead_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as dead_at
+from outlast_dead_letter
+where ($1::text is null or (dead_at, task_id collate "C") > ($1::text::timestamptz, $2::text))
+  and ($3::text is null or task_name like $3::text escape '\\')
+order by outlast_dead_letter.dead_at, task_id collate "C" limit $4`,
+  outboxList: `select id::text as row, task_id as id, task_name as name, queue, state, schema_version <= $1 as supported, retries, last_error,
+  created_at, available_at, ordering_key
+from outlast_outbox where $2::text is null or id > $2::text::bigint order by id limit $3`,
   outboxNextDue: `select greatest(0, extract(epoch from o.available_at - clock_timestamp()) * 1000)::bigint::text as wait_ms
 from outlast_outbox o where o.state = 'pending' and o.schema_version <= $1
+    and o.available_at >= coalesce(to_timestamp($2::float8 / 1000), '-infinity')
     and (o.ordering_key is null or (
       not exists (select 1 from outlast_outbox e where e.ordering_key = o.ordering_key and e.id < o.id)
       and not exists (select 1 from outlast_dead_letter d where d.ordering_key = o.ordering_key and d.parks_key)))
 order by o.available_at, o.id limit 1`,
+  outboxQueuesSampled: `select queue, round(count(*) * $2::bigint / sum(count(*)) over ())::bigint::text as rows
+from outlast_outbox tablesample system ($1::float8) group by queue order by queue collate "C"`,
+  outboxQueues: `select queue, count(*)::text as rows from outlast_outbox group by queue order by queue collate "C"`,
+  outboxRecent: `select id::text as row, task_id as id, task_name as name, queue, state, schema_version <= $1 as supported, retries, last_error,
+  created_at, available_at, ordering_key
+from outlast_outbox order by id desc limit $2`,
+  outboxSample: `select
+  (select count(*) from outlast_outbox where state = 'pending')::text as pending,
+  (select count(*) from outlast_outbox where state = 'claimed')::text as claimed,
+  (select count(*) from outlast_outbox where state = 'sent')::text as sent,
+  (select count(*) from outlast_outbox where schema_version > 2 and schema_version > $1)::text as unsupported,
+  (select count(*) from outlast_dead_letter)::text as dead,
+  (extract(epoch from clock_timestamp() - least(
+    (select min(available_at) from outlast_outbox where state = 'pending' and available_at <= clock_timestamp()),
+    (select min(available_at) from outlast_outbox where state = 'claimed'))) * 1000)::bigint::text as oldest_ms`,
   park: `with msg as (
   select * from unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::int[], $6::bytea[], $7::bytea[], $8::text[], $9::bigint[], $10::bigint[], $11::bigint[])
     with ordinality as m(id, name, queue, priority, version, body, options, digest, eta_ms, expires_ms, delay_ms, place)
@@ -503,6 +625,34 @@ returning key`,
   on conflict (queue, name, ending) do update set count = c.count + excluded.count
 )
 select count(*)::text as pruned from gone`,
+  purgeDeadLetters: `with over as materialized (
+  select task_id from outlast_dead_letter
+  where ($1::bigint is null or dead_at < statement_timestamp() - $1::bigint * interval '1 millisecond')
+    and ($2::bigint is null or created_at < statement_timestamp() - $2::bigint * interval '1 millisecond')
+    and ($3::text is null or task_name like $3::text escape '\\')
+  order by dead_at, task_id limit $4 for update skip locked
+), gone as (
+  delete from outlast_dead_letter d using over where d.task_id = over.task_id returning d.task_name, d.parks_key
+), note as (select pg_notify('outlast_outbox', '') from (select 1 from gone where parks_key limit 1) g)
+select task_name as name, count(*)::text as count, (select count(*) from note)::text as notified
+from gone group by task_name order by task_name collate "C"`,
+  purgeDead: `with over as materialized (
+  select id from outlast_task
+  where state = 'dead'
+    and ($1::bigint is null or ended_at < statement_timestamp() - $1::bigint * interval '1 millisecond')
+    and ($2::bigint is null or created_at < statement_timestamp() - $2::bigint * interval '1 millisecond')
+    and ($3::text is null or name like $3::text escape '\\')
+  order by ended_at, id limit $4 for update skip locked
+), gone as (
+  update outlast_task t set
+    state = 'cancelled', body = '', options = '{}', error = null, checkpoint = null,
+    keep_until = clock_timestamp() + $5::bigint * interval '1 millisecond', history = outlast_line('purged', t.epoch, null, null)
+  from over where t.id = over.id and t.state = 'dead'
+  returning t.id, t.name
+), steps as (
+  delete from outlast_step s using gone where s.task_id = gone.id
+)
+select name, count(*)::text as count from gone group by name order by name collate "C"`,
   readDigest: `select digest from outlast_outbox where task_id = $1::text
 union all
 select digest from outlast_task where id = $1::text
@@ -541,11 +691,6 @@ limit 1`,
 )
 select (extract(epoch from clock_timestamp()) * 1000)::bigint::text as store_ms, m.*, (select count(*) from note)::text as notified
 from (select 1) one left join moved m on true`,
-  recentTasks: `select * from (
-  (select id, name, queue, state, epoch::text as epoch, failures, crashes, created_at, history from outlast_task order by created_at desc limit $1)
-  union all
-  (select task_id, task_name, queue, 'pending', '0', 0, 0, created_at, ''::bytea from outlast_outbox order by id desc limit $1)
-) t order by created_at desc limit $1`,
   reclaim: `with over as (
   select o.id from outlast_outbox o
   where o.state = 'claimed' and (
@@ -588,36 +733,49 @@ where claim_token = $1 and state = 'claimed' returning id::text as row`,
 )
 select t.id, t.epoch::text as epoch, t.run
 from beat left join outlast_task t on t.owner = beat.id and t.state = 'running'`,
-  reviveDeadLetter: `with back as (
+  reviveDeadLetter: `with letter as materialized (
+  select * from outlast_dead_letter
+  where task_id = $1 and version = $2 and (expires_at is null or expires_at > clock_timestamp()) for update
+), back as (
   insert into outlast_outbox (id, task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
     payload_version, available_at, eta, expires_at, idempotency_key, deaths, error_history, created_at,
     ordering_key, parks_key, redacted_args, redacted_kwargs)
   overriding system value
   select case when parks_key then row_id else nextval(pg_get_serial_sequence('outlast_outbox', 'id')) end,
     task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
-    payload_version, clock_timestamp(), eta, expires_at, idempotency_key, version, error_history, created_at,
+    payload_version, clock_timestamp(), eta, expires_at, idempotency_key, version,
+    outlast_history(error_history, outlast_line('revived', 0, null, null)), created_at,
     ordering_key, parks_key, redacted_args, redacted_kwargs
-  from outlast_dead_letter where task_id = $1 and version = $2
+  from letter
   on conflict (task_id) do nothing
   returning task_id
 ), gone as (
   delete from outlast_dead_letter d using back where d.task_id = back.task_id returning d.task_id
 ), note as (select pg_notify('outlast_outbox', '') from back)
-select (select count(*) from gone)::text as gone, (select count(*) from note)::text as notified,
-  (select count(*) from outlast_dead_letter where task_id = $1)::text as known`,
+select case
+    when exists (select 1 from gone) and exists (select 1 from note) then 'ok'
+    when exists (select 1 from outlast_dead_letter where task_id = $1 and version = $2 and expires_at <= clock_timestamp()) then 'expired'
+    when exists (select 1 from outlast_dead_letter where task_id = $1) then 'conflict'
+    else 'absent'
+  end as status`,
   revive: `with moved as (
   update outlast_task set
     state = 'waiting', due = clock_timestamp(), failures = 0, crashes = 0, ending = null, ended_at = null, reason = null, error = null,
     version = version + 1, history = outlast_history(history, outlast_line('revived', epoch, null, null))
-  where id = $1 and state = 'dead' and version = $2
+  where id = $1 and state = 'dead' and version = $2 and (expires_at is null or expires_at > clock_timestamp())
   returning id
 ), note as (select pg_notify('outlast_task', '') from moved)
-select case when exists (select 1 from note) then 'ok' when exists (select 1 from outlast_task where id = $1) then 'conflict' else 'absent' end as status`,
-  settleDead: `with item as (select * from unnest($2::bigint[], $3::text[], $4::bytea[]) as i(id, error, line)),
+select case
+    when exists (select 1 from note) then 'ok'
+    when exists (select 1 from outlast_task where id = $1 and state = 'dead' and version = $2) then 'expired'
+    when exists (select 1 from outlast_task where id = $1) then 'conflict'
+    else 'absent'
+  end as status`,
+  settleDead: `with item as (select * from unnest($2::bigint[], $3::text[], $4::bytea[]) as i(id, error, record)),
 gone as (
   delete from outlast_outbox o using item i
   where o.id = i.id and o.claim_token = $1 and o.state = 'claimed'
-  returning o.*, i.error, i.line
+  returning o.*, i.error, i.record
 )
 insert into outlast_dead_letter as d (task_id, version, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
   payload_version, eta, expires_at, idempotency_key, retries, failure_reason, error_history, created_at,
@@ -625,39 +783,18 @@ insert into outlast_dead_letter as d (task_id, version, task_name, queue, priori
 select case when exists (select 1 from outlast_dead_letter l where l.task_id = g.task_id and l.digest <> g.digest)
     then g.task_id || '#' || left(g.digest, 16) else g.task_id end,
   deaths + 1, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
-  payload_version, eta, expires_at, idempotency_key, retries + 1, error, outlast_history(error_history, line), created_at,
+  payload_version, eta, expires_at, idempotency_key, retries + 1, error, outlast_history(error_history, outlast_line('dead', 0, null, record)), created_at,
   id, ordering_key, parks_key, redacted_args, redacted_kwargs
 from gone g
 on conflict (task_id) do update set version = d.version + 1, failure_reason = excluded.failure_reason,
   error_history = outlast_history(d.error_history, excluded.error_history), dead_at = clock_timestamp(), row_id = excluded.row_id
 returning task_id as row`,
-  settleFailed: `with item as (select * from unnest($2::bigint[], $3::text[], $4::bigint[], $5::bytea[]) as i(id, error, delay_ms, line))
+  settleFailed: `with item as (select * from unnest($2::bigint[], $3::text[], $4::bigint[], $5::bytea[]) as i(id, error, delay_ms, record))
 update outlast_outbox o
 set state = 'pending', claim_token = null, claimed_by = null, claimed_until = null, retries = o.retries + 1,
-  last_error = i.error, error_history = outlast_history(o.error_history, i.line),
+  last_error = i.error, error_history = outlast_history(o.error_history, outlast_line('failed', 0, null, i.record)),
   available_at = clock_timestamp() + i.delay_ms * interval '1 millisecond', updated_at = clock_timestamp()
 from item i where o.id = i.id and o.claim_token = $1 and o.state = 'claimed'
 returning o.id::text as row`,
-  settlePublished: `delete from outlast_outbox where id = any($2::bigint[]) and claim_token = $1 and state = 'claimed' returning id::text as row`,
-  statsFailing: `select name, sum(failures)::text as failures from (
-  select name, failures + crashes as failures from outlast_task where state in ('waiting', 'running', 'dead') and failures + crashes > 0
-  union all
-  select name, 1 from outlast_task where state = 'dead' and failures + crashes = 0
-  union all
-  select task_name, retries from outlast_dead_letter
-) f group by name order by sum(failures) desc, name limit $1`,
-  statsOutbox: `select
-  (select count(*) from outlast_outbox where state = 'pending')::text as pending,
-  (select count(*) from outlast_outbox where state = 'claimed')::text as claimed,
-  (select count(*) from outlast_outbox where state = 'sent')::text as sent,
-  (select count(*) from outlast_outbox where schema_version > $1)::text as unsupported,
-  (select count(*) from outlast_dead_letter)::text as dead,
-  (select extract(epoch from clock_timestamp() - min(available_at)) from outlast_outbox
-    where state in ('pending', 'claimed') and available_at <= clock_timestamp())::text as oldest_seconds`,
-  statsTasks: `select queue, state, sum(count)::text as count from (
-  select queue, state, count(*) as count from outlast_task group by queue, state
-  union all
-  select queue, case when ending in ('cancelled', 'expired') then 'cancelled' else 'done' end, count from outlast_counter
-) c group by queue, state order by queue, state`,
-  statsWorkers: `select count(*)::text as count from outlast_worker where state = 'open' and deadline >= clock_timestamp()`,
+  settlePublished: `delete from outlast_outbox where id = any($2::bigint[]) and claim_token = $1 and state = 'claimed' returning id::text as row, ordering_key is not null as is_ordered`,
 } as const;

@@ -12,7 +12,7 @@ import type { Handler } from '../../worker/handler.ts';
 import {
   addOutboxFlag,
   readContext,
-  withStores,
+  withOutboxDatabase,
   type CommandContext,
   type CommonOptions,
 } from '../context.ts';
@@ -54,8 +54,8 @@ export const addSend: AddCommand = (program, output) => {
         input: rawCall(options.args, options.kwargs),
         options: sendOptions(options),
       };
-      const [sent] = await withStores(context, {}, stores =>
-        sendCalls(stores, [call], {
+      const [sent] = await withOutboxDatabase(context, outbox =>
+        sendCalls(outbox, [call], {
           maxPayloadBytes: context.config.maxPayloadBytes,
           redact: redactOf(context.config, context.runtime),
         }),

@@ -1,6 +1,5 @@
-import { outlastError } from '../../errors/error.ts';
-import { adminOn } from '../../admin/create-admin.ts';
-import { addOutboxFlag, readContext, withStores, type CommonOptions } from '../context.ts';
+import { addOutboxFlag, readContext, withAdmin, type CommonOptions } from '../context.ts';
+import { readWhole } from '../flags.ts';
 import type { AddCommand } from '../command.ts';
 
 /** `outlast stats`: how much there is of everything. */
@@ -9,11 +8,9 @@ export const addStats: AddCommand = (program, output) => {
     .description('show how many tasks wait, run, are done and are dead')
     .option('--top <n>', 'how many of the most failing tasks to show', '5')
     .action(async (options: CommonOptions & { readonly top: string }) => {
-      const top = readTop(options.top);
+      const top = readWhole(options.top, '--top', 0, 9_999);
       const context = await readContext(options, output);
-      const stats = await withStores(context, { createIfMissing: false }, stores =>
-        adminOn(() => Promise.resolve(stores)).stats({ top }),
-      );
+      const stats = await withAdmin(context, admin => admin.stats({ top }));
       if (options.json) return output.json(stats);
       const { outbox, tasks } = stats;
       output.line(
@@ -29,16 +26,8 @@ export const addStats: AddCommand = (program, output) => {
           .join('  ')}`,
       );
       output.line(`dead     ${stats.dlqCount}   workers ${stats.workers}`);
-      if (stats.queues.length > 0) output.table(stats.queues, ['queue', 'waiting', 'running']);
+      if (stats.queues.length > 0)
+        output.table(stats.queues, ['queue', 'pending', 'waiting', 'running']);
       if (stats.topFailing.length > 0) output.table(stats.topFailing, ['name', 'failures']);
     });
 };
-
-function readTop(text: string): number {
-  if (/^\d{1,4}$/.test(text)) return Number(text);
-  throw outlastError('ERR_OPTION_RANGE', {
-    message: `--top is ${JSON.stringify(text)}`,
-    hint: 'Give a whole number.',
-    fields: { option: '--top' },
-  });
-}

@@ -1,0 +1,104 @@
+import type {
+  DeadLetterDetails,
+  DeadLetterPage,
+  DeadLetterSummary,
+  LetterPageRequest,
+  TaskDetails,
+} from '../../admin/read-model.ts';
+import type { LedgerReads, LedgerSample } from '../../ledger/ledger-reads.ts';
+import { shownPayload } from '../../task/redacted.ts';
+import { letterPage, letterParams, readHistory, readInstant } from './postgres-letters.ts';
+import { readFailing } from './postgres-outbox-reads.ts';
+import { decodeError } from './postgres-rows.ts';
+import type { SqlDatabase, SqlRow } from './sql-database.ts';
+import { SQL } from './sql.generated.ts';
+
+/** What people see of a ledger in PostgreSQL. */
+export class PostgresLedgerReads implements LedgerReads {
+  readonly #db: SqlDatabase;
+
+  constructor(db: SqlDatabase) {
+    this.#db = db;
+  }
+
+  async sample(top: number): Promise<LedgerSample> {
+    const ended = (await this.#db.query(SQL.ledgerEnded))[0] ?? {};
+    const queues = (await this.#db.query(SQL.ledgerQueues)).map(row => ({
+      queue: row['queue'] as string,
+      waiting: Number(row['waiting']),
+      running: Number(row['running']),
+    }));
+    const failing = top === 0 ? [] : await this.#db.query(SQL.ledgerFailing, [top]);
+    return {
+      tasks: {
+        waiting: queues.reduce((sum, { waiting }) => sum + waiting, 0),
+        running: queues.reduce((sum, { running }) => sum + running, 0),
+        done: Number(ended['done']),
+        dead: Number(ended['dead']),
+        cancelled: Number(ended['cancelled']),
+        purged: Number(ended['purged']),
+      },
+      queues,
+      topFailing: failing.map(readFailing),
+      workers: Number(ended['workers']),
+    };
+  }
+
+  async listDead(page: LetterPageRequest): Promise<DeadLetterPage> {
+    const text = page.order === 'newest' ? SQL.ledgerLettersNewest : SQL.ledgerLettersOldest;
+    return letterPage(await this.#db.query(text, letterParams(page)), page.limit, readSummary);
+  }
+
+  async showDead(id: string): Promise<DeadLetterDetails | null> {
+    const row = (await this.#db.query(SQL.ledgerLetter, [id]))[0];
+    if (!row) return null;
+    return {
+      ...readSummary(row),
+      createdAt: readInstant(row['created_at']),
+      expiresAt: row['expires_at'] === null ? null : readInstant(row['expires_at']),
+      ...shownPayload({
+        body: row['body'] as Uint8Array,
+        options: row['options'] as Uint8Array,
+        redactedArgs: null,
+        redactedKwargs: null,
+      }),
+      history: readHistory(row['history'] as Uint8Array),
+    };
+  }
+
+  async inspect(id: string): Promise<TaskDetails | null> {
+    const row = (await this.#db.query(SQL.ledgerInspect, [id]))[0];
+    return row ? readDetails(row) : null;
+  }
+
+  async recent(limit: number): Promise<readonly TaskDetails[]> {
+    return (await this.#db.query(SQL.ledgerRecent, [limit])).map(readDetails);
+  }
+}
+
+function readSummary(row: SqlRow): DeadLetterSummary {
+  return {
+    id: row['id'] as string,
+    name: row['name'] as string,
+    queue: row['queue'] as string,
+    where: 'worker',
+    reason: row['reason'] as string,
+    error: decodeError(row['error'] as Uint8Array | null)?.message ?? '',
+    deadAt: row['dead_at'] as string,
+    version: row['version'] as number,
+  };
+}
+
+function readDetails(row: SqlRow): TaskDetails {
+  return {
+    id: row['id'] as string,
+    name: row['name'] as string,
+    queue: row['queue'] as string,
+    state: row['state'] as TaskDetails['state'],
+    epoch: Number(row['epoch']),
+    failures: row['failures'] as number,
+    crashes: row['crashes'] as number,
+    createdAt: readInstant(row['created_at']),
+    history: readHistory(row['history'] as Uint8Array),
+  };
+}

@@ -1,0 +1,124 @@
+import type {
+  DeadLetterDetails,
+  DeadLetterPage,
+  DeadLetterSummary,
+  LetterPageRequest,
+  PageRequest,
+} from '../../admin/read-model.ts';
+import type {
+  OutboxEntry,
+  OutboxPage,
+  OutboxReads,
+  OutboxSample,
+} from '../../outbox/outbox-reads.ts';
+import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
+import { shownPayload } from '../../task/redacted.ts';
+import { letterPage, letterParams, readHistory, readInstant } from './postgres-letters.ts';
+import { readNumber } from './postgres-rows.ts';
+import type { SqlDatabase, SqlRow } from './sql-database.ts';
+import { SQL } from './sql.generated.ts';
+
+/** Beyond so many rows, those of a queue are estimated from so many. */
+const COUNTED_ROWS = 100_000;
+
+/** What people see of an outbox in PostgreSQL. */
+export class PostgresOutboxReads implements OutboxReads {
+  readonly #db: SqlDatabase;
+
+  constructor(db: SqlDatabase) {
+    this.#db = db;
+  }
+
+  async sample(top: number): Promise<OutboxSample> {
+    const row = (await this.#db.query(SQL.outboxSample, [ROW_SCHEMA_VERSION]))[0] ?? {};
+    const [pending, claimed, sent] = ['pending', 'claimed', 'sent'].map(name => Number(row[name]));
+    const counts = { pending: pending ?? 0, claimed: claimed ?? 0, sent: sent ?? 0 };
+    const failing = top === 0 ? [] : await this.#db.query(SQL.outboxFailing, [top]);
+    return {
+      ...counts,
+      unsupported: Number(row['unsupported']),
+      deadLetters: Number(row['dead']),
+      oldestPendingMs: readNumber(row['oldest_ms']),
+      queues: await this.#queues(counts.pending + counts.claimed + counts.sent),
+      topFailing: failing.map(readFailing),
+    };
+  }
+
+  async #queues(total: number): Promise<OutboxSample['queues']> {
+    const rows =
+      total <= COUNTED_ROWS
+        ? await this.#db.query(SQL.outboxQueues)
+        : await this.#db.query(SQL.outboxQueuesSampled, [(100 * COUNTED_ROWS) / total, total]);
+    return rows.map(row => ({ queue: row['queue'] as string, rows: Number(row['rows']) }));
+  }
+
+  async list({ limit, cursor }: PageRequest): Promise<OutboxPage> {
+    const rows = await this.#db.query(SQL.outboxList, [ROW_SCHEMA_VERSION, cursor, limit + 1]);
+    const items = rows.slice(0, limit).map(readEntry);
+    return { items, next: rows.length > limit ? (items.at(-1)?.row ?? null) : null };
+  }
+
+  async recent(limit: number): Promise<readonly OutboxEntry[]> {
+    return (await this.#db.query(SQL.outboxRecent, [ROW_SCHEMA_VERSION, limit])).map(readEntry);
+  }
+
+  async find(id: string): Promise<OutboxEntry | null> {
+    const [row] = await this.#db.query(SQL.outboxFind, [ROW_SCHEMA_VERSION, id]);
+    return row ? readEntry(row) : null;
+  }
+
+  async listDeadLetters(page: LetterPageRequest): Promise<DeadLetterPage> {
+    const text = page.order === 'newest' ? SQL.outboxLettersNewest : SQL.outboxLettersOldest;
+    return letterPage(await this.#db.query(text, letterParams(page)), page.limit, readSummary);
+  }
+
+  async showDeadLetter(id: string): Promise<DeadLetterDetails | null> {
+    const row = (await this.#db.query(SQL.outboxLetter, [id]))[0];
+    if (!row) return null;
+    return {
+      ...readSummary(row),
+      createdAt: readInstant(row['created_at']),
+      expiresAt: row['expires_at'] === null ? null : readInstant(row['expires_at']),
+      ...shownPayload({
+        body: row['body'] as Uint8Array,
+        options: row['options'] as Uint8Array,
+        redactedArgs: row['redacted_args'] as Uint8Array | null,
+        redactedKwargs: row['redacted_kwargs'] as Uint8Array | null,
+      }),
+      history: readHistory(row['history'] as Uint8Array),
+    };
+  }
+}
+
+export function readFailing(row: SqlRow): { readonly name: string; readonly failures: number } {
+  return { name: row['name'] as string, failures: Number(row['failures']) };
+}
+
+function readEntry(row: SqlRow): OutboxEntry {
+  return {
+    row: row['row'] as string,
+    id: row['id'] as string,
+    name: row['name'] as string,
+    queue: row['queue'] as string,
+    state: row['state'] as OutboxEntry['state'],
+    isSupported: row['supported'] as boolean,
+    retries: row['retries'] as number,
+    lastError: row['last_error'] as string | null,
+    createdAt: readInstant(row['created_at']),
+    availableAt: readInstant(row['available_at']),
+    orderingKey: row['ordering_key'] as string | null,
+  };
+}
+
+function readSummary(row: SqlRow): DeadLetterSummary {
+  return {
+    id: row['id'] as string,
+    name: row['name'] as string,
+    queue: row['queue'] as string,
+    where: 'relay',
+    reason: 'ERR_ATTEMPTS_SPENT',
+    error: row['error'] as string,
+    deadAt: row['dead_at'] as string,
+    version: row['version'] as number,
+  };
+}

@@ -1,0 +1,124 @@
+import type { LedgerReads } from '../ledger/ledger-reads.ts';
+import type { OutboxEntry, OutboxReads } from '../outbox/outbox-reads.ts';
+import {
+  compareLetters,
+  cursorAfter,
+  type DeadLetterDetails,
+  type Failing,
+  type LetterPageRequest,
+  type DeadLetterPage,
+  type ReadModel,
+  type Stats,
+  type TaskDetails,
+} from './read-model.ts';
+
+/** One picture of an outbox and a ledger, whether they are one database or two stores. */
+export function composeReads(outbox: OutboxReads, ledger: LedgerReads): ReadModel {
+  return {
+    stats: top => readStats(outbox, ledger, top),
+    listDeadLetters: page => listLetters(outbox, ledger, page),
+    showDeadLetter: async id => (await ledger.showDead(id)) ?? (await outbox.showDeadLetter(id)),
+    inspect: id => inspect(outbox, ledger, id),
+    recent: async limit => {
+      const pending = (await outbox.recent(limit)).map(pendingTask);
+      const known = await ledger.recent(limit);
+      // A row may be moved on between the two looks: the ledger, which was asked later, is right.
+      const ids = new Set(known.map(({ id }) => id));
+      const all = [...known, ...pending.filter(({ id }) => !ids.has(id))];
+      return all.sort((a, b) => (a.createdAt < b.createdAt ? 1 : -1)).slice(0, limit);
+    },
+  };
+}
+
+async function readStats(outbox: OutboxReads, ledger: LedgerReads, top: number): Promise<Stats> {
+  const rows = await outbox.sample(top);
+  const tasks = await ledger.sample(top);
+  const { pending, claimed, sent, unsupported } = rows;
+  return {
+    queueDepth: pending + claimed,
+    dlqCount: rows.deadLetters + tasks.tasks.dead,
+    oldestPendingSeconds: rows.oldestPendingMs === null ? null : rows.oldestPendingMs / 1_000,
+    outbox: { pending, claimed, sent, unsupported },
+    tasks: tasks.tasks,
+    queues: joinQueues(rows.queues, tasks.queues),
+    topFailing: mostFailing([...rows.topFailing, ...tasks.topFailing], top),
+    workers: tasks.workers,
+  };
+}
+
+function joinQueues(
+  ofOutbox: readonly { readonly queue: string; readonly rows: number }[],
+  ofLedger: readonly {
+    readonly queue: string;
+    readonly waiting: number;
+    readonly running: number;
+  }[],
+): Stats['queues'] {
+  const names = new Set([...ofOutbox, ...ofLedger].map(({ queue }) => queue));
+  return [...names].sort().map(queue => {
+    const { waiting = 0, running = 0 } = ofLedger.find(row => row.queue === queue) ?? {};
+    const pending = ofOutbox.find(row => row.queue === queue)?.rows ?? 0;
+    return { queue, pending, waiting, running };
+  });
+}
+
+function mostFailing(all: readonly Failing[], top: number): readonly Failing[] {
+  const sums = new Map<string, number>();
+  for (const { name, failures } of all) sums.set(name, (sums.get(name) ?? 0) + failures);
+  const sorted = [...sums].map(([name, failures]) => ({ name, failures }));
+  sorted.sort((a, b) => b.failures - a.failures || (a.name < b.name ? -1 : 1));
+  return sorted.slice(0, top);
+}
+
+/**
+ * Both stores are asked for a whole page behind the same place; of the two the first `limit` make the page. The cursor
+ * is the place of its last letter, so what was left over comes with the next page, whichever store it is in.
+ */
+async function listLetters(
+  outbox: OutboxReads,
+  ledger: LedgerReads,
+  page: LetterPageRequest,
+): Promise<DeadLetterPage> {
+  const ofRelay = await outbox.listDeadLetters(page);
+  const ofWorker = await ledger.listDead(page);
+  const sign = page.order === 'newest' ? -1 : 1;
+  const all = [...ofRelay.items, ...ofWorker.items];
+  all.sort((a, b) => sign * compareLetters(a, b));
+  const items = all.slice(0, page.limit);
+  const last = items.at(-1);
+  const isMore = all.length > page.limit || ofRelay.next !== null || ofWorker.next !== null;
+  return { items, next: isMore && last ? cursorAfter(last) : null };
+}
+
+async function inspect(
+  outbox: OutboxReads,
+  ledger: LedgerReads,
+  id: string,
+): Promise<TaskDetails | null> {
+  // The way of a task: whoever is asked later may have it from the one before.
+  const row = await outbox.find(id);
+  const letter = row === null ? await outbox.showDeadLetter(id) : null;
+  const known = await ledger.inspect(id);
+  if (known !== null) return known;
+  if (row !== null) return pendingTask(row);
+  return letter === null ? null : deadTask(letter);
+}
+
+function pendingTask({ id, name, queue, retries, createdAt }: OutboxEntry): TaskDetails {
+  return {
+    id,
+    name,
+    queue,
+    state: 'pending',
+    epoch: 0,
+    failures: retries,
+    crashes: 0,
+    createdAt,
+    history: [],
+  };
+}
+
+function deadTask({ id, name, queue, createdAt, history }: DeadLetterDetails): TaskDetails {
+  const failures = history.filter(({ error }) => error !== undefined).length;
+  return { id, name, queue, state: 'dead', epoch: 0, failures, crashes: 0, createdAt, history };
+}

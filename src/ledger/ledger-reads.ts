@@ -1,0 +1,34 @@
+import type {
+  DeadLetterDetails,
+  DeadLetterPage,
+  Failing,
+  LetterPageRequest,
+  TaskDetails,
+} from '../admin/read-model.ts';
+import type { TaskState } from './ledger.ts';
+
+/** What people see of a ledger: reads only. Where a task has redacted copies, they are shown instead of its arguments. */
+export interface LedgerReads {
+  sample(top: number): Promise<LedgerSample>;
+  /** Tasks that ended as dead letters. */
+  listDead(page: LetterPageRequest): Promise<DeadLetterPage>;
+  showDead(id: string): Promise<DeadLetterDetails | null>;
+  inspect(id: string): Promise<TaskDetails | null>;
+  /** The newest tasks, newest first. */
+  recent(limit: number): Promise<readonly TaskDetails[]>;
+}
+
+/** Figures of one moment. Ended tasks that were forgotten since are counted. */
+export interface LedgerSample {
+  readonly tasks: Readonly<Record<TaskState | 'purged', number>>;
+  /** Queues in which something waits or runs. */
+  readonly queues: readonly {
+    readonly queue: string;
+    readonly waiting: number;
+    readonly running: number;
+  }[];
+  /** Failures and crashes of tasks that are not done. */
+  readonly topFailing: readonly Failing[];
+  /** Incarnations that are open and within their lease. */
+  readonly workers: number;
+}

@@ -1,0 +1,251 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { DeadLetterDetails, LetterPageRequest } from '../../src/admin/read-model.ts';
+import type { LedgerReads } from '../../src/ledger/ledger-reads.ts';
+import type { PurgeRequest } from '../../src/outbox/outbox-store.ts';
+import type { Envelope } from '../../src/task/envelope.ts';
+import { HOUR, ids, makeEnvelope, makeEnvelopes, MINUTE, unique } from './envelopes.ts';
+import { LedgerDriver, type LedgerFixture } from './ledger-driver.ts';
+
+/** One ledger under test. It may hold what other tests left behind. */
+export interface LedgerReadsFixture extends LedgerFixture {
+  readonly reads: LedgerReads;
+}
+
+interface Parts {
+  readonly reads: LedgerReads;
+  readonly driver: LedgerDriver;
+}
+
+type Current = () => Parts;
+
+/** What people see of a ledger, and what they may do about its dead letters. */
+export function describeLedgerReads(
+  name: string,
+  makeFixture: () => Promise<LedgerReadsFixture>,
+): void {
+  describe(`ledger reads: ${name}`, () => {
+    let fixture: LedgerReadsFixture | undefined;
+    beforeAll(async () => {
+      fixture = await makeFixture();
+    });
+    afterAll(async () => {
+      await fixture?.dispose();
+    });
+    const current: Current = () => {
+      if (fixture === undefined) throw new Error('the fixture has not been made');
+      return { reads: fixture.reads, driver: new LedgerDriver(fixture) };
+    };
+    describe('sample', () => sampling(current));
+    describe('dead tasks', () => deadTasks(current));
+    describe('purge', () => purging(current));
+  });
+}
+
+const page = (given: Partial<LetterPageRequest>): LetterPageRequest => ({
+  limit: 1_000,
+  cursor: null,
+  order: 'newest',
+  taskName: null,
+  ...given,
+});
+
+const purge = (given: Partial<PurgeRequest>): PurgeRequest => ({
+  olderThanDeadMs: null,
+  olderThanCreatedMs: null,
+  taskName: null,
+  limit: 1_000,
+  isDryRun: false,
+  ...given,
+});
+
+async function shown({ reads }: Parts, id: string): Promise<DeadLetterDetails> {
+  const letter = await reads.showDead(id);
+  if (letter === null) throw new Error(`${id} is not dead`);
+  return letter;
+}
+
+function sampling(current: Current): void {
+  it('counts tasks by state, and those that wait and run by queue', async () => {
+    const { reads, driver } = current();
+    const before = (await reads.sample(0)).tasks;
+    const queue = unique('queue');
+    await driver.put(makeEnvelope({ queue }));
+    const { worker } = await driver.running(makeEnvelope({ queue: unique('queue') }));
+    await driver.dead();
+    await driver.done();
+    const cancelled = makeEnvelope();
+    await driver.ledger.cancel(cancelled.id);
+    const { tasks, queues, workers } = await reads.sample(0);
+    const grown = Object.entries(tasks).map(([state, count]) => [
+      state,
+      count - before[state as keyof typeof before],
+    ]);
+    expect(Object.fromEntries(grown)).toEqual({
+      waiting: 1,
+      running: 1,
+      dead: 1,
+      done: 1,
+      cancelled: 1,
+      purged: 0,
+    });
+    expect(queues.find(row => row.queue === queue)).toEqual({ queue, waiting: 1, running: 0 });
+    expect(workers).toBeGreaterThanOrEqual(1);
+    await driver.crash(worker);
+    expect((await reads.sample(0)).workers).toBe(workers - 1);
+  });
+
+  it('still counts what was forgotten', async () => {
+    const { reads, driver } = current();
+    await driver.done();
+    const before = (await reads.sample(0)).tasks;
+    await driver.fixture.advance(100 * HOUR);
+    while ((await driver.ledger.prune(1_000)) > 0);
+    const { done, cancelled, purged } = (await reads.sample(0)).tasks;
+    expect({ done, cancelled, purged }).toEqual({
+      done: before.done,
+      cancelled: before.cancelled,
+      purged: before.purged,
+    });
+  });
+
+  it('names the tasks that fail most: failures, crashes, and deaths without either', async () => {
+    const { reads, driver } = current();
+    const name = unique('failing');
+    const { task } = await driver.running(makeEnvelope({ name }));
+    await driver.fail(task, { delayMs: HOUR });
+    await driver.suspect(makeEnvelope({ name }), 2);
+    const { task: buried } = await driver.running(makeEnvelope({ name }));
+    await driver.bury(buried);
+    const { topFailing } = await reads.sample(100_000);
+    expect(topFailing.find(row => row.name === name)?.failures).toBe(4);
+    expect((await reads.sample(1)).topFailing).toHaveLength(1);
+  });
+}
+
+function deadTasks(current: Current): void {
+  it('are listed by the instant of their death in both orders, a page at a time', async () => {
+    const { reads, driver } = current();
+    const name = unique('listed');
+    const tasks: Envelope[] = [];
+    for (let n = 0; n < 5; n++) {
+      tasks.push(await driver.dead(makeEnvelope({ name })));
+      await driver.fixture.advance(1_000);
+    }
+    const walk = async (order: 'newest' | 'oldest'): Promise<string[]> => {
+      const found: string[] = [];
+      let cursor: string | null = null;
+      do {
+        const request = page({ limit: 2, cursor, order, taskName: name });
+        const { items, next } = await reads.listDead(request);
+        found.push(...ids(items));
+        cursor = next;
+      } while (cursor !== null);
+      return found;
+    };
+    expect(await walk('newest')).toEqual(ids(tasks).toReversed());
+    expect(await walk('oldest')).toEqual(ids(tasks));
+    expect((await reads.listDead(page({ taskName: `${name}?` }))).items).toEqual([]);
+  });
+
+  it('show the redacted copies that travelled with them, and never the arguments', async () => {
+    const redacted = { args: '["****"]', kwargs: '{}' };
+    const options = new TextEncoder().encode(JSON.stringify({ redacted, keepResult: false }));
+    const args = new TextEncoder().encode('["4242"]');
+    const task = await current().driver.dead(makeEnvelope({ args, options }));
+    const letter = await shown(current(), task.id);
+    expect(letter.isRedacted).toBe(true);
+    expect(new TextDecoder().decode(letter.body)).toBe('[["****"],{},null]');
+    expect(new TextDecoder().decode(letter.options)).toBe('{"keepResult":false}');
+  });
+
+  it('hide everything when the copies cannot be read', async () => {
+    const args = new TextEncoder().encode('["4242"]');
+    const broken = ['{"redacted":{"args":["x"]}}', '{"redacted":null}', '{"redacted":{"args"'];
+    for (const text of broken) {
+      const options = new TextEncoder().encode(text);
+      const task = await current().driver.dead(makeEnvelope({ args, options }));
+      const { body } = await shown(current(), task.id);
+      expect(new TextDecoder().decode(body)).toBe('["[hidden]","[hidden]",null]');
+    }
+  });
+
+  it('are not brought back when their time is over: they could not run', async () => {
+    const { driver } = current();
+    const expiresMs = (await driver.nowMs()) + HOUR;
+    const task = await driver.dead(makeEnvelope({ expiresMs }));
+    const { version } = await shown(current(), task.id);
+    await driver.fixture.advance(2 * HOUR);
+    expect(await driver.ledger.revive(task.id, version)).toBe('expired');
+    expect(await driver.state(task.id)).toBe('dead');
+  });
+}
+
+function purging(current: Current): void {
+  it('takes bytes, errors and history of what died long ago, and nothing younger', async () => {
+    const { reads, driver } = current();
+    const name = unique('purged');
+    const old = await driver.dead(makeEnvelope({ name }));
+    await driver.fixture.advance(2 * HOUR);
+    const young = await driver.dead(makeEnvelope({ name }));
+    const before = (await reads.sample(0)).tasks;
+    const request = purge({ olderThanDeadMs: HOUR, taskName: name });
+    const dry = await driver.ledger.purgeDead({ ...request, isDryRun: true });
+    expect(dry).toEqual({ counts: [{ name, count: 1 }] });
+    expect(await driver.state(old.id)).toBe('dead');
+    expect(await driver.ledger.purgeDead(request)).toEqual(dry);
+    expect(await reads.showDead(old.id)).toBeNull();
+    expect(ids((await reads.listDead(page({ taskName: name }))).items)).toEqual([young.id]);
+    const { tasks } = await reads.sample(0);
+    expect([tasks.dead, tasks.purged]).toEqual([before.dead - 1, before.purged + 1]);
+    const left = await reads.inspect(old.id);
+    expect(left?.history.map(({ step }) => step)).toEqual(['purged']);
+  });
+
+  it('leaves a tombstone that turns away late copies, and no way back', async () => {
+    const { driver } = current();
+    const name = unique('purged');
+    const task = await driver.dead(makeEnvelope({ name }));
+    const { version } = await shown(current(), task.id);
+    await driver.fixture.advance(MINUTE);
+    await driver.ledger.purgeDead(purge({ olderThanDeadMs: 0, taskName: name }));
+    expect(await driver.ledger.revive(task.id, version)).toBe('conflict');
+    const { worker } = await driver.open();
+    const reply = await driver.begin(worker, { messages: [task] });
+    expect(reply.answers).toEqual(['held']);
+    await driver.put(task);
+    expect(await driver.state(task.id)).toBe('cancelled');
+  });
+
+  it('takes the oldest first, no more than asked for, of the tasks the glob names', async () => {
+    const { reads, driver } = current();
+    const stem = unique('purged');
+    const tasks: Envelope[] = [];
+    for (const task of makeEnvelopes(3, { name: `${stem}.a` })) {
+      tasks.push(await driver.dead(task));
+      await driver.fixture.advance(MINUTE);
+    }
+    await driver.dead(makeEnvelope({ name: `${stem}_a` }));
+    await driver.fixture.advance(MINUTE);
+    const request = purge({ olderThanDeadMs: 0, taskName: `${stem}.*`, limit: 2 });
+    expect((await driver.ledger.purgeDead(request)).counts).toEqual([
+      { name: `${stem}.a`, count: 2 },
+    ]);
+    const rest = (await reads.listDead(page({ taskName: `${stem}*` }))).items;
+    expect(rest.map(({ name }) => name).toSorted()).toEqual([`${stem}.a`, `${stem}_a`]);
+    expect(ids(rest)).toContain(tasks[2]?.id);
+  });
+
+  it('looks at the age since creation too', async () => {
+    const { driver } = current();
+    const name = unique('purged');
+    const task = makeEnvelope({ name });
+    await driver.put(task);
+    await driver.fixture.advance(3 * HOUR);
+    const running = await driver.beginWaiting(task);
+    await driver.fail(running.task, { delayMs: null });
+    const both = purge({ olderThanDeadMs: HOUR, olderThanCreatedMs: HOUR, taskName: name });
+    expect((await driver.ledger.purgeDead(both)).counts).toEqual([]);
+    const created = purge({ olderThanCreatedMs: HOUR, taskName: name });
+    expect((await driver.ledger.purgeDead(created)).counts).toEqual([{ name, count: 1 }]);
+  });
+}
