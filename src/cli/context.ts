@@ -2,7 +2,7 @@ import { loadEnvFile } from 'node:process';
 import type { Command } from 'commander';
 import { adminOn, type Admin } from '../admin/create-admin.ts';
 import { outlastError } from '../errors/error.ts';
-import type { DatabaseTarget } from '../config/database-url.ts';
+import type { OutboxTarget } from '../config/database-url.ts';
 import { findOutbox } from '../config/outboxes.ts';
 import { resolveConfig, type ConfigFlags, type ResolvedConfig } from '../config/config.ts';
 import { loadConfig, type LoadedConfig, type LoaderKind } from '../config/load-config.ts';
@@ -16,6 +16,7 @@ import {
   openStores,
   withOutbox,
   type OpenOptions,
+  type OutboxApart,
   type Stores,
 } from '../wiring/stores.ts';
 import type { Runtime } from '../runtime/runtime.ts';
@@ -41,7 +42,7 @@ export interface CommandContext {
   readonly runtime: Runtime;
   readonly output: Output;
   /** A named outbox in another database, where one was asked for. */
-  readonly outboxTarget: DatabaseTarget | null;
+  readonly outboxTarget: OutboxTarget | null;
 }
 
 export async function readContext(
@@ -115,17 +116,33 @@ export function addOutboxFlag(command: Command): Command {
   return command.option('--outbox <name>', 'a named outbox of the configuration');
 }
 
-/** Opens the stores for one command and closes them whatever happens. */
+/** Opens the stores of the configuration for one command and closes them whatever happens. */
 export async function withStores<T>(
   context: CommandContext,
   options: OpenOptions,
   fn: (stores: Stores) => Promise<T>,
 ): Promise<T> {
-  const stores = await openStores(context.outboxTarget ?? context.config.database, options);
+  const stores = await openStores(context.config.database, options);
   try {
     return await fn(stores);
   } finally {
     await stores.close();
+  }
+}
+
+/** The database that tasks are written to: of the outbox that was asked for, or the default one. */
+export async function withOutboxDatabase<T>(
+  context: CommandContext,
+  fn: (outbox: Pick<OutboxApart, 'db' | 'dialect'>) => Promise<T>,
+): Promise<T> {
+  const { outboxTarget } = context;
+  if (outboxTarget === null)
+    return await withStores(context, {}, ({ db }) => fn({ db, dialect: 'postgres' }));
+  const apart = await openOutboxApart(outboxTarget);
+  try {
+    return await fn(apart);
+  } finally {
+    await apart.db.close();
   }
 }
 

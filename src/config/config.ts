@@ -2,7 +2,13 @@ import { outlastError } from '../errors/error.ts';
 import type { EventListeners } from '../telemetry/events.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { checkRelations } from './check-relations.ts';
-import { maskUrl, parseDatabaseUrl, type DatabaseTarget } from './database-url.ts';
+import {
+  maskUrl,
+  parseDatabaseUrl,
+  requireLedger,
+  type DatabaseTarget,
+  type OutboxTarget,
+} from './database-url.ts';
 import { DATABASE_ENV, optionsFromEnv, type Env, type SectionOptions } from './from-env.ts';
 import { envOf, flagOf, OPTION_TABLE } from './option-table.ts';
 import {
@@ -44,8 +50,8 @@ export interface OutlastConfig {
    */
   readonly database?: string | undefined;
   /**
-   * Outboxes beside the default one, by name: tables in other PostgreSQL databases whose tasks a
-   * relay of their own publishes into `database`.
+   * Outboxes beside the default one, by name: tables in other PostgreSQL, MySQL or MariaDB databases whose
+   * tasks a relay of their own publishes into `database`.
    * @default {}
    */
   readonly outboxes?: Readonly<Record<string, { readonly database: string }>> | undefined;
@@ -107,7 +113,7 @@ export interface ConfigFlags extends Partial<SectionOptions> {
 export interface ResolvedConfig {
   readonly database: DatabaseTarget;
   /** Outboxes in other databases, by name. */
-  readonly outboxes: Readonly<Record<string, DatabaseTarget>>;
+  readonly outboxes: Readonly<Record<string, OutboxTarget>>;
   readonly tasks: readonly string[];
   readonly strict: boolean;
   readonly excludeTasks: readonly string[];
@@ -234,11 +240,12 @@ function readDatabase(
   if (fromEnv !== undefined) {
     // A path in a variable is meant from where the command is typed, not from where the file lies.
     const origin = { option: DATABASE_ENV, folder: process.cwd() };
-    return { target: parseDatabaseUrl(fromEnv, origin), source: 'env' };
+    const target = requireLedger(parseDatabaseUrl(fromEnv, origin), DATABASE_ENV);
+    return { target, source: 'env' };
   }
   const isGiven = 'database' in config;
   const url = isGiven ? config['database'] : CONFIG_DEFAULTS.database;
-  const target = parseDatabaseUrl(url, { option: 'database', folder });
+  const target = requireLedger(parseDatabaseUrl(url, { option: 'database', folder }), 'database');
   return { target, source: isGiven ? 'file' : 'default' };
 }
 

@@ -27,7 +27,7 @@ TypeScript (before 22.18), the project's own \`jiti\`. \`--loader jiti\` is for 
 extension takes the config's own kind, so one line serves \`src/*.ts\` and \`dist/*.js\`; tests and \`.d.ts\` are skipped.
 `;
 
-const DATABASE = `\`mysql://\`, and \`OUTLAST_BROKER_URL\`, \`OUTLAST_LEDGER_URL\` or \`OUTLAST_RESULT_URL\`, are refused with
+const DATABASE = `\`mysql://\` and \`mariadb://\` are for \`outboxes\`; as \`database\` they are refused, and \`OUTLAST_BROKER_URL\`, \`OUTLAST_LEDGER_URL\` or \`OUTLAST_RESULT_URL\` are refused with
 \`ERR_CONFIG_TIER\`: in this version the database is broker, ledger and result store as well. URLs are never flags.
 `;
 
@@ -40,6 +40,7 @@ Options that are fine alone and wrong together are refused with \`ERR_OPTIONS_CO
 - \`worker.dedupWindow\` is at least three times \`relay.staleTimeoutSeconds\`: a late copy must find its task remembered.
 
 Legal but seldom meant, and so a warning: \`worker.lease\` under 3 s, \`relay.maxBackoff\` under \`relay.backoffTime\`,
+\`relay.publishConcurrency\` over \`relay.batchSize\`, \`relay.idleTime\` over 30 s, \`relay.brokerOutageCooldown\` over 5 min,
 \`resurrector.interval\` over 10 s.
 `;
 

@@ -92,6 +92,8 @@ function readText(row: OptionRow, text: string, name: string): unknown {
       return DECIMAL.test(text) ? `${Number(text)}s` : text;
     case 'choice':
       return text;
+    case 'path':
+      return text === 'none' ? '' : text;
     case 'queues':
       return queuesFromText(text, name);
   }

@@ -44,6 +44,8 @@ function rangeOf(rule: OptionRule): string {
       return `${rule.min} to ${rule.max}`;
     case 'choice':
       return rule.choices.join(' or ');
+    case 'path':
+      return 'a path';
     case 'queues':
       return 'name, name=weight; comma between';
   }
@@ -60,7 +62,7 @@ function rowsOf<O>(section: Section<O>): readonly OptionRow[] {
         flag: flagOf(key),
         env: envOf(section.name, key),
         kind: rule.kind,
-        default: String(defaults[key]),
+        default: String(defaults[key]) || 'none',
         sentence: rule.sentence,
         range: rangeOf(rule),
       }),

@@ -33,6 +33,11 @@ describe('defaults', () => {
       staleTimeoutMs: 300_000,
       sendTimeoutMs: 10_000,
       shutdownTimeoutMs: 30_000,
+      brokerOutageCooldownMs: 30_000,
+      publishConcurrency: 1,
+      queueSnapshotRefreshMs: 5_000,
+      livenessFile: null,
+      healthPort: null,
       jitter: 'tenth',
     });
     expect(resolveWorkerOptions().options).toEqual({
@@ -224,6 +229,15 @@ describe('warnings', () => {
 
   it('tell of a longest wait under the first one', () => {
     expect(resolveRelayOptions({ maxBackoff: '60s' }).warnings[0]).toContain('`relay.maxBackoff`');
+    expect(resolveRelayOptions({ publishConcurrency: 100 }).warnings).toEqual([]);
+    for (const odd of [
+      { publishConcurrency: 101 },
+      { idleTime: '31s' },
+      { brokerOutageCooldown: '301s' },
+    ] as const) {
+      const [key] = Object.keys(odd);
+      expect(resolveRelayOptions(odd).warnings[0]).toContain(`\`relay.${key}\``);
+    }
   });
 
   it('tell of a resurrector that seldom looks', () => {

@@ -26,22 +26,29 @@ interface ChoiceRule {
   readonly sentence: string;
 }
 
+interface PathRule {
+  readonly kind: 'path';
+  readonly sentence: string;
+}
+
 interface QueuesRule {
   readonly kind: 'queues';
   readonly sentence: string;
 }
 
 /** How one option is checked, and the sentence people read about it. */
-export type OptionRule = NumberRule | DurationRule | ChoiceRule | QueuesRule;
+export type OptionRule = NumberRule | DurationRule | ChoiceRule | PathRule | QueuesRule;
 export type OptionKind = OptionRule['kind'];
 
 type RuleFor<V> = [V] extends [Duration]
   ? DurationRule
   : [V] extends [number]
     ? NumberRule
-    : [V] extends [string]
-      ? ChoiceRule
-      : QueuesRule;
+    : string extends V
+      ? PathRule
+      : [V] extends [string]
+        ? ChoiceRule
+        : QueuesRule;
 
 /** A rule for every option, of the kind its type asks for. */
 export type Rules<O> = { readonly [K in keyof O]-?: RuleFor<NonNullable<O[K]>> };
@@ -203,6 +210,14 @@ export class OptionReader<O extends object> {
     if (rule.choices.includes(value as string)) return value as NonNullable<O[K]>;
     const choices = rule.choices.map(choice => `'${choice}'`).join(' or ');
     throw rangeError(this.nameOf(key), `is ${shown(value)}`, `Use ${choices}.`);
+  }
+
+  /** Null for the empty text: none. */
+  path(key: keyof O & string): string | null {
+    this.#rule(key, 'path');
+    const value = this.raw(key);
+    if (typeof value === 'string' && !value.includes('\0')) return value === '' ? null : value;
+    throw rangeError(this.nameOf(key), `is ${shown(value)}`, "Write a path: '/tmp/alive'.");
   }
 
   /** Two options that are fine alone and wrong together. */

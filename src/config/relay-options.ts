@@ -32,6 +32,19 @@ export interface RelayOptions {
    */
   readonly shutdownTimeout?: Duration | undefined;
   /**
+   * How long rows wait after an outage of the broker, and a broker is left alone after two; costs no retry.
+   * @default '30s'
+   */
+  readonly brokerOutageCooldown?: Duration | undefined;
+  /** Messages on their way to the broker and not confirmed; 1 is strictly serial. @default 1 */
+  readonly publishConcurrency?: number | undefined;
+  /** Seconds between two looks at the figures of the outbox. @default 5 */
+  readonly queueSnapshotRefreshSeconds?: number | undefined;
+  /** A file that is touched while the relay is healthy. @default none */
+  readonly livenessFile?: string | undefined;
+  /** Port of an HTTP server that answers probes; 0: none. @default 0 */
+  readonly healthPort?: number | undefined;
+  /**
    * Spread of the waits: `tenth` adds up to a tenth of the base, `full` draws from the whole wait.
    * @default 'tenth'
    */
@@ -47,6 +60,11 @@ export const RELAY_DEFAULTS: Defaults<RelayOptions> = Object.freeze({
   staleTimeoutSeconds: 300,
   sendTimeout: '10s',
   shutdownTimeout: '30s',
+  brokerOutageCooldown: '30s',
+  publishConcurrency: 1,
+  queueSnapshotRefreshSeconds: 5,
+  livenessFile: '',
+  healthPort: 0,
   jitter: 'tenth',
 });
 
@@ -60,6 +78,11 @@ export interface ResolvedRelayOptions {
   readonly staleTimeoutMs: number;
   readonly sendTimeoutMs: number;
   readonly shutdownTimeoutMs: number;
+  readonly brokerOutageCooldownMs: number;
+  readonly publishConcurrency: number;
+  readonly queueSnapshotRefreshMs: number;
+  readonly livenessFile: string | null;
+  readonly healthPort: number | null;
   readonly jitter: 'tenth' | 'full';
 }
 
@@ -112,6 +135,35 @@ export const RELAY_SECTION: Section<RelayOptions> = {
       sentence:
         'Time after a stop in which new publishes may still start; what is left is released at once.',
     },
+    brokerOutageCooldown: {
+      kind: 'duration',
+      min: '1ms',
+      max: '1h',
+      sentence:
+        'How long rows wait after an outage of the broker, and a broker is left alone after two; costs no retry.',
+    },
+    publishConcurrency: {
+      kind: 'integer',
+      min: 1,
+      max: 10_000,
+      sentence: 'Messages on their way to the broker and not confirmed; 1 is strictly serial.',
+    },
+    queueSnapshotRefreshSeconds: {
+      kind: 'seconds',
+      min: 0.1,
+      max: 3_600,
+      sentence: 'Seconds between two looks at the figures of the outbox.',
+    },
+    livenessFile: {
+      kind: 'path',
+      sentence: 'A file that is touched while the relay is healthy.',
+    },
+    healthPort: {
+      kind: 'integer',
+      min: 0,
+      max: 65_535,
+      sentence: 'Port of an HTTP server that answers probes; 0: none.',
+    },
     jitter: {
       kind: 'choice',
       choices: ['tenth', 'full'],
@@ -136,6 +188,11 @@ export function resolveRelayOptions(
     staleTimeoutMs: reader.secondsMs('staleTimeoutSeconds'),
     sendTimeoutMs: reader.durationMs('sendTimeout'),
     shutdownTimeoutMs: reader.durationMs('shutdownTimeout'),
+    brokerOutageCooldownMs: reader.durationMs('brokerOutageCooldown'),
+    publishConcurrency: reader.number('publishConcurrency'),
+    queueSnapshotRefreshMs: reader.secondsMs('queueSnapshotRefreshSeconds'),
+    livenessFile: reader.path('livenessFile'),
+    healthPort: reader.number('healthPort') || null,
     jitter: reader.choice('jitter'),
   });
   checkRelations(options, reader);
@@ -156,6 +213,21 @@ function checkRelations(options: ResolvedRelayOptions, reader: OptionReader<Rela
   if (options.maxBackoffMs < options.backoffTimeMs) {
     reader.warn(
       `\`${nameOf('maxBackoff')}\` is under \`${nameOf('backoffTime')}\`: every wait is the shorter one`,
+    );
+  }
+  if (options.publishConcurrency > options.batchSize) {
+    reader.warn(
+      `\`${nameOf('publishConcurrency')}\` is over \`${nameOf('batchSize')}\`: so many rows are seldom claimed`,
+    );
+  }
+  if (options.idleTimeMs > 30_000) {
+    reader.warn(
+      `\`${nameOf('idleTime')}\` is over 30 s: where no notification comes, a due row waits that long`,
+    );
+  }
+  if (options.brokerOutageCooldownMs > 300_000) {
+    reader.warn(
+      `\`${nameOf('brokerOutageCooldown')}\` is over 5 min: so long may it take to see that the broker is back`,
     );
   }
 }

@@ -38,7 +38,7 @@ export const TOP_LEVEL_TABLE: readonly TopLevelRow[] = Object.freeze([
     env: null,
     default: '{}',
     sentence:
-      'Outboxes in other PostgreSQL databases, by name: `{ crm: { database: … } }`; `relay --outbox crm` publishes them into `database`.',
+      'Outboxes in other databases, PostgreSQL, MySQL or MariaDB, by name: `{ crm: { database: … } }`; `relay --outbox crm` publishes them into `database`.',
   },
   {
     key: 'tasks',

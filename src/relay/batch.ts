@@ -1,43 +1,123 @@
 import type { PublishOutcome } from '../broker/broker.ts';
-import { outlastError } from '../errors/error.ts';
-import type { OutboxRow, PublishFailure } from '../outbox/outbox-store.ts';
-import { backoffMs } from '../runtime/backoff.ts';
+import type { OutboxRow } from '../outbox/outbox-store.ts';
+import type { Breaker } from './breaker.ts';
+import type { RelayLease } from './lease.ts';
 import type { RelayDeps } from './relay-deps.ts';
+import { Settling } from './settling.ts';
+import type { Window } from './window.ts';
 
-/** Rows published and settled together. Small, so that a crash sends few again. */
-const CHUNK = 20;
+/** What the batches of one relay share. */
+export interface BatchShared {
+  readonly window: Window;
+  readonly breaker: Breaker;
+  readonly lease: RelayLease;
+  /** Told whenever something moved: a relay that makes progress is alive. */
+  readonly onProgress: () => void;
+}
+
+/** Messages handed to the broker in one call, and answered for together. */
+const LARGEST_SLICE = 100;
 
 /** One claimed batch on its way through claim -> publish -> settle. */
 export class Batch {
+  readonly rows: readonly OutboxRow[];
+  /** Resolves when half of the rows are on their way: time to claim the next ones. Never rejects. */
+  readonly half: Promise<void>;
+  /** Resolves when no further send of this batch will start, so that the next one may begin. Never rejects. */
+  readonly begun: Promise<void>;
   readonly #token: string;
-  readonly #rows: readonly OutboxRow[];
   readonly #deps: RelayDeps;
+  readonly #shared: BatchShared;
+  readonly #settling: Settling;
+  readonly #suspects: OutboxRow[] = [];
+  #onHalf: () => void = () => undefined;
+  #onBegun: () => void = () => undefined;
   #claimEndsAt: number;
+  #lossesSeen: number;
   #stopAt: number | undefined;
+  #signal: AbortSignal | undefined;
 
-  constructor(token: string, rows: readonly OutboxRow[], deps: RelayDeps) {
+  constructor(token: string, rows: readonly OutboxRow[], deps: RelayDeps, shared: BatchShared) {
+    const { clock } = deps.runtime;
     this.#token = token;
-    this.#rows = rows;
+    this.rows = rows;
     this.#deps = deps;
-    this.#claimEndsAt = deps.runtime.clock.monotonic() + deps.settings.staleTimeoutMs;
+    this.#shared = shared;
+    this.#claimEndsAt = clock.monotonic() + deps.settings.staleTimeoutMs;
+    this.#lossesSeen = shared.lease.losses;
+    this.#settling = new Settling(token, deps, () => this.#isLastChanceOver());
+    this.half = new Promise(resolve => (this.#onHalf = resolve));
+    this.begun = new Promise(resolve => (this.#onBegun = resolve));
+  }
+
+  /** Rows that were published, confirmed and written down as such. */
+  get sent(): number {
+    return this.#settling.sent;
+  }
+
+  /** Not begun: the rows are free at once. */
+  async giveBack(): Promise<void> {
+    if (this.rows.length > 0) await this.#deps.outbox.release(this.#token);
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    const { outbox, runtime } = this.#deps;
-    for (const row of this.#rows) {
-      const { id, name, queue } = row.envelope;
-      if (row.isFirstClaim) runtime.emit('task:created', { id, name, queue });
-    }
-    await runtime.faultPoint('relay.claimed');
+    const { runtime } = this.#deps;
+    this.#signal = signal;
     try {
-      for (let at = 0; at < this.#rows.length; at += CHUNK) {
-        if (this.#isTimeToStop(signal) || !(await this.#isStillOurs(this.#rows.length - at))) break;
-        await this.#publish(this.#rows.slice(at, at + CHUNK));
+      for (const { isFirstClaim, envelope } of this.rows) {
+        const { id, name, queue } = envelope;
+        if (isFirstClaim) runtime.emit('task:created', { id, name, queue });
       }
+      await runtime.faultPoint('relay.claimed');
+      await this.#sendAll(signal);
+      await this.#isolate(this.#suspects.splice(0), signal);
+      await this.#settling.flush();
     } finally {
+      this.#onHalf();
+      this.#onBegun();
       // What was not sent is free at once; what was settled no longer carries the token.
-      await outbox.release(this.#token);
+      await this.giveBack();
     }
+  }
+
+  /** Starts sends as the window allows; resolves when all of them were answered for. */
+  async #sendAll(signal: AbortSignal): Promise<void> {
+    const { window } = this.#shared;
+    const size = Math.min(LARGEST_SLICE, Math.ceil(window.size / 10));
+    const sends: Promise<void>[] = [];
+    for (let at = 0; at < this.rows.length; at += size) {
+      const slice = this.rows.slice(at, at + size);
+      if (!(await this.#mayStart(slice.length, this.rows.length - at, signal))) break;
+      sends.push(this.#send(slice).finally(() => window.give(slice.length)));
+      if (at + size >= this.rows.length / 2) this.#onHalf();
+    }
+    this.#onHalf();
+    this.#onBegun();
+    await Promise.all(sends);
+  }
+
+  /** Takes places in the window, if a send may start at all. After an outage that is known only when all was answered for. */
+  async #mayStart(places: number, left: number, signal: AbortSignal): Promise<boolean> {
+    const { window, breaker } = this.#shared;
+    for (;;) {
+      if (breaker.isTroubled) await window.alone(async () => breaker.judge());
+      await window.take(places);
+      if (breaker.isTroubled) {
+        window.give(places);
+        continue;
+      }
+      const mayStart = await this.#isAllowed(left, signal).catch((error: unknown) => {
+        window.give(places);
+        throw error;
+      });
+      if (!mayStart) window.give(places);
+      return mayStart;
+    }
+  }
+
+  async #isAllowed(left: number, signal: AbortSignal): Promise<boolean> {
+    if (this.#shared.breaker.state === 'open' || this.#isTimeToStop(signal)) return false;
+    return await this.#isStillOurs(left);
   }
 
   /** After a stop the batch may go on for a while; then no new send starts. */
@@ -48,12 +128,22 @@ export class Batch {
     return now >= this.#stopAt;
   }
 
-  /** No send starts that the claim cannot cover. */
+  /** Nothing of this batch can be written down any more: it is not ours, or the process must go. */
+  #isLastChanceOver(): boolean {
+    const isOver = this.#deps.runtime.clock.monotonic() >= this.#claimEndsAt;
+    return isOver || (this.#signal !== undefined && this.#isTimeToStop(this.#signal));
+  }
+
+  /** No send starts that the claim cannot cover, nor while others may think this relay dead. */
   async #isStillOurs(left: number): Promise<boolean> {
     const { outbox, runtime, settings } = this.#deps;
+    const { lease } = this.#shared;
     const now = runtime.clock.monotonic();
-    if (now < this.#claimEndsAt - Math.max(settings.sendTimeoutMs, settings.staleTimeoutMs / 2))
-      return true;
+    const marginMs = Math.max(settings.sendTimeoutMs, settings.staleTimeoutMs / 2);
+    const isKept = lease.isSure && lease.losses === this.#lossesSeen;
+    if (isKept && now < this.#claimEndsAt - marginMs) return true;
+    await lease.beat();
+    this.#lossesSeen = lease.losses;
     const held = await outbox.renewClaim(this.#token, settings.staleTimeoutMs);
     this.#claimEndsAt = now + settings.staleTimeoutMs;
     if (held >= left) return true;
@@ -61,67 +151,70 @@ export class Batch {
     return false;
   }
 
-  async #publish(rows: readonly OutboxRow[]): Promise<void> {
-    const { broker, runtime, settings } = this.#deps;
-    await runtime.faultPoint('relay.before-publish');
-    const outcomes = await this.#withinTime(
-      broker.publish(rows.map(row => row.envelope)),
-      settings.sendTimeoutMs,
-    );
-    await runtime.faultPoint('relay.published-not-settled');
-    await this.#settle(rows, outcomes);
+  async #send(rows: readonly OutboxRow[]): Promise<void> {
+    await this.#deps.runtime.faultPoint('relay.before-publish');
+    const outcomes = await this.#publish(rows);
+    for (const [index, row] of rows.entries()) {
+      const outcome = outcomes[index] as PublishOutcome;
+      if (outcome.status === 'suspect') this.#suspects.push(row);
+      else this.#settle(row, outcome);
+    }
+    this.#settling.begin();
   }
 
-  /** A send that takes too long has an unknown outcome: the rows are given back and may be sent twice. */
-  #withinTime<T>(sending: Promise<T>, ms: number): Promise<T> {
-    return new Promise((resolve, reject) => {
-      const late = outlastError('ERR_BROKER_UNAVAILABLE', {
-        message: `the broker did not confirm within ${ms} ms`,
-        hint: 'Check the broker; the rows are sent again.',
-        fields: { scope: 'connection' },
-      });
-      const cancel = this.#deps.runtime.clock.timer(ms, () => reject(late));
-      sending.then(resolve, reject).finally(cancel);
+  /**
+   * One message of these closed the channel on all. Each half alone shows in which one it is, and so on: many innocent
+   * rows arrive at once, and the guilty one is found in a few steps and pays with its own retries.
+   */
+  async #isolate(rows: readonly OutboxRow[], signal: AbortSignal): Promise<void> {
+    const middle = Math.ceil(rows.length / 2);
+    for (const half of [rows.slice(0, middle), rows.slice(middle)]) {
+      if (half.length === 0) continue;
+      if (!(await this.#mayStart(this.#shared.window.size, half.length, signal))) return;
+      const outcomes = await this.#publish(half).finally(() =>
+        this.#shared.window.give(this.#shared.window.size),
+      );
+      const suspects = half.filter((_, index) => outcomes[index]?.status === 'suspect');
+      for (const [index, row] of half.entries()) {
+        const outcome = outcomes[index] as PublishOutcome;
+        if (outcome.status !== 'suspect') this.#settle(row, outcome);
+        else if (half.length === 1) this.#settle(row, { status: 'refused', error: outcome.error });
+      }
+      this.#settling.begin();
+      if (half.length > 1) await this.#isolate(suspects, signal);
+    }
+  }
+
+  async #publish(rows: readonly OutboxRow[]): Promise<readonly PublishOutcome[]> {
+    const { broker, runtime } = this.#deps;
+    const sending = broker.publish(rows.map(row => row.envelope));
+    await runtime.faultPoint('relay.written-not-confirmed');
+    return await this.#withinTime(sending, rows);
+  }
+
+  /** A send that takes too long has an unknown outcome, as one whose connection broke: it may be sent twice. */
+  #withinTime(
+    sending: Promise<readonly PublishOutcome[]>,
+    rows: readonly OutboxRow[],
+  ): Promise<readonly PublishOutcome[]> {
+    const { runtime, settings } = this.#deps;
+    const unknown = (error: string): readonly PublishOutcome[] =>
+      rows.map(() => ({ status: 'unavailable', error }));
+    return new Promise(resolve => {
+      const late = `the broker did not confirm within ${settings.sendTimeoutMs} ms`;
+      const cancel = runtime.clock.timer(settings.sendTimeoutMs, () => resolve(unknown(late)));
+      void sending
+        .catch((error: unknown) => unknown(String(error)))
+        .then(resolve)
+        .finally(cancel);
     });
   }
 
-  /** Deletes of published rows first and alone: no failure beside them may undo what the broker has confirmed. */
-  async #settle(rows: readonly OutboxRow[], outcomes: readonly PublishOutcome[]): Promise<void> {
-    const { outbox, runtime } = this.#deps;
-    const sent = rows.filter((_, index) => outcomes[index]?.status === 'confirmed');
-    const settled = await outbox.settlePublished(
-      this.#token,
-      sent.map(row => row.row),
-    );
-    if (settled < sent.length)
-      runtime.emit('relay:claim-lost', { token: this.#token, rows: sent.length - settled });
-    await runtime.faultPoint('relay.mid-settle');
-    for (const { envelope } of sent)
-      runtime.emit('task:sent', { id: envelope.id, name: envelope.name, queue: envelope.queue });
-    const failures = rows.flatMap((row, index) => this.#failureOf(row, outcomes[index]));
-    if (failures.length > 0) await outbox.settleFailed(this.#token, failures);
-  }
-
-  #failureOf(row: OutboxRow, outcome: PublishOutcome | undefined): readonly PublishFailure[] {
-    if (outcome?.status !== 'refused') return [];
-    const { runtime, settings } = this.#deps;
-    const { id, name, queue } = row.envelope;
-    const isDead = row.retries + 1 >= settings.maxRetries;
-    const policy = {
-      baseMs: settings.backoffTimeMs,
-      maxMs: settings.maxBackoffMs,
-      jitter: settings.jitter,
-    };
-    const delayMs = isDead ? null : backoffMs(policy, row.retries, runtime.random.next());
-    runtime.emit('task:failed', { id, name, queue, where: 'relay', error: outcome.error });
-    if (isDead)
-      runtime.emit('task:dead-lettered', {
-        id,
-        name,
-        queue,
-        where: 'relay',
-        reason: 'ERR_ATTEMPTS_SPENT',
-      });
-    return [{ row: row.row, error: outcome.error, delayMs }];
+  #settle(row: OutboxRow, outcome: PublishOutcome): void {
+    const { breaker, onProgress } = this.#shared;
+    onProgress();
+    if (outcome.status === 'confirmed') breaker.succeeded();
+    if (outcome.status === 'unavailable') breaker.failed(outcome.error);
+    this.#settling.add(row, outcome);
   }
 }

@@ -1,4 +1,5 @@
 import type { Broker } from '../broker/broker.ts';
+import type { OutboxReads } from '../outbox/outbox-reads.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
 import type { Jitter } from '../runtime/backoff.ts';
 import type { Runtime } from '../runtime/runtime.ts';
@@ -13,11 +14,15 @@ export interface RelaySettings {
   readonly staleTimeoutMs: number;
   readonly sendTimeoutMs: number;
   readonly shutdownTimeoutMs: number;
+  readonly brokerOutageCooldownMs: number;
+  readonly publishConcurrency: number;
+  readonly queueSnapshotRefreshMs: number;
 }
 
 export interface RelayDeps {
   readonly outbox: OutboxStore;
-  readonly broker: Broker;
+  readonly reads: Pick<OutboxReads, 'sample'>;
+  readonly broker: Pick<Broker, 'publish'>;
   readonly runtime: Runtime;
   readonly settings: RelaySettings;
 }

@@ -1,52 +1,96 @@
-import { isUnavailable } from '../errors/error.ts';
+import { isUnavailable, outlastError } from '../errors/error.ts';
 import type { MovedRow, OutboxRow, OutboxStore } from '../outbox/outbox-store.ts';
+import type { OutboxSample } from '../outbox/outbox-reads.ts';
 import { sleep } from '../runtime/clock.ts';
 import { Wakeable } from '../runtime/wakeable.ts';
-import { Batch } from './batch.ts';
+import { Batch, type BatchShared } from './batch.ts';
+import { Breaker, type BreakerState } from './breaker.ts';
+import { RelayLease } from './lease.ts';
 import type { RelayDeps } from './relay-deps.ts';
+import { Window } from './window.ts';
 
-/** A relay's own lease: rows of a relay that lost it are free at once, so a killed relay costs seconds. */
-const RELAY_LEASE_MS = 10_000;
-const RELAY_BEAT_MS = 2_000;
 const STORE_RETRY_MS = 500;
+/** A relay that waits says at least this often that it lives. */
+const PULSE_MS = 1_000;
+
+/** How a relay is, for probes. */
+export interface RelayStatus {
+  /** Since something last moved, or was found to have nothing to move. */
+  readonly idleMs: number;
+  readonly breaker: BreakerState;
+  /** The newest figures of the outbox; null before the first. */
+  readonly sample: OutboxSample | null;
+}
+
+/** What one look at the outbox came to. */
+interface Pass {
+  readonly taken: number;
+  readonly sent: number;
+}
 
 /**
  * Moves committed tasks on. Where outbox and ledger are one database a single statement does it; otherwise
- * claim -> publish -> settle, where only rows that still carry our token are settled.
+ * claim -> publish -> settle, where only rows that still carry our token are settled. The next rows are claimed while
+ * those before are on their way.
  */
 export class Relay {
   readonly #deps: RelayDeps;
-  readonly #name: string;
+  readonly #lease: RelayLease;
+  readonly #breaker: Breaker;
+  readonly #shared: BatchShared;
   readonly #wake: Wakeable;
+  #movedAt: number;
+  #sample: OutboxSample | null = null;
 
   constructor(deps: RelayDeps) {
+    const { runtime, settings } = deps;
     this.#deps = deps;
-    this.#name = `relay:${deps.runtime.random.token()}`;
-    this.#wake = new Wakeable(deps.runtime.clock);
+    this.#lease = new RelayLease(deps.outbox, runtime);
+    this.#breaker = new Breaker(runtime, settings.brokerOutageCooldownMs);
+    this.#wake = new Wakeable(runtime.clock);
+    this.#movedAt = runtime.clock.monotonic();
+    this.#shared = {
+      window: new Window(settings.publishConcurrency),
+      breaker: this.#breaker,
+      lease: this.#lease,
+      onProgress: () => (this.#movedAt = runtime.clock.monotonic()),
+    };
+  }
+
+  get status(): RelayStatus {
+    return {
+      idleMs: this.#deps.runtime.clock.monotonic() - this.#movedAt,
+      breaker: this.#breaker.state,
+      sample: this.#sample,
+    };
   }
 
   /** Works until the signal aborts; unsent claims are given back. */
   async run(signal: AbortSignal): Promise<void> {
-    const { outbox, runtime, settings } = this.#deps;
-    const undo = outbox.onReady(this.#wake.hint);
+    const undo = this.#deps.outbox.onReady(this.#wake.hint);
     // Beats until the last batch is settled, not only until the stop: rows of a relay without a lease are free.
     const ended = new AbortController();
-    const beating = this.#beat(ended.signal);
+    const beside = [this.#beat(ended.signal), this.#takeSamples(ended.signal)];
     try {
-      while (!signal.aborted) {
-        try {
-          const moved = await this.pass(signal);
-          if (moved < settings.batchSize) await this.#idle(signal);
-        } catch (error) {
-          if (!isUnavailable(error)) throw error;
-          runtime.log.warn({ error }, 'store or broker cannot be used; trying again');
-          await sleep(runtime.clock, STORE_RETRY_MS, signal);
-        }
-      }
+      while (!signal.aborted) await this.#turn(signal);
     } finally {
       undo();
       ended.abort();
-      await beating;
+      await Promise.all(beside);
+    }
+  }
+
+  async #turn(signal: AbortSignal): Promise<void> {
+    const { runtime, settings } = this.#deps;
+    await this.#coolDown(signal);
+    try {
+      const { taken } = await this.#look(signal, Infinity);
+      this.#shared.onProgress();
+      if (taken < settings.batchSize) await this.#idle(signal);
+    } catch (error) {
+      if (!isUnavailable(error)) throw error;
+      runtime.log.warn({ error }, 'the outbox cannot be reached; trying again');
+      await sleep(runtime.clock, STORE_RETRY_MS, signal);
     }
   }
 
@@ -54,16 +98,34 @@ export class Relay {
   async drain(signal: AbortSignal): Promise<number> {
     let total = 0;
     for (;;) {
-      const moved = await this.pass(signal);
-      total += moved;
-      if (moved === 0 || signal.aborted) return total;
+      const { taken, sent } = await this.#look(signal, Infinity);
+      total += sent;
+      this.#refuseOutage();
+      if (taken === 0 || signal.aborted) return total;
     }
   }
 
-  /** One batch; how many rows were taken up. */
+  /** One batch; how many rows of it were moved. */
   async pass(signal: AbortSignal): Promise<number> {
+    const { sent } = await this.#look(signal, 1);
+    this.#refuseOutage();
+    return sent;
+  }
+
+  /** Who waits for an end must hear that the broker is away; the rows are kept for later. */
+  #refuseOutage(): void {
+    const { lastOutage } = this.#breaker;
+    if (lastOutage === null) return;
+    throw outlastError('ERR_BROKER_UNAVAILABLE', {
+      message: `the broker cannot be used: ${lastOutage}`,
+      hint: 'The rows are kept and no retry was spent. Check the broker and start the relay again.',
+      fields: { scope: 'connection' },
+    });
+  }
+
+  async #look(signal: AbortSignal, batches: number): Promise<Pass> {
     const { move } = this.#deps.outbox;
-    if (!move) return await this.#publish(signal);
+    if (!move) return await this.#publish(signal, batches);
     try {
       return await this.#move(move);
     } catch (error) {
@@ -73,38 +135,75 @@ export class Relay {
         { error },
         'a batch could not be moved; publishing it row by row',
       );
-      return await this.#publish(signal);
+      return await this.#publish(signal, 1);
     }
   }
 
-  async #move(move: NonNullable<OutboxStore['move']>): Promise<number> {
+  async #move(move: NonNullable<OutboxStore['move']>): Promise<Pass> {
     const { runtime, settings } = this.#deps;
     const { rows } = await move(settings.batchSize);
     await runtime.faultPoint('relay.moved');
     for (const row of rows) this.#tellMoved(row);
-    return rows.length;
+    return { taken: rows.length, sent: rows.length };
   }
 
-  async #publish(signal: AbortSignal): Promise<number> {
-    const { outbox, runtime } = this.#deps;
+  /** Claims and publishes until a claim is not full; two batches are under way at most, and a third is claimed. */
+  async #publish(signal: AbortSignal, batches: number): Promise<Pass> {
     // The lease must stand before anything is claimed under it.
-    await outbox.beat(this.#name, RELAY_LEASE_MS);
-    const token = runtime.random.token();
-    const rows = await this.#claim(token);
-    if (rows.length > 0) await new Batch(token, rows, this.#deps).run(signal);
-    return rows.length;
+    await this.#lease.beat();
+    // Half-open: a single message shows whether the broker is back.
+    const limit = this.#breaker.state === 'closed' ? this.#deps.settings.batchSize : 1;
+    const begun: Batch[] = [];
+    let before = Promise.resolve();
+    let ahead: Promise<Batch> | null = this.#claim(limit);
+    try {
+      while (ahead !== null) {
+        const batch: Batch = await ahead;
+        ahead = null;
+        if (begun.length > 0 && signal.aborted) await batch.giveBack();
+        if (batch.rows.length === 0 || (begun.length > 0 && signal.aborted)) break;
+        begun.push(batch);
+        const running = batch.run(signal);
+        running.catch(() => undefined);
+        await batch.half;
+        if (begun.length < batches && this.#mayClaimMore(batch, limit, signal)) {
+          ahead = this.#claim(limit);
+          ahead.catch(() => undefined);
+        }
+        await batch.begun;
+        await before;
+        before = running;
+      }
+      await before;
+    } finally {
+      await ahead?.then(batch => batch.giveBack()).catch(() => undefined);
+    }
+    this.#breaker.judge();
+    return {
+      taken: begun.at(-1)?.rows.length ?? 0,
+      sent: begun.reduce((total, { sent }) => total + sent, 0),
+    };
   }
 
-  /** A claim whose reply was lost holds rows that nobody knows of: they are given back by their token. */
-  async #claim(token: string): Promise<readonly OutboxRow[]> {
-    const { outbox, settings } = this.#deps;
-    const { batchSize: limit, staleTimeoutMs: staleMs } = settings;
+  #mayClaimMore(batch: Batch, limit: number, signal: AbortSignal): boolean {
+    const isFull = batch.rows.length === limit && limit > 1;
+    return isFull && !signal.aborted && this.#breaker.state === 'closed';
+  }
+
+  async #claim(limit: number): Promise<Batch> {
+    const { outbox, runtime, settings } = this.#deps;
+    const token = runtime.random.token();
+    const { staleTimeoutMs: staleMs } = settings;
+    let rows: readonly OutboxRow[];
     try {
-      return await outbox.claim({ relay: this.#name, token, limit, staleMs });
+      rows = await outbox.claim({ relay: this.#lease.name, token, limit, staleMs });
     } catch (error) {
+      // A claim whose reply was lost holds rows that nobody knows of: they are given back by their token.
       await outbox.release(token);
       throw error;
     }
+    this.#shared.onProgress();
+    return new Batch(token, rows, this.#deps, this.#shared);
   }
 
   #tellMoved({ answer, ...ref }: MovedRow): void {
@@ -116,19 +215,41 @@ export class Relay {
   }
 
   async #idle(signal: AbortSignal): Promise<void> {
-    const { outbox, settings } = this.#deps;
+    const { outbox, runtime, settings } = this.#deps;
     const dueMs = await outbox.nextDueMs();
-    await this.#wake.sleep(Math.min(settings.idleTimeMs, Math.max(dueMs ?? Infinity, 1)), signal);
+    const restMs = Math.min(settings.idleTimeMs, Math.max(dueMs ?? Infinity, 1));
+    const endsAt = runtime.clock.monotonic() + restMs;
+    for (;;) {
+      const leftMs = endsAt - runtime.clock.monotonic();
+      if (leftMs <= 0 || signal.aborted) return;
+      if (await this.#wake.sleep(Math.min(leftMs, PULSE_MS), signal)) return;
+      this.#shared.onProgress();
+    }
+  }
+
+  /** Waits until the broker may be tried again, alive all the while. */
+  async #coolDown(signal: AbortSignal): Promise<void> {
+    while (this.#breaker.state === 'open' && !signal.aborted) {
+      this.#shared.onProgress();
+      await sleep(this.#deps.runtime.clock, Math.min(this.#breaker.waitMs, PULSE_MS), signal);
+    }
   }
 
   async #beat(signal: AbortSignal): Promise<void> {
-    const { outbox, runtime } = this.#deps;
-    if (outbox.move) return;
+    if (!this.#deps.outbox.move) await this.#lease.keep(signal);
+  }
+
+  /** Figures for probes and logs, now and then: counting is not for every batch. */
+  async #takeSamples(signal: AbortSignal): Promise<void> {
+    const { reads, runtime, settings } = this.#deps;
     while (!signal.aborted) {
-      await sleep(runtime.clock, RELAY_BEAT_MS, signal);
-      const isLeaving = signal.aborted;
-      const said = isLeaving ? outbox.leave(this.#name) : outbox.beat(this.#name, RELAY_LEASE_MS);
-      await said.catch((error: unknown) => runtime.log.warn({ error }, 'relay beat failed'));
+      try {
+        this.#sample = await reads.sample(0);
+        runtime.log.debug({ ...this.#sample }, 'outbox sampled');
+      } catch (error) {
+        runtime.log.warn({ error }, 'the outbox could not be sampled');
+      }
+      await sleep(runtime.clock, settings.queueSnapshotRefreshMs, signal);
     }
   }
 }

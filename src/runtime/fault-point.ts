@@ -5,6 +5,7 @@
 export const FAULT_POINTS = [
   'relay.claimed',
   'relay.before-publish',
+  'relay.written-not-confirmed',
   'relay.published-not-settled',
   'relay.mid-settle',
   'relay.moved',

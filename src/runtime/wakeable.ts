@@ -19,7 +19,8 @@ export class Wakeable {
     this.#wake?.();
   };
 
-  async sleep(ms: number, signal: AbortSignal): Promise<void> {
+  /** True when a hint ended it. */
+  async sleep(ms: number, signal: AbortSignal): Promise<boolean> {
     if (!this.#hinted && !signal.aborted) {
       await new Promise<void>(resolve => {
         const done = (): void => {
@@ -33,6 +34,8 @@ export class Wakeable {
         this.#wake = done;
       });
     }
+    const wasHinted = this.#hinted;
     this.#hinted = false;
+    return wasHinted;
   }
 }

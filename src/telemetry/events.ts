@@ -24,6 +24,8 @@ export interface EventMap {
   'task:expired': TaskEvent;
   'task:dead-lettered': TaskEvent & { readonly where: Where; readonly reason: string };
   'task:resurrected': TaskEvent & { readonly resurrections: number };
+  'relay:breaker-opened': { readonly cooldownMs: number; readonly error: string };
+  'relay:breaker-closed': Readonly<Record<never, never>>;
   'relay:claim-lost': { readonly token: string; readonly rows: number };
   'worker:lost': { readonly worker: string };
   'worker:drained': { readonly worker: string; readonly released: number };

@@ -1,5 +1,4 @@
 import { PostgresDoor } from '../adapters/postgres/postgres-door.ts';
-import { PostgresOutboxWriter } from '../adapters/postgres/postgres-outbox-writer.ts';
 import { fromDatabase, type SqlTransaction } from '../adapters/postgres/sql-transaction.ts';
 import { outlastError } from '../errors/error.ts';
 import { Producer } from '../outbox/producer.ts';
@@ -14,10 +13,12 @@ import { safeName } from '../task/names.ts';
 import type { SendOptions } from '../task/define-task.ts';
 import type { Call, Task } from '../task/define-task.ts';
 import { defineHandler } from '../worker/handler.ts';
-import type { HandlerOrigin } from '../worker/door.ts';
+import type { FaultPoint } from '../runtime/fault-point.ts';
+import type { EffectDoor, HandlerOrigin } from '../worker/door.ts';
 import { Internals } from './internals.ts';
 import { INTERNALS, type CreateOptions, type Outlast } from './outlast.ts';
 import type { Stores } from './stores.ts';
+import { dialectOf, refuseOtherDialect, writerOf } from './writer-of.ts';
 
 /**
  * Makes the instance an application works with. Nothing is connected before it is needed.
@@ -40,8 +41,11 @@ function instanceOf<Tx>(
   internals: Internals,
   given: TransactionAdapter<Tx> | undefined,
 ): Outlast<Tx> {
-  const own = fromDatabase(() => internals.outboxDatabase());
+  const { config, outboxTarget } = internals;
+  const dialect = dialectOf(outboxTarget ?? config.database);
+  const own = fromDatabase(() => internals.outboxDatabase(), dialect);
   const adapter = given ?? (own as unknown as TransactionAdapter<Tx>);
+  refuseOtherDialect(adapter.dialect, dialect);
   const producer = makeProducer(internals, adapter);
   const handleDeps: HandleDeps = {
     clock: internals.runtime.clock,
@@ -56,7 +60,7 @@ function instanceOf<Tx>(
   const handleOf = (task: Task, origin: HandleOrigin): TaskHandle =>
     createHandle(task, origin, handleDeps);
   const origin: HandlerOrigin = {
-    door: faultPoint => new PostgresDoor(adapter, faultPoint),
+    door: faultPoint => doorOf(adapter, faultPoint),
     sendInside: async (tx, task, input, sendOptions) => {
       const [sent] = await producer.send(tx as Tx, [{ task, input, options: sendOptions }]);
       return sent?.id ?? '';
@@ -93,6 +97,21 @@ function instanceOf<Tx>(
   return made as unknown as Outlast<Tx>;
 }
 
+/** A fence stands where the ledger is; an outbox in MySQL has its ledger elsewhere. */
+function doorOf<Tx>(adapter: TransactionAdapter<Tx>, faultPoint: FaultPoint): EffectDoor<Tx> {
+  if (adapter.dialect === 'postgres') return new PostgresDoor(adapter, faultPoint);
+  return {
+    pass: run =>
+      Promise.reject(
+        outlastError('ERR_CONFIG_TIER', {
+          message: `the task row of ${run.id} is not in the database of this transaction, so it cannot be fenced`,
+          hint: 'MySQL and MariaDB have no effect-once door yet. Use a handler whose adapter is on `database`.',
+          fields: { option: 'adapter' },
+        }),
+      ),
+  };
+}
+
 /** The one backend of an embedded database is busy with the open transaction: whoever reads now waits for himself. */
 function refuseInside(handle: TaskHandle, isUncommitted: () => boolean): TaskHandle {
   return {
@@ -112,7 +131,7 @@ function makeProducer<Tx>(internals: Internals, adapter: TransactionAdapter<Tx>)
   const { config, log, runtime } = internals;
   return new Producer({
     adapter,
-    writer: new PostgresOutboxWriter(adapter),
+    writer: writerOf(adapter),
     broker: async () => (await internals.stores()).broker,
     clock: runtime.clock,
     log,

@@ -1,11 +1,10 @@
 import { hostname } from 'node:os';
 import { outlastError } from '../errors/error.ts';
 import { resolveConfig, type ResolvedConfig } from '../config/config.ts';
-import type { DatabaseTarget } from '../config/database-url.ts';
-import type { RelayOptions } from '../config/relay-options.ts';
+import type { OutboxTarget } from '../config/database-url.ts';
+import type { RelayOptions, ResolvedRelayOptions } from '../config/relay-options.ts';
 import type { ResurrectorOptions } from '../config/resurrector-options.ts';
 import type { WorkerOptions } from '../config/worker-options.ts';
-import type { RelaySettings } from '../relay/relay-deps.ts';
 import { Relay } from '../relay/relay.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { Resurrector, type ResurrectorSettings } from '../recovery/resurrector.ts';
@@ -19,6 +18,7 @@ import { cleanOutboxes } from './clean-outboxes.ts';
 import { embeddedDefaults } from './embedded-defaults.ts';
 import type { Internals } from './internals.ts';
 import { INTERNALS, type Outlast } from './outlast.ts';
+import { withHealth } from './relay-health.ts';
 import { openOutboxApart, openStores, type Stores } from './stores.ts';
 import { ThreadHeart } from './thread-heart.ts';
 
@@ -46,29 +46,33 @@ export async function startRelay(
 export interface RelayParts {
   readonly stores: Stores;
   /** Where the outbox is not in the database of the ledger. */
-  readonly outboxTarget: DatabaseTarget | null;
+  readonly outboxTarget: OutboxTarget | null;
   readonly runtime: Runtime;
-  readonly settings: RelaySettings;
+  readonly settings: ResolvedRelayOptions;
 }
 
 type RelayVerbs = Pick<Relay, 'run' | 'pass' | 'drain'>;
 
 /** A relay of the default outbox, or of one in another database, with connections of its own to that. */
 export function makeRelay({ stores, outboxTarget, runtime, settings }: RelayParts): RelayVerbs {
-  const { outbox, broker } = stores;
-  if (outboxTarget === null) return new Relay({ outbox, broker, runtime, settings });
-  const withApart = async <T>(fn: (relay: Relay) => Promise<T>): Promise<T> => {
-    const apart = await openOutboxApart(outboxTarget);
+  const { broker } = stores;
+  const withRelay = async <T>(fn: (relay: Relay) => Promise<T>): Promise<T> => {
+    if (outboxTarget === null) {
+      const { outbox, outboxReads: reads } = stores;
+      return await fn(new Relay({ outbox, reads, broker, runtime, settings }));
+    }
+    const { db, outbox, reads } = await openOutboxApart(outboxTarget);
     try {
-      return await fn(new Relay({ outbox: apart.outbox, broker, runtime, settings }));
+      return await fn(new Relay({ outbox, reads, broker, runtime, settings }));
     } finally {
-      await apart.db.close();
+      await db.close();
     }
   };
   return {
-    run: signal => withApart(relay => relay.run(signal)),
-    pass: signal => withApart(relay => relay.pass(signal)),
-    drain: signal => withApart(relay => relay.drain(signal)),
+    run: signal =>
+      withRelay(relay => withHealth(relay, settings, runtime, () => relay.run(signal))),
+    pass: signal => withRelay(relay => relay.pass(signal)),
+    drain: signal => withRelay(relay => relay.drain(signal)),
   };
 }
 

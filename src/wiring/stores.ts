@@ -16,12 +16,15 @@ import { PostgresResultStore } from '../adapters/postgres/postgres-result-store.
 import type { SqlDatabase } from '../adapters/postgres/sql-database.ts';
 import { openEmbedded, type EmbeddedMode } from '../adapters/pglite/open-embedded.ts';
 import type { Broker } from '../broker/broker.ts';
-import type { DatabaseTarget } from '../config/database-url.ts';
+import type { DatabaseTarget, OutboxTarget } from '../config/database-url.ts';
 import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { OutboxReads } from '../outbox/outbox-reads.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
 import type { ResultStore } from '../result/result-store.ts';
+import { migrateMysql, openMysqlOutbox, printMysqlMigrations } from './mysql-stores.ts';
+import type { OutboxApart } from './outbox-apart.ts';
+import type { Dialect } from './writer-of.ts';
 
 /** Every port, on the stores the configuration names. */
 export interface Stores {
@@ -82,17 +85,11 @@ export async function openStores(
   }
 }
 
-/** An outbox apart from the ledger: its rows are claimed, published and settled. */
-export interface OutboxApart {
-  readonly db: SqlDatabase;
-  readonly outbox: OutboxStore;
-  readonly reads: OutboxReads;
-  readonly results: ResultStore;
-}
-
-export async function openOutboxApart(target: DatabaseTarget): Promise<OutboxApart> {
+export async function openOutboxApart(target: OutboxTarget): Promise<OutboxApart> {
+  if (target.kind === 'mysql') return await openMysqlOutbox(target.url);
   const { db, results, outboxReads: reads } = await openStores(target);
-  return { db, results, reads, outbox: new PostgresOutboxStore(db, { movesIntoLedger: false }) };
+  const outbox = new PostgresOutboxStore(db, { movesIntoLedger: false });
+  return { db, dialect: 'postgres', results, reads, outbox };
 }
 
 /** The same stores with another outbox in front of the ledger. */
@@ -122,4 +119,19 @@ export function storesOn(db: SqlDatabase): Stores {
   };
 }
 
-export { migrate, printMigrations, type MigrateReport };
+/** Makes or updates the tables of a database, or of an outbox alone. */
+export async function migrateTarget(target: OutboxTarget): Promise<MigrateReport> {
+  if (target.kind === 'mysql') return await migrateMysql(target.url);
+  const db = await openDatabase(target);
+  try {
+    return await migrate(db);
+  } finally {
+    await db.close();
+  }
+}
+
+export function printMigrationsOf(dialect: Dialect): string {
+  return dialect === 'mysql' ? printMysqlMigrations() : printMigrations();
+}
+
+export { migrate, type MigrateReport, type OutboxApart };

@@ -98,7 +98,10 @@ export class Worker {
       if (this.#isClosed) await this.#open(signal);
       if (signal.aborted) return;
       const free = settings.concurrency - this.#runs.size;
-      if (free <= 0 || this.#isFenced) return await this.#wake.sleep(settings.idleTimeMs, signal);
+      if (free <= 0 || this.#isFenced) {
+        await this.#wake.sleep(settings.idleTimeMs, signal);
+        return;
+      }
       const reply = await this.#take(free, signal);
       if (reply && reply.begun.length === 0 && reply.answers.length === 0) {
         const dueMs = Math.max(reply.nextDueMs ?? Infinity, SHORTEST_NAP_MS);

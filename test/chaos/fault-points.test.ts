@@ -82,6 +82,7 @@ const SIMULATED: readonly FaultPointName[] = [
 const RELAY: readonly FaultPointName[] = [
   'relay.claimed',
   'relay.before-publish',
+  'relay.written-not-confirmed',
   'relay.published-not-settled',
   'relay.mid-settle',
   'relay.moved',

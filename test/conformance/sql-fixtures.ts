@@ -103,8 +103,10 @@ export function sqlFixtures(db: () => SqlDatabase): {
     },
     outbox: async movesIntoLedger => {
       const ledger = new PostgresLedger(db());
+      let advancedMs = 0;
+      const monotonic = (): number => performance.now() + advancedMs;
       return {
-        store: new PostgresOutboxStore(db(), { movesIntoLedger }),
+        store: new PostgresOutboxStore(db(), { movesIntoLedger, monotonic }),
         ledger,
         results: new PostgresResultStore(db()),
         reads: new PostgresOutboxReads(db()),
@@ -139,7 +141,10 @@ export function sqlFixtures(db: () => SqlDatabase): {
               )
             )[0]?.['ms'],
           ),
-        advance: ms => advance(db(), ms),
+        advance: async ms => {
+          advancedMs += ms;
+          await advance(db(), ms);
+        },
         dispose: noDispose,
       };
     },

@@ -95,6 +95,8 @@ const EXPORTS: Readonly<Record<string, readonly string[]>> = {
   'outlast/task': ['task', 'unchecked'],
   'outlast/pg': ['fromPg'],
   'outlast/pglite': ['fromPGlite'],
+  'outlast/mysql2': ['fromMysql2'],
+  'outlast/mariadb': ['fromMariadb'],
   'outlast/admin': ['createAdmin'],
   'outlast/dev': ['startDev'],
 };

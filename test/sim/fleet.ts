@@ -1,5 +1,6 @@
 import { Reaper } from '../../src/ledger/reaper.ts';
 import { Resurrector } from '../../src/recovery/resurrector.ts';
+import type { RelayDeps } from '../../src/relay/relay-deps.ts';
 import { Relay } from '../../src/relay/relay.ts';
 import { LoopHeart } from '../../src/worker/heart.ts';
 import { Worker } from '../../src/worker/worker.ts';
@@ -28,6 +29,20 @@ interface Slot {
 const DRAIN_PATIENCE_MS = 15_000;
 
 /** All long-lived processes of a run: starts them, hurts them, replaces them. */
+/** Figures are for people; nobody looks here. */
+const NO_FIGURES: RelayDeps['reads'] = {
+  sample: async () => ({
+    pending: 0,
+    claimed: 0,
+    sent: 0,
+    unsupported: 0,
+    deadLetters: 0,
+    oldestPendingMs: null,
+    queues: [],
+    topFailing: [],
+  }),
+};
+
 export class Fleet {
   readonly #host: Host;
   readonly #truth: Truth;
@@ -152,22 +167,25 @@ export class Fleet {
   }
 
   #makeRelay({ outbox, broker, runtime }: Machine): Relay {
-    const { batchSize, idleMs, staleMs, sendTimeoutMs } = this.#host.plan;
+    const { batchSize, idleMs, staleMs, sendTimeoutMs, window } = this.#host.plan;
     const backoff = {
       backoffTimeMs: 1_000,
       maxBackoffMs: 4_000,
       jitter: 'tenth',
       maxRetries: 3,
       shutdownTimeoutMs: 2_000,
+      brokerOutageCooldownMs: 2_000,
+      queueSnapshotRefreshMs: 60_000,
     } as const;
     const settings = {
       batchSize,
       idleTimeMs: idleMs,
       staleTimeoutMs: staleMs,
       sendTimeoutMs,
+      publishConcurrency: window,
       ...backoff,
     };
-    return new Relay({ outbox, broker, runtime, settings });
+    return new Relay({ outbox, reads: NO_FIGURES, broker, runtime, settings });
   }
 
   #makeWorker(machine: Machine): Worker {

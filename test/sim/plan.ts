@@ -41,6 +41,8 @@ export interface SimPlan {
   readonly sendTimeoutMs: number;
   readonly dedupMs: number;
   readonly batchSize: number;
+  /** Messages on their way to the broker at once. */
+  readonly window: number;
   readonly lookEveryMs: number;
   readonly faultMs: number;
   /** After the faults end everything must have converged within this time. */
@@ -97,6 +99,7 @@ export function drawPlan(seed: number, topology: Topology = topologyOf(seed)): S
     sendTimeoutMs: random.int(1_000, 4_000),
     dedupMs,
     batchSize: random.int(2, 12),
+    window: random.int(0, 1) === 0 ? 1 : random.int(2, 30),
     lookEveryMs: random.int(1_500, 4_000),
     faultMs,
     healMs: 2 * staleMs + 6 * leaseMs + 90_000,

@@ -10,6 +10,7 @@ import type {
   ReviveStatus,
 } from '../../outbox/outbox-store.ts';
 import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
+import { ScanFloor } from '../../outbox/scan-floor.ts';
 import { purgeParams, purgeReply } from './postgres-letters.ts';
 import { encodeError, readEnvelope, readNumber } from './postgres-rows.ts';
 import type { SqlDatabase, SqlRow } from './sql-database.ts';
@@ -20,15 +21,19 @@ const COMMITTED_CHANNEL = 'outlast_outbox';
 export interface OutboxStoreOptions {
   /** True where the ledger lives in the same database: rows are then moved in one statement. */
   readonly movesIntoLedger: boolean;
+  /** Milliseconds of a clock that never jumps. */
+  readonly monotonic?: () => number;
 }
 
 /** The relay's side of the outbox in PostgreSQL. */
 export class PostgresOutboxStore implements OutboxStore {
   readonly #db: SqlDatabase;
+  readonly #floor: ScanFloor;
   readonly move: ((limit: number) => Promise<MoveReply>) | null;
 
   constructor(db: SqlDatabase, options: OutboxStoreOptions) {
     this.#db = db;
+    this.#floor = new ScanFloor(options.monotonic ?? (() => performance.now()));
     this.move = options.movesIntoLedger ? limit => this.#move(limit) : null;
   }
 
@@ -41,16 +46,18 @@ export class PostgresOutboxStore implements OutboxStore {
   }
 
   async claim(request: ClaimRequest): Promise<readonly OutboxRow[]> {
-    await this.#db.query(SQL.reclaim);
     const { relay, token, limit, staleMs } = request;
-    const rows = await this.#db.query(SQL.claim, [
-      relay,
-      token,
-      limit,
-      staleMs,
-      ROW_SCHEMA_VERSION,
-    ]);
-    return rows.map(readOutboxRow).toSorted((a, b) => compareRows(a.row, b.row));
+    const claimed = await this.#floor.look(async floorMs => {
+      // Not with every claim: it walks over all claims there are, dead ones too.
+      if (floorMs === null) await this.#db.query(SQL.reclaim);
+      const given = [relay, token, limit, staleMs, ROW_SCHEMA_VERSION, floorMs];
+      const rows = await this.#db.query(SQL.claim, given);
+      return rows.map(row => ({
+        row: readOutboxRow(row),
+        availableMs: row['available_ms'] as number,
+      }));
+    });
+    return claimed.map(({ row }) => row).toSorted((a, b) => compareRows(a.row, b.row));
   }
 
   async renewClaim(token: string, staleMs: number): Promise<number> {
@@ -58,7 +65,9 @@ export class PostgresOutboxStore implements OutboxStore {
   }
 
   async settlePublished(token: string, rows: readonly string[]): Promise<number> {
-    return (await this.#db.query(SQL.settlePublished, [token, rows])).length;
+    const settled = await this.#db.query(SQL.settlePublished, [token, rows]);
+    if (settled.some(row => row['is_ordered'] === true)) this.#floor.reset();
+    return settled.length;
   }
 
   async settleFailed(token: string, failures: readonly PublishFailure[]): Promise<number> {
@@ -81,6 +90,7 @@ export class PostgresOutboxStore implements OutboxStore {
         ...columns(dead),
         dead.map(errorRecord),
       ]);
+      this.#floor.reset();
       settled += rows.length;
     }
     return settled;
@@ -91,6 +101,7 @@ export class PostgresOutboxStore implements OutboxStore {
   }
 
   async release(token: string): Promise<number> {
+    this.#floor.reset();
     return (await this.#db.query(SQL.releaseClaim, [token])).length;
   }
 
@@ -109,9 +120,8 @@ export class PostgresOutboxStore implements OutboxStore {
   }
 
   async nextDueMs(): Promise<number | null> {
-    return readNumber(
-      (await this.#db.query(SQL.outboxNextDue, [ROW_SCHEMA_VERSION]))[0]?.['wait_ms'],
-    );
+    const given = [ROW_SCHEMA_VERSION, this.#floor.floorMs];
+    return readNumber((await this.#db.query(SQL.outboxNextDue, given))[0]?.['wait_ms']);
   }
 
   async prune(limit: number): Promise<number> {
@@ -123,8 +133,16 @@ export class PostgresOutboxStore implements OutboxStore {
   }
 
   async #move(limit: number): Promise<MoveReply> {
-    const rows = await this.#db.query(SQL.move, [limit, ROW_SCHEMA_VERSION]);
-    return { rows: rows.map(readMovedRow) };
+    const moved = await this.#floor.look(async floorMs =>
+      (await this.#db.query(SQL.move, [limit, ROW_SCHEMA_VERSION, floorMs])).map(row => ({
+        row: readMovedRow(row),
+        availableMs: row['available_ms'] as number,
+        isOrdered: row['is_ordered'] as boolean,
+      })),
+    );
+    // The next row of the key stands where it always stood.
+    if (moved.some(({ isOrdered }) => isOrdered)) this.#floor.reset();
+    return { rows: moved.map(({ row }) => row) };
   }
 }
 

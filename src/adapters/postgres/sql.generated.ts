@@ -172,6 +172,7 @@ from (select 1) one left join outlast_task t on t.id = $1`,
   claim: `with due as materialized (
   select o.id from outlast_outbox o
   where o.state = 'pending' and o.available_at <= statement_timestamp() and o.schema_version <= $5
+    and o.available_at >= coalesce(to_timestamp($6::float8 / 1000), '-infinity')
     and (o.ordering_key is null or (
       not exists (select 1 from outlast_outbox e where e.ordering_key = o.ordering_key and e.id < o.id)
       and not exists (select 1 from outlast_dead_letter d where d.ordering_key = o.ordering_key and d.parks_key)))
@@ -184,7 +185,8 @@ from due where o.id = due.id
 returning o.id::text as row, o.task_id as id, o.task_name as name, o.queue, o.priority, o.payload_version,
   '\\x5b'::bytea || o.args || '\\x2c'::bytea || o.kwargs || '\\x2c'::bytea || o.embed || '\\x5d'::bytea as body,
   o.options, o.digest, (extract(epoch from o.eta) * 1000)::bigint::text as eta_ms,
-  (extract(epoch from o.expires_at) * 1000)::bigint::text as expires_ms, o.retries, o.claims`,
+  (extract(epoch from o.expires_at) * 1000)::bigint::text as expires_ms, o.retries, o.claims,
+  (extract(epoch from o.available_at) * 1000)::float8 as available_ms`,
   commit: `with item as (
   select * from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bigint[])
     with ordinality as i(id, epoch, run, ending, result, error, keep_ms, place)
@@ -461,6 +463,7 @@ from outlast_task order by created_at desc limit $1`,
   move: `with due as materialized (
   select o.* from outlast_outbox o
   where o.state = 'pending' and o.available_at <= statement_timestamp() and o.schema_version <= $2
+    and o.available_at >= coalesce(to_timestamp($3::float8 / 1000), '-infinity')
     and (o.ordering_key is null or (
       not exists (select 1 from outlast_outbox e where e.ordering_key = o.ordering_key and e.id < o.id)
       and not exists (select 1 from outlast_dead_letter d where d.ordering_key = o.ordering_key and d.parks_key)))
@@ -490,9 +493,10 @@ from outlast_task order by created_at desc limit $1`,
   delete from outlast_outbox o using due d
   where o.id = d.id
     and (exists (select 1 from put p where p.id = d.task_id) or exists (select 1 from known k where k.task_id = d.task_id))
-  returning o.id, o.task_id, o.task_name, o.queue
+  returning o.id, o.task_id, o.task_name, o.queue, o.available_at, o.ordering_key
 ), note as (select pg_notify('outlast_task', '') from (select 1 from put limit 1) p)
-select g.task_id as id, g.task_name as name, g.queue,
+select g.task_id as id, g.task_name as name, g.queue, (extract(epoch from g.available_at) * 1000)::float8 as available_ms,
+  g.ordering_key is not null as is_ordered,
   case when p.id is not null then 'moved' when k.is_other then 'conflict' else 'copy' end as answer,
   (select count(*) from note)::text as notified, (select count(*) from buried)::text as buried
 from gone g left join put p on p.id = g.task_id left join known k on k.task_id = g.task_id
@@ -530,6 +534,7 @@ order by outlast_dead_letter.dead_at, task_id collate "C" limit $4`,
 from outlast_outbox where $2::text is null or id > $2::text::bigint order by id limit $3`,
   outboxNextDue: `select greatest(0, extract(epoch from o.available_at - clock_timestamp()) * 1000)::bigint::text as wait_ms
 from outlast_outbox o where o.state = 'pending' and o.schema_version <= $1
+    and o.available_at >= coalesce(to_timestamp($2::float8 / 1000), '-infinity')
     and (o.ordering_key is null or (
       not exists (select 1 from outlast_outbox e where e.ordering_key = o.ordering_key and e.id < o.id)
       and not exists (select 1 from outlast_dead_letter d where d.ordering_key = o.ordering_key and d.parks_key)))
@@ -761,5 +766,5 @@ set state = 'pending', claim_token = null, claimed_by = null, claimed_until = nu
   available_at = clock_timestamp() + i.delay_ms * interval '1 millisecond', updated_at = clock_timestamp()
 from item i where o.id = i.id and o.claim_token = $1 and o.state = 'claimed'
 returning o.id::text as row`,
-  settlePublished: `delete from outlast_outbox where id = any($2::bigint[]) and claim_token = $1 and state = 'claimed' returning id::text as row`,
+  settlePublished: `delete from outlast_outbox where id = any($2::bigint[]) and claim_token = $1 and state = 'claimed' returning id::text as row, ordering_key is not null as is_ordered`,
 } as const;

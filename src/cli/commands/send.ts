@@ -11,7 +11,7 @@ import type { Handler } from '../../worker/handler.ts';
 import {
   addOutboxFlag,
   readContext,
-  withStores,
+  withOutboxDatabase,
   type CommandContext,
   type CommonOptions,
 } from '../context.ts';
@@ -53,8 +53,8 @@ export const addSend: AddCommand = (program, output) => {
         input: rawCall(options.args, options.kwargs),
         options: sendOptions(options),
       };
-      const [sent] = await withStores(context, {}, stores =>
-        sendCalls(stores, [call], context.config.maxPayloadBytes),
+      const [sent] = await withOutboxDatabase(context, outbox =>
+        sendCalls(outbox, [call], context.config.maxPayloadBytes),
       );
       if (options.json) output.json({ id: sent?.id, isNew: sent?.isNew });
       else output.line(sent?.id ?? '');

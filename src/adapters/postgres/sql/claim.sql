@@ -2,10 +2,12 @@
 -- A claimed row is invisible to other relays until its claim is over.
 -- Of rows with an ordering key only the first, in any state, may go, and none while a dead one parks the key.
 -- Rows in a format we do not know are a newer version's to move.
--- params: relay text, token text, limit int, stale_ms bigint, known_format int
+-- Rows due before the floor are left out; null is no floor.
+-- params: relay text, token text, limit int, stale_ms bigint, known_format int, floor_ms float8
 with due as materialized (
   select o.id from outlast_outbox o
   where o.state = 'pending' and o.available_at <= statement_timestamp() and o.schema_version <= $5
+    and o.available_at >= coalesce(to_timestamp($6::float8 / 1000), '-infinity')
     and (o.ordering_key is null or (
       not exists (select 1 from outlast_outbox e where e.ordering_key = o.ordering_key and e.id < o.id)
       and not exists (select 1 from outlast_dead_letter d where d.ordering_key = o.ordering_key and d.parks_key)))
@@ -18,4 +20,5 @@ from due where o.id = due.id
 returning o.id::text as row, o.task_id as id, o.task_name as name, o.queue, o.priority, o.payload_version,
   '\x5b'::bytea || o.args || '\x2c'::bytea || o.kwargs || '\x2c'::bytea || o.embed || '\x5d'::bytea as body,
   o.options, o.digest, (extract(epoch from o.eta) * 1000)::bigint::text as eta_ms,
-  (extract(epoch from o.expires_at) * 1000)::bigint::text as expires_ms, o.retries, o.claims
+  (extract(epoch from o.expires_at) * 1000)::bigint::text as expires_ms, o.retries, o.claims,
+  (extract(epoch from o.available_at) * 1000)::float8 as available_ms

@@ -4,10 +4,12 @@
 -- whose id another session is just inserting stays, and the next look sees what became of that.
 -- Of rows with an ordering key only the first may go, as in claim.sql.
 -- Rows in a format we do not know are a newer version's to move.
--- params: limit int, known_format int
+-- Rows due before the floor are left out; null is no floor.
+-- params: limit int, known_format int, floor_ms float8
 with due as materialized (
   select o.* from outlast_outbox o
   where o.state = 'pending' and o.available_at <= statement_timestamp() and o.schema_version <= $2
+    and o.available_at >= coalesce(to_timestamp($3::float8 / 1000), '-infinity')
     and (o.ordering_key is null or (
       not exists (select 1 from outlast_outbox e where e.ordering_key = o.ordering_key and e.id < o.id)
       and not exists (select 1 from outlast_dead_letter d where d.ordering_key = o.ordering_key and d.parks_key)))
@@ -37,9 +39,10 @@ with due as materialized (
   delete from outlast_outbox o using due d
   where o.id = d.id
     and (exists (select 1 from put p where p.id = d.task_id) or exists (select 1 from known k where k.task_id = d.task_id))
-  returning o.id, o.task_id, o.task_name, o.queue
+  returning o.id, o.task_id, o.task_name, o.queue, o.available_at, o.ordering_key
 ), note as (select pg_notify('outlast_task', '') from (select 1 from put limit 1) p)
-select g.task_id as id, g.task_name as name, g.queue,
+select g.task_id as id, g.task_name as name, g.queue, (extract(epoch from g.available_at) * 1000)::float8 as available_ms,
+  g.ordering_key is not null as is_ordered,
   case when p.id is not null then 'moved' when k.is_other then 'conflict' else 'copy' end as answer,
   (select count(*) from note)::text as notified, (select count(*) from buried)::text as buried
 from gone g left join put p on p.id = g.task_id left join known k on k.task_id = g.task_id

@@ -1,0 +1,366 @@
+import { describe, expect, it } from 'vitest';
+import { MemoryOutboxStore } from '../adapters/memory/memory-outbox-store.ts';
+import type { PublishOutcome } from '../broker/broker.ts';
+import { isOutlastError, outlastError } from '../errors/error.ts';
+import { noFaults } from '../runtime/fault-point.ts';
+import type { Envelope } from '../task/envelope.ts';
+import { silentLogger } from '../telemetry/logger.ts';
+import { makeEnvelopes } from '../../test/conformance/envelopes.ts';
+import { VirtualTime } from '../../test/sim/virtual-time.ts';
+import type { RelayDeps, RelaySettings } from './relay-deps.ts';
+import { Relay } from './relay.ts';
+
+const OK: PublishOutcome = { status: 'confirmed' };
+const AWAY: PublishOutcome = { status: 'unavailable', error: 'connection refused' };
+
+const SETTINGS: RelaySettings = {
+  batchSize: 10,
+  idleTimeMs: 1_000,
+  backoffTimeMs: 120_000,
+  maxBackoffMs: 3_600_000,
+  jitter: 'tenth',
+  maxRetries: 5,
+  staleTimeoutMs: 300_000,
+  sendTimeoutMs: 10_000,
+  shutdownTimeoutMs: 30_000,
+  brokerOutageCooldownMs: 30_000,
+  publishConcurrency: 1,
+  queueSnapshotRefreshMs: 3_600_000,
+};
+
+interface Publishing {
+  readonly ids: readonly string[];
+  readonly atMs: number;
+}
+
+/** Answers for a whole call, after a time. */
+type Answer = (
+  messages: readonly Envelope[],
+  call: number,
+) => { readonly outcomes: readonly PublishOutcome[]; readonly afterMs?: number };
+
+const each =
+  (answer: (message: Envelope) => PublishOutcome, afterMs = 10): Answer =>
+  messages => ({ outcomes: messages.map(answer), afterMs });
+
+/** A relay on a store in memory and a broker that answers as told, under a clock that the test moves. */
+function setup(answer: Answer, given: Partial<RelaySettings> = {}) {
+  const time = new VirtualTime();
+  const clock = {
+    now: () => time.nowMs,
+    monotonic: () => time.nowMs,
+    timer: (ms: number, fn: () => void) => time.after(ms, fn),
+  };
+  const outbox = new MemoryOutboxStore({ clock });
+  const calls: Publishing[] = [];
+  const confirmed: string[] = [];
+  const events: string[] = [];
+  let inFlight = 0;
+  let mostInFlight = 0;
+  const broker: RelayDeps['broker'] = {
+    publish: messages => {
+      calls.push({ ids: messages.map(({ id }) => id), atMs: time.nowMs });
+      inFlight += messages.length;
+      mostInFlight = Math.max(mostInFlight, inFlight);
+      const { outcomes, afterMs } = answer(messages, calls.length);
+      return new Promise(resolve =>
+        time.after(afterMs ?? 10, () => {
+          inFlight -= messages.length;
+          for (const [index, { id }] of messages.entries())
+            if (outcomes[index]?.status === 'confirmed') confirmed.push(id);
+          resolve(outcomes);
+        }),
+      );
+    },
+  };
+  let token = 0;
+  const random = { next: () => 0.5, token: () => `token${++token}` };
+  const reads: RelayDeps['reads'] = { sample: () => Promise.reject(new Error('no figures')) };
+  const runtime = {
+    clock,
+    random,
+    faultPoint: noFaults,
+    log: silentLogger,
+    emit: (name: string) => void events.push(name),
+  };
+  const settings = { ...SETTINGS, ...given };
+  const relay = new Relay({ outbox, reads, broker, runtime, settings });
+  const write = (count: number): readonly string[] => {
+    const tx = outbox.begin();
+    const envelopes = makeEnvelopes(count);
+    outbox.write(tx, envelopes);
+    tx.commit();
+    return envelopes.map(({ id }) => id);
+  };
+  const stop = new AbortController();
+  const run = (): Promise<void> => {
+    const running = relay.run(stop.signal);
+    running.catch(() => undefined);
+    return running;
+  };
+  return {
+    time,
+    outbox,
+    calls,
+    confirmed,
+    events,
+    relay,
+    write,
+    run,
+    stop,
+    mostInFlight: () => mostInFlight,
+  };
+}
+
+const retriesOf = (outbox: MemoryOutboxStore): number[] =>
+  [...outbox.rows.values()].map(({ retries }) => retries);
+
+describe('the window', () => {
+  it('of one publishes strictly in order, one at a time', async () => {
+    const { time, outbox, confirmed, write, run, mostInFlight } = setup(each(() => OK));
+    const ids = write(25);
+    void run();
+    await time.runUntil(2_000);
+    expect(confirmed).toEqual(ids);
+    expect(mostInFlight()).toBe(1);
+    expect(outbox.rows.size).toBe(0);
+  });
+
+  it('is never exceeded, also where two batches overlap, and is filled', async () => {
+    const options = { publishConcurrency: 20, batchSize: 30 };
+    const { time, outbox, write, run, mostInFlight } = setup(
+      each(() => OK),
+      options,
+    );
+    write(200);
+    void run();
+    await time.runUntil(2_000);
+    expect(mostInFlight()).toBe(20);
+    expect(outbox.rows.size).toBe(0);
+  });
+
+  it('claims the next rows while those before are on their way', async () => {
+    // The last call of each batch is slow: without overlap the next batch would begin only after it.
+    const slowLast: Answer = (messages, call) => ({
+      outcomes: messages.map(() => OK),
+      afterMs: call % 10 === 0 ? 1_000 : 10,
+    });
+    const { time, calls, write, run } = setup(slowLast, { publishConcurrency: 10, batchSize: 10 });
+    write(20);
+    void run();
+    await time.runUntil(3_000);
+    expect((calls[10]?.atMs ?? Infinity) < 1_000).toBe(true);
+  });
+
+  it('is settled as the answers come, not at the end of the batch', async () => {
+    const { time, outbox, write, run } = setup(each(() => OK, 100));
+    write(10);
+    void run();
+    await time.runUntil(550);
+    expect(outbox.rows.size).toBeLessThan(7);
+    expect(outbox.rows.size).toBeGreaterThan(3);
+  });
+});
+
+describe('an outage', () => {
+  it('costs no retry, and everything arrives after it', async () => {
+    const until = 100_000;
+    const state = { isAway: true };
+    const kit = setup(each(() => (state.isAway ? AWAY : OK)));
+    const ids = kit.write(12);
+    void kit.run();
+    await kit.time.runUntil(until);
+    expect(kit.confirmed).toEqual([]);
+    expect(retriesOf(kit.outbox)).toEqual(ids.map(() => 0));
+    state.isAway = false;
+    await kit.time.runUntil(until + 120_000);
+    expect([...kit.confirmed].sort()).toEqual([...ids].sort());
+    expect(kit.outbox.rows.size).toBe(0);
+  });
+
+  it('opens the breaker at the second in a row, lets one probe through, and closes it with the first success', async () => {
+    const state = { isAway: true };
+    const { time, calls, events, write, run } = setup(each(() => (state.isAway ? AWAY : OK)));
+    write(10);
+    void run();
+    await time.runUntil(1_000);
+    expect(calls).toHaveLength(2);
+    expect(events.filter(name => name === 'relay:breaker-opened')).toHaveLength(1);
+    await time.runUntil(29_000);
+    expect(calls).toHaveLength(2);
+    await time.runUntil(31_000);
+    expect(calls.slice(2).map(({ ids }) => ids.length)).toEqual([1]);
+    state.isAway = false;
+    await time.runUntil(200_000);
+    expect(events.filter(name => name === 'relay:breaker-closed')).toHaveLength(1);
+  });
+
+  it('under a window is one outage, however many were on their way', async () => {
+    const state = { isAway: true };
+    const kit = setup(
+      each(() => (state.isAway ? AWAY : OK)),
+      { publishConcurrency: 10, batchSize: 20 },
+    );
+    kit.write(20);
+    void kit.run();
+    await kit.time.runUntil(5);
+    // Nothing was answered yet; the connection comes back before the next try.
+    expect(kit.calls).toHaveLength(10);
+    state.isAway = false;
+    await kit.time.runUntil(1_000);
+    expect(kit.events).not.toContain('relay:breaker-opened');
+    expect(kit.confirmed).toHaveLength(10);
+  });
+
+  it('starts nothing new until all that was on its way is answered for', async () => {
+    // The first of ten fails at once, the others take a second.
+    const answer: Answer = (messages, call) => ({
+      outcomes: messages.map(() => (call === 1 ? AWAY : OK)),
+      afterMs: call === 1 ? 10 : 1_000,
+    });
+    const { time, calls, write, run } = setup(answer, { publishConcurrency: 10, batchSize: 20 });
+    write(20);
+    void run();
+    await time.runUntil(900);
+    expect(calls).toHaveLength(10);
+    await time.runUntil(5_000);
+    expect(calls).toHaveLength(20);
+  });
+
+  it('is what a broker that never answers comes to, after the send timeout', async () => {
+    const { time, outbox, events, write, run } = setup(each(() => OK, 1e9));
+    write(3);
+    void run();
+    await time.runUntil(25_000);
+    expect(events).toContain('relay:breaker-opened');
+    expect(retriesOf(outbox)).toEqual([0, 0, 0]);
+  });
+
+  it('makes a relay that should come to an end say so', async () => {
+    const { time, relay, write } = setup(each(() => AWAY));
+    write(5);
+    const draining = relay.drain(new AbortController().signal).catch((error: unknown) => error);
+    await time.runUntil(5_000);
+    expect(isOutlastError(await draining, 'ERR_BROKER_UNAVAILABLE')).toBe(true);
+  });
+});
+
+describe('a row that closes the channel', () => {
+  it('is found among many, pays alone, and the others arrive', async () => {
+    const bad = new Set<string>();
+    const answer: Answer = messages => {
+      const isClosed = messages.some(({ id }) => bad.has(id));
+      const error = 'no exchange';
+      const outcome: PublishOutcome = isClosed ? { status: 'suspect', error } : OK;
+      return { outcomes: messages.map(() => outcome) };
+    };
+    const kit = setup(answer, { publishConcurrency: 1_000, batchSize: 100 });
+    const ids = kit.write(100);
+    bad.add(ids[41] as string);
+    void kit.run();
+    await kit.time.runUntil(3_000);
+    expect(kit.confirmed).toHaveLength(99);
+    expect(kit.outbox.rows.size).toBe(1);
+    expect(retriesOf(kit.outbox)).toEqual([1]);
+    // One call for all, then halves: 2 * log2(100) at most.
+    expect(kit.calls.length).toBeLessThanOrEqual(16);
+  });
+});
+
+describe('a stop', () => {
+  it('lets no new send start after the shutdown timeout, and frees what was not sent at once', async () => {
+    const { time, outbox, calls, write, run, stop } = setup(
+      each(() => OK, 1_000),
+      { shutdownTimeoutMs: 2_500 },
+    );
+    write(10);
+    const running = run();
+    await time.runUntil(1_500);
+    stop.abort();
+    await time.runUntil(60_000);
+    await running;
+    expect(calls.length).toBeLessThanOrEqual(5);
+    expect(calls.length).toBeGreaterThanOrEqual(3);
+    expect([...outbox.rows.values()].map(({ state }) => state)).not.toContain('claimed');
+    expect(outbox.rows.size).toBe(10 - calls.length);
+  });
+
+  it('interrupts the wait for a broker that is away', async () => {
+    const { time, write, run, stop } = setup(each(() => AWAY));
+    write(5);
+    const running = run();
+    await time.runUntil(5_000);
+    stop.abort();
+    await time.runUntil(5_100);
+    await running;
+  });
+});
+
+describe('what is written down', () => {
+  it('is tried again while the store is away, so that nothing is sent twice', async () => {
+    const kit = setup(each(() => OK));
+    const settle = kit.outbox.settlePublished.bind(kit.outbox);
+    let failures = 3;
+    kit.outbox.settlePublished = async (...given) => {
+      if (failures-- > 0)
+        throw outlastError('ERR_STORE_UNAVAILABLE', { message: 'away', hint: '', fields: {} });
+      return await settle(...given);
+    };
+    const ids = kit.write(5);
+    void kit.run();
+    await kit.time.runUntil(10_000);
+    expect(kit.confirmed).toEqual(ids);
+    expect(kit.outbox.rows.size).toBe(0);
+  });
+
+  it('does not become an endless loop of sends when failures cannot be written down', async () => {
+    const kit = setup(each(({ id }) => (id === bad ? { status: 'refused', error: 'no' } : OK)));
+    const [bad] = kit.write(5);
+    kit.outbox.settleFailed = () => Promise.reject(new Error('permission denied'));
+    void kit.run();
+    await kit.time.runUntil(60_000);
+    expect(kit.calls.filter(({ ids }) => ids.includes(bad as string))).toHaveLength(1);
+    expect(kit.confirmed).toHaveLength(4);
+  });
+
+  it('is a dead letter after five attempts, with what each of them said', async () => {
+    const kit = setup(each(() => ({ status: 'refused', error: 'unroutable' })));
+    kit.write(1);
+    void kit.run();
+    await kit.time.runUntil(4 * 3_600_000);
+    expect(kit.calls).toHaveLength(5);
+    const waits = kit.calls.slice(1).map(({ atMs }, index) => atMs - (kit.calls[index]?.atMs ?? 0));
+    for (const [index, wait] of waits.entries()) {
+      // 120 s, doubled each time, and half of a tenth of the base with this random number.
+      const documented = 120_000 * 2 ** index + 6_000;
+      expect(wait).toBeGreaterThanOrEqual(documented);
+      expect(wait).toBeLessThan(documented + 2_000);
+    }
+    const [letter] = kit.outbox.deadLetters.values();
+    const said = letter?.history.flatMap(({ error }) => (error ? [error.message] : []));
+    expect(said).toEqual(Array(5).fill('unroutable'));
+  });
+});
+
+describe('a long batch', () => {
+  it('keeps its claim while it publishes, and others get nothing of it', async () => {
+    const kit = setup(
+      each(() => OK, 9_000),
+      { batchSize: 100, staleTimeoutMs: 60_000 },
+    );
+    kit.write(50);
+    void kit.run();
+    for (let minute = 1; minute < 7; minute++) {
+      await kit.time.runUntil(minute * 60_000);
+      const stolen = await kit.outbox.claim({
+        relay: 'other',
+        token: `other${minute}`,
+        limit: 100,
+        staleMs: 60_000,
+      });
+      expect(stolen).toEqual([]);
+    }
+    await kit.time.runUntil(500_000);
+    expect(kit.confirmed).toHaveLength(50);
+  });
+});

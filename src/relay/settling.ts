@@ -1,0 +1,167 @@
+import type { PublishOutcome } from '../broker/broker.ts';
+import { isUnavailable } from '../errors/error.ts';
+import type { OutboxRow, PublishFailure } from '../outbox/outbox-store.ts';
+import { backoffMs } from '../runtime/backoff.ts';
+import { sleep } from '../runtime/clock.ts';
+import type { RelayDeps } from './relay-deps.ts';
+
+const STORE_RETRY_MS = 500;
+/** Rows of one statement. */
+const MOST_ROWS = 1_000;
+
+/**
+ * Writes down what became of the rows of one claim, as the answers come: one statement at a time, each with all that
+ * came in while the last one ran. A crash therefore sends few again, and a fast broker is not held up.
+ */
+export class Settling {
+  readonly #token: string;
+  readonly #deps: RelayDeps;
+  readonly #isClaimOver: () => boolean;
+  readonly #confirmed: OutboxRow[] = [];
+  readonly #failed: { readonly row: OutboxRow; readonly error: string }[] = [];
+  readonly #deferred: OutboxRow[] = [];
+  #running: Promise<void> | null = null;
+  #sent = 0;
+
+  constructor(token: string, deps: RelayDeps, isClaimOver: () => boolean) {
+    this.#token = token;
+    this.#deps = deps;
+    this.#isClaimOver = isClaimOver;
+  }
+
+  /** Rows whose publishing was confirmed and written down. */
+  get sent(): number {
+    return this.#sent;
+  }
+
+  add(row: OutboxRow, outcome: PublishOutcome): void {
+    switch (outcome.status) {
+      case 'confirmed':
+        this.#confirmed.push(row);
+        break;
+      case 'unavailable':
+        this.#deferred.push(row);
+        break;
+      default:
+        this.#failed.push({ row, error: outcome.error });
+    }
+  }
+
+  /** Begins to write down what there is. A failure is kept for `flush`. */
+  begin(): void {
+    if (this.#running !== null || this.#isEmpty) return;
+    this.#running = this.#run().finally(() => (this.#running = null));
+    this.#running.catch(() => undefined);
+  }
+
+  /** Resolves when all is written down. */
+  async flush(): Promise<void> {
+    while (!this.#isEmpty || this.#running !== null) {
+      this.begin();
+      await this.#running;
+    }
+  }
+
+  get #isEmpty(): boolean {
+    return this.#confirmed.length + this.#failed.length + this.#deferred.length === 0;
+  }
+
+  /** Deletes of published rows first and alone: no failure beside them may undo what the broker has confirmed. */
+  async #run(): Promise<void> {
+    const { runtime } = this.#deps;
+    while (!this.#isEmpty) {
+      const confirmed = this.#confirmed.splice(0, MOST_ROWS);
+      if (confirmed.length > 0) {
+        await runtime.faultPoint('relay.published-not-settled');
+        await this.#settlePublished(confirmed);
+        await runtime.faultPoint('relay.mid-settle');
+      }
+      await this.#settleFailed(this.#failed.splice(0, MOST_ROWS));
+      await this.#defer(this.#deferred.splice(0, MOST_ROWS));
+    }
+  }
+
+  async #settlePublished(rows: readonly OutboxRow[]): Promise<void> {
+    const { outbox, runtime } = this.#deps;
+    const numbers = rows.map(({ row }) => row);
+    const settled = await this.#persist(() => outbox.settlePublished(this.#token, numbers));
+    this.#sent += settled;
+    if (settled < rows.length) this.#tellLost(rows.length - settled);
+    for (const { envelope } of rows) {
+      const { id, name, queue } = envelope;
+      runtime.emit('task:sent', { id, name, queue });
+    }
+  }
+
+  async #settleFailed(
+    failed: readonly { readonly row: OutboxRow; readonly error: string }[],
+  ): Promise<void> {
+    if (failed.length === 0) return;
+    const { outbox, runtime, settings } = this.#deps;
+    const failures = failed.map(({ row, error }) => this.#failureOf(row, error));
+    try {
+      const settled = await this.#persist(() => outbox.settleFailed(this.#token, failures));
+      if (settled < failures.length) this.#tellLost(failures.length - settled);
+    } catch (error) {
+      if (isUnavailable(error)) throw error;
+      // Given back at once they would be published again and again: they wait as after a failure.
+      runtime.log.error({ error }, 'failed rows could not be written down');
+      const rows = failed.map(({ row }) => row.row);
+      await this.#persist(() => outbox.defer(this.#token, rows, settings.backoffTimeMs));
+      return;
+    }
+    for (const [index, { row }] of failed.entries())
+      this.#tellFailed(row, failures[index] as PublishFailure);
+  }
+
+  /** An outage is nobody's fault: no retry is spent. Spread, or all would come back in the same moment. */
+  async #defer(rows: readonly OutboxRow[]): Promise<void> {
+    if (rows.length === 0) return;
+    const { outbox, runtime, settings } = this.#deps;
+    const delayMs = settings.brokerOutageCooldownMs * (1 + runtime.random.next() * 0.1);
+    const numbers = rows.map(({ row }) => row);
+    await this.#persist(() => outbox.defer(this.#token, numbers, delayMs));
+  }
+
+  /** A store that is away for a moment must not cost a second publishing: the claim is ours until it is over. */
+  async #persist<T>(step: () => Promise<T>): Promise<T> {
+    const { runtime } = this.#deps;
+    for (;;) {
+      try {
+        return await step();
+      } catch (error) {
+        if (!isUnavailable(error) || this.#isClaimOver()) throw error;
+        runtime.log.warn({ error }, 'the outbox cannot be reached; settling again');
+        await sleep(runtime.clock, STORE_RETRY_MS);
+      }
+    }
+  }
+
+  #failureOf(row: OutboxRow, error: string): PublishFailure {
+    const { runtime, settings } = this.#deps;
+    if (row.retries + 1 >= settings.maxRetries) return { row: row.row, error, delayMs: null };
+    const policy = {
+      baseMs: settings.backoffTimeMs,
+      maxMs: settings.maxBackoffMs,
+      jitter: settings.jitter,
+    };
+    return {
+      row: row.row,
+      error,
+      delayMs: backoffMs(policy, row.retries, runtime.random.next()),
+    };
+  }
+
+  #tellFailed({ envelope }: OutboxRow, { error, delayMs }: PublishFailure): void {
+    const { emit } = this.#deps.runtime;
+    const { id, name, queue } = envelope;
+    emit('task:failed', { id, name, queue, where: 'relay', error });
+    if (delayMs !== null) return;
+    const reason = 'ERR_ATTEMPTS_SPENT';
+    emit('task:dead-lettered', { id, name, queue, where: 'relay', reason });
+  }
+
+  #tellLost(rows: number): void {
+    this.#deps.runtime.emit('relay:claim-lost', { token: this.#token, rows });
+  }
+}

@@ -1,0 +1,129 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { PgDatabase } from '../../src/adapters/postgres/pg-database.ts';
+import { PostgresOutboxStore } from '../../src/adapters/postgres/postgres-outbox-store.ts';
+import type { SqlDatabase } from '../../src/adapters/postgres/sql-database.ts';
+import { SQL } from '../../src/adapters/postgres/sql.generated.ts';
+import { migratedDatabase, type MigratedDatabase } from '../support/database.ts';
+
+const ROUNDS = 40;
+const ROWS = 1_000;
+
+let database: MigratedDatabase;
+let db: PgDatabase;
+
+beforeAll(async () => {
+  database = await migratedDatabase('old_snapshot');
+  db = await PgDatabase.open({ url: database.url, poolSize: 2, queryTimeoutMs: 60_000 });
+});
+
+afterAll(async () => {
+  await db.close();
+  await database.dispose();
+});
+
+/** Rows as the outbox has them, due so many seconds ago. */
+async function write(name: string, count: number, secondsAgo: number): Promise<void> {
+  await database.pool.query(
+    `insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
+       schema_version, payload_version, available_at)
+     select $1::text || n, 'some', 'default', 0, '[]', '{}', '{}', '{}', '', 1, 1, now() - $3::int * interval '1 second'
+     from generate_series(1, $2::int) n`,
+    [name, count, secondsAgo],
+  );
+}
+
+/** The database, and the values of every claim that is made through it. */
+function recorded(): { readonly db: SqlDatabase; readonly claims: unknown[][] } {
+  const claims: unknown[][] = [];
+  const proxy = new Proxy(db, {
+    get: (target, key) => {
+      const value: unknown = Reflect.get(target, key, target);
+      if (key !== 'query') return value;
+      return (text: string, values?: unknown[]) => {
+        if (text === SQL.claim) claims.push(values ?? []);
+        return target.query(text, values as never);
+      };
+    },
+  });
+  return { db: proxy, claims };
+}
+
+interface Plan {
+  readonly 'Shared Hit Blocks': number;
+  readonly 'Shared Read Blocks': number;
+}
+
+/** Pages a claim with these values would touch; it is taken back. */
+async function pagesOf(values: readonly unknown[]): Promise<number> {
+  const client = await database.pool.connect();
+  try {
+    await client.query('begin');
+    const { rows } = await client.query<{ 'QUERY PLAN': { Plan: Plan }[] }>(
+      `explain (analyze, buffers, format json) ${SQL.claim}`,
+      [...values],
+    );
+    const plan = rows[0]?.['QUERY PLAN'][0]?.Plan as Plan;
+    return plan['Shared Hit Blocks'] + plan['Shared Read Blocks'];
+  } finally {
+    await client.query('rollback');
+    client.release();
+  }
+}
+
+describe('a foreign transaction that is open for ten minutes', () => {
+  it('does not make each look of the relay longer than the one before', async () => {
+    const foreign = await database.pool.connect();
+    try {
+      await foreign.query('begin isolation level repeatable read');
+      await foreign.query('select count(*) from outlast_outbox');
+      const { db: through, claims } = recorded();
+      // A clock that stands: no look from the beginning comes by time.
+      const store = new PostgresOutboxStore(through, {
+        movesIntoLedger: false,
+        monotonic: () => 0,
+      });
+      await store.beat('relay', 600_000);
+      for (let round = 0; round < ROUNDS; round++) {
+        await write(`r${round}-`, ROWS, 15 * (ROUNDS - round));
+        const token = `token${round}`;
+        const rows = await store.claim({ relay: 'relay', token, limit: ROWS, staleMs: 600_000 });
+        expect(rows).toHaveLength(ROWS);
+        await store.settlePublished(
+          token,
+          rows.map(({ row }) => row),
+        );
+      }
+      await write('last-', 10, 0);
+      const rows = await store.claim({ relay: 'relay', token: 'last', limit: 10, staleMs: 60_000 });
+      expect(rows).toHaveLength(10);
+      const lastClaim = claims.at(-1) as unknown[];
+      expect(lastClaim[5]).not.toBeNull();
+      await store.release('last');
+      const fromTheFloor = await pagesOf(lastClaim);
+      const fromTheBeginning = await pagesOf([...lastClaim.slice(0, 5), null]);
+      // Both also write ten rows, which is most of the smaller figure.
+      expect(fromTheFloor * 3).toBeLessThan(fromTheBeginning);
+    } finally {
+      await foreign.query('rollback');
+      foreign.release();
+    }
+  }, 120_000);
+
+  it('hides no row that was committed late or given back', async () => {
+    const store = new PostgresOutboxStore(db, { movesIntoLedger: false, monotonic: () => 0 });
+    const take = async (token: string): Promise<readonly string[]> =>
+      (await store.claim({ relay: 'other', token, limit: 100, staleMs: 60_000 })).map(
+        ({ envelope }) => envelope.id,
+      );
+    await database.pool.query('delete from outlast_outbox');
+    await store.beat('other', 600_000);
+    await write('early-', 1, 0);
+    expect(await take('t1')).toEqual(['early-1']);
+    // Its transaction began an hour before the one whose row was claimed already.
+    await write('late-', 1, 3_600);
+    expect(await take('t2')).toEqual(['late-1']);
+    await write('later-', 1, 0);
+    await store.release('t2');
+    expect(await take('t3')).toEqual(expect.arrayContaining(['late-1', 'later-1']));
+  });
+});
