@@ -27,6 +27,7 @@ const INSIDE = [...FOUNDATION, ...STAGES];
 const PORTS = [
   'outbox/outbox-store.ts',
   'outbox/outbox-reads.ts',
+  'outbox/outbox-checks.ts',
   'outbox/outbox-writer.ts',
   'outbox/scan-floor.ts',
   'outbox/transaction-adapter.ts',
@@ -37,6 +38,7 @@ const PORTS = [
   'ledger/suspect.ts',
   'result/result-store.ts',
   'admin/read-model.ts',
+  'admin/checkup.ts',
 ];
 const SURFACES = ['cli', 'admin', 'dashboard', 'frameworks', 'wiring'];
 

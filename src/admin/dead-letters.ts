@@ -136,10 +136,10 @@ function add(counts: Map<string, number>, { counts: chunk }: PurgeReply): number
 function purgeRequest(options: PurgeOptions): PurgeRequest {
   const { olderThanDead, olderThanCreated, taskName, dryRun } = options;
   if (olderThanDead === undefined && olderThanCreated === undefined) {
-    throw outlastError('ERR_OPTION_RANGE', {
+    throw outlastError('ERR_OPTIONS_CONFLICT', {
       message: 'a purge needs an age: `olderThanDead`, `olderThanCreated` or both',
-      hint: "Give one, for example olderThanDead: '30d', or --older-than-dead 30d.",
-      fields: { option: 'olderThanDead' },
+      hint: "Give one, for example olderThanDead: '30d'.",
+      fields: { options: ['olderThanDead', 'olderThanCreated'] },
     });
   }
   return {

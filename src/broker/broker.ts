@@ -1,4 +1,7 @@
 import type { Envelope } from '../task/envelope.ts';
+import type { UndecodableMessage } from '../wire/message.ts';
+
+export type { UndecodableMessage };
 
 /**
  * What we ask of a message broker. Where broker and ledger are one database a published message is a
@@ -33,10 +36,4 @@ export type PublishOutcome =
 export interface Delivery {
   readonly tag: string;
   readonly message: Envelope | UndecodableMessage;
-}
-
-export interface UndecodableMessage {
-  readonly raw: Uint8Array;
-  readonly queue: string;
-  readonly why: string;
 }

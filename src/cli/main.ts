@@ -4,9 +4,12 @@ import type { InputIssue } from '../errors/codes.ts';
 import { isOutlastError } from '../errors/error.ts';
 import { maskUrl } from '../config/config.ts';
 import type { AddCommand } from './command.ts';
+import { addConfig } from './commands/config.ts';
 import { addDeadLetters } from './commands/dead-letters.ts';
 import { addDev } from './commands/dev.ts';
+import { addDoctor } from './commands/doctor.ts';
 import { addMigrate } from './commands/migrate.ts';
+import { addOutbox } from './commands/outbox.ts';
 import { addRelay } from './commands/relay.ts';
 import { addResult } from './commands/result.ts';
 import { addResurrector } from './commands/resurrector.ts';
@@ -25,7 +28,10 @@ const COMMANDS: readonly AddCommand[] = [
   addSend,
   addResult,
   addStats,
+  addOutbox,
   addDeadLetters,
+  addDoctor,
+  addConfig,
 ];
 
 /** Modules of the user may hold connections; a command that has ended waits for them no longer than this. */

@@ -51,7 +51,15 @@ describe('precedence', () => {
       .flat()
       .map(row => `${row.section}.${row.key}`);
     expect(Object.keys(settings).toSorted()).toEqual(
-      [...keys, 'database', 'tasks', 'strict', 'excludeTasks', 'maxPayloadBytes'].toSorted(),
+      [
+        ...keys,
+        'database',
+        'tasks',
+        'strict',
+        'excludeTasks',
+        'maxPayloadBytes',
+        'retention',
+      ].toSorted(),
     );
     expect(new Set(Object.values(settings).map(setting => setting.source))).toEqual(
       new Set(['default']),
@@ -99,6 +107,18 @@ describe('a config', () => {
     });
   });
 
+  it('says how long dead letters are kept; by itself nothing is deleted', () => {
+    expect(resolveConfig().retention).toEqual({ deadLetters: null });
+    const deadLetters = { olderThanDead: '30d', taskName: 'shop.*' } as const;
+    expect(resolveConfig({ retention: { deadLetters } }).retention).toEqual({
+      deadLetters: { olderThanDeadMs: 2_592_000_000, olderThanCreatedMs: null, taskName: 'shop.*' },
+    });
+    const unit = loose({ retention: { deadLetters: { olderThanDead: 30 } } });
+    expect(thrownBy(() => resolveConfig(unit)).code).toBe('ERR_OPTION_UNIT');
+    const unknown = loose({ retention: { deadLetter: {} } });
+    expect(thrownBy(() => resolveConfig(unknown))).toMatchObject({ nearest: 'deadLetters' });
+  });
+
   it('is checked across stages', () => {
     const error = thrownBy(() => resolveConfig({ relay: { staleTimeoutSeconds: 600 } }));
     expect(error.code).toBe('ERR_OPTIONS_CONFLICT');
@@ -124,6 +144,13 @@ describe('a config', () => {
     ['on', { on: [] }],
     ['log', { log: () => undefined }],
     ['log', { log: { info: () => undefined } }],
+    ['retention', { retention: [] }],
+    ['retention.deadLetters', { retention: { deadLetters: {} } }],
+    ['retention.deadLetters', { retention: { deadLetters: { taskName: 'shop.*' } } }],
+    [
+      'retention.deadLetters.taskName',
+      { retention: { deadLetters: { olderThanDead: '1d', taskName: 5 } } },
+    ],
     ['relay', { relay: null }],
     ['database', { database: 5 }],
     ['config', []],

@@ -31,6 +31,7 @@ import {
   type ResolvedResurrectorOptions,
   type ResurrectorOptions,
 } from './resurrector-options.ts';
+import { readRetention, type ResolvedRetention, type RetentionOptions } from './retention.ts';
 import { CONFIG_DEFAULTS, readTopLevel, TOP_LEVEL_OPTIONS } from './top-level.ts';
 import {
   resolveWorkerOptions,
@@ -72,6 +73,8 @@ export interface OutlastConfig {
   readonly relay?: RelayOptions | undefined;
   readonly worker?: WorkerOptions | undefined;
   readonly resurrector?: ResurrectorOptions | undefined;
+  /** What a resurrector deletes by itself: `{ deadLetters: { olderThanDead: '30d' } }`. @default nothing */
+  readonly retention?: RetentionOptions | undefined;
   /** Listeners for events, called in the process where the event happens. */
   readonly on?: EventListeners | undefined;
   /** Takes the place of Outlast's own log; a pino fits. */
@@ -118,6 +121,7 @@ export interface ResolvedConfig {
   readonly relay: ResolvedRelayOptions;
   readonly worker: ResolvedWorkerOptions;
   readonly resurrector: ResolvedResurrectorOptions;
+  readonly retention: ResolvedRetention;
   readonly on: EventListeners;
   readonly log: Logger | null;
   /** By dotted key: `relay.batchSize`. */
@@ -144,6 +148,16 @@ export function resolveConfig(
     settings[key] = { value: top[key], source: key in config ? 'file' : 'default' };
   }
 
+  const outboxes = readOutboxes(config['outboxes'], flags.folder ?? process.cwd());
+  for (const [name, { url }] of Object.entries(outboxes)) {
+    settings[`outboxes.${name}`] = { value: maskUrl(url), source: 'file' };
+  }
+  const retention = readRetention(config['retention']);
+  settings['retention'] = {
+    value: config['retention'] ?? {},
+    source: 'retention' in config ? 'file' : 'default',
+  };
+
   const layered = <S extends SectionName>(name: S): Layered<SectionOptions[S]> =>
     layer(name, { file: config[name], env: fromEnv[name], flag: flags[name] }, settings);
   const [relayGiven, workerGiven, resurrectorGiven] = [
@@ -158,10 +172,11 @@ export function resolveConfig(
   return Object.freeze({
     ...top,
     database: database.target,
-    outboxes: readOutboxes(config['outboxes'], flags.folder ?? process.cwd()),
+    outboxes,
     relay: relay.options,
     worker: worker.options,
     resurrector: resurrector.options,
+    retention,
     settings: Object.freeze(settings),
     warnings: [...relay.warnings, ...worker.warnings, ...resurrector.warnings],
   });

@@ -67,6 +67,13 @@ export const TOP_LEVEL_TABLE: readonly TopLevelRow[] = Object.freeze([
     sentence: 'Largest body of a task, in bytes.',
   },
   {
+    key: 'retention',
+    env: null,
+    default: '{}',
+    sentence:
+      "What a resurrector deletes by itself: `{ deadLetters: { olderThanDead: '30d', olderThanCreated: '90d', taskName: 'shop.*' } }`; all that is given must hold, and one age must be.",
+  },
+  {
     key: 'on',
     env: null,
     default: 'none',

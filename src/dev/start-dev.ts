@@ -4,11 +4,10 @@ import { maskUrl, type ResolvedConfig } from '../config/config.ts';
 import type { DatabaseTarget } from '../config/database-url.ts';
 import { DATABASE_ENV } from '../config/from-env.ts';
 import type { LoadedConfig } from '../config/load-config.ts';
-import { Resurrector } from '../recovery/resurrector.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { startService, type Service } from '../runtime/service.ts';
 import type { Logger, LogLevel } from '../telemetry/logger.ts';
-import { makeRelay, resurrectorSettings } from '../wiring/services.ts';
+import { makeRelay, makeResurrector } from '../wiring/services.ts';
 import { migrate, openDatabase, storesOn, type Stores } from '../wiring/stores.ts';
 import { makeSupervisor } from '../wiring/supervise.ts';
 import type { Supervisor } from '../worker/supervisor.ts';
@@ -107,15 +106,10 @@ interface DevParts {
 async function runDev(parts: DevParts, signal: AbortSignal): Promise<void> {
   const { context, stores, supervisor, page } = parts;
   const { config, runtime, log } = context;
-  const { outbox, broker, ledger } = stores;
   const broken = new AbortController();
   const either = AbortSignal.any([signal, broken.signal]);
   const relay = makeRelay({ stores, outboxTarget: null, runtime, settings: config.relay });
-  const resurrectorDeps = { ledger, broker, outbox, runtime };
-  const resurrector = new Resurrector({
-    ...resurrectorDeps,
-    settings: resurrectorSettings(config),
-  });
+  const resurrector = makeResurrector({ stores, config, runtime });
   const running = [relay, resurrector, supervisor].map(part =>
     part.run(either).catch((error: unknown) => {
       log.error({ error }, 'a service broke for good');

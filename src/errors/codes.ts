@@ -43,7 +43,11 @@ export interface ErrorFields {
   readonly ERR_RESULT_INVALID: { readonly id: string; readonly issues: readonly InputIssue[] };
   // UnavailableError: try again later.
   readonly ERR_STORE_UNAVAILABLE: Record<never, never>;
-  readonly ERR_BROKER_UNAVAILABLE: { readonly scope: 'message' | 'channel' | 'connection' };
+  readonly ERR_BROKER_UNAVAILABLE: {
+    readonly scope: 'message' | 'channel' | 'connection';
+    /** True: it stays so until somebody changes the configuration or the server. */
+    readonly isPermanent?: boolean;
+  };
   readonly ERR_UNROUTABLE: { readonly queue: string };
   // OwnershipError: stop and write nothing.
   readonly ERR_LEASE_LOST: { readonly id: string };

@@ -40,7 +40,7 @@ function fieldsOf(code: string): string[] {
   const source = readFileSync(new URL('codes.ts', import.meta.url), 'utf8');
   const declared =
     new RegExp(`readonly ${code}: (Record<never, never>|\\{[^}]*\\});`).exec(source)?.[1] ?? '';
-  return [...declared.matchAll(/readonly (\w+):/g)].map(match => match[1] as string);
+  return [...declared.matchAll(/readonly (\w+)\??:/g)].map(match => match[1] as string);
 }
 
 describe('docs/reference/errors.md', () => {

@@ -2,37 +2,39 @@ import type { Broker } from '../broker/broker.ts';
 import { isUnavailable } from '../errors/error.ts';
 import { carryOut } from '../ledger/carry-out.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { OutboxStore } from '../outbox/outbox-store.ts';
 import { sleep } from '../runtime/clock.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { Reaper, type ReaperSettings } from '../ledger/reaper.ts';
+import { Housekeeper, type DeadLetterAge, type KeptOutbox } from './housekeeper.ts';
 
 export interface ResurrectorSettings extends ReaperSettings {
   readonly intervalMs: number;
   /** How old an unfinished follow-up must be before it is repeated. */
   readonly afterDelayMs: number;
+  /** Which dead letters are deleted; null: none. */
+  readonly deadLetterAge: DeadLetterAge | null;
 }
 
 export interface ResurrectorDeps {
   readonly ledger: Ledger;
   readonly broker: Broker;
-  readonly outbox: Pick<OutboxStore, 'prune'>;
+  readonly outbox: KeptOutbox;
   readonly runtime: Runtime;
   readonly settings: ResurrectorSettings;
 }
 
-/** Tombstones are forgotten in bites, so many a look: faster than any ledger makes them, and no look takes long. */
-const PRUNE_LIMIT = 1_000;
-const PRUNE_BITES = 20;
-
-/** Everything that happens because something died: dead workers' tasks, follow-ups nobody sent, tombstones to forget. */
+/** Everything that happens because something died: dead workers' tasks, follow-ups nobody sent, rows to forget. */
 export class Resurrector {
   readonly #deps: ResurrectorDeps;
   readonly #reaper: Reaper;
+  readonly #housekeeper: Housekeeper;
 
   constructor(deps: ResurrectorDeps) {
     this.#deps = deps;
     this.#reaper = new Reaper(deps.ledger, deps.runtime, deps.settings);
+    const { ledger, outbox, runtime, settings } = deps;
+    const { deadLetterAge } = settings;
+    this.#housekeeper = new Housekeeper({ ledger, outbox, deadLetterAge, runtime });
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -52,7 +54,7 @@ export class Resurrector {
   async look(): Promise<void> {
     await this.#reaper.look();
     await this.#followUp();
-    await this.#prune();
+    await this.#housekeeper.look();
   }
 
   async #followUp(): Promise<void> {
@@ -61,14 +63,5 @@ export class Resurrector {
     if (entries.length === 0) return;
     runtime.log.info({ entries: entries.length }, 'repeating follow-ups');
     await carryOut(entries, broker, ledger);
-  }
-
-  async #prune(): Promise<void> {
-    const { ledger, outbox } = this.#deps;
-    for (const store of [ledger, outbox]) {
-      for (let bite = 0; bite < PRUNE_BITES; bite++) {
-        if ((await store.prune(PRUNE_LIMIT)) < PRUNE_LIMIT) break;
-      }
-    }
   }
 }

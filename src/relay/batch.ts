@@ -33,6 +33,7 @@ export class Batch {
   #onHalf: () => void = () => undefined;
   #onBegun: () => void = () => undefined;
   #claimEndsAt: number;
+  #lossesSeen: number;
   #stopAt: number | undefined;
   #signal: AbortSignal | undefined;
 
@@ -43,6 +44,7 @@ export class Batch {
     this.#deps = deps;
     this.#shared = shared;
     this.#claimEndsAt = clock.monotonic() + deps.settings.staleTimeoutMs;
+    this.#lossesSeen = shared.lease.losses;
     this.#settling = new Settling(token, deps, () => this.#isLastChanceOver());
     this.half = new Promise(resolve => (this.#onHalf = resolve));
     this.begun = new Promise(resolve => (this.#onBegun = resolve));
@@ -138,8 +140,10 @@ export class Batch {
     const { lease } = this.#shared;
     const now = runtime.clock.monotonic();
     const marginMs = Math.max(settings.sendTimeoutMs, settings.staleTimeoutMs / 2);
-    if (lease.isSure && now < this.#claimEndsAt - marginMs) return true;
+    const isKept = lease.isSure && lease.losses === this.#lossesSeen;
+    if (isKept && now < this.#claimEndsAt - marginMs) return true;
     await lease.beat();
+    this.#lossesSeen = lease.losses;
     const held = await outbox.renewClaim(this.#token, settings.staleTimeoutMs);
     this.#claimEndsAt = now + settings.staleTimeoutMs;
     if (held >= left) return true;

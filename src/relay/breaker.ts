@@ -54,7 +54,6 @@ export class Breaker {
     if (this.#openUntil === null) return;
     this.#openUntil = null;
     this.#runtime.emit('relay:breaker-closed', {});
-    this.#runtime.log.info({}, 'the broker is back');
   }
 
   /** Called when nothing is on its way any more: all that failed since the last time is one outage. */
@@ -64,9 +63,8 @@ export class Breaker {
     this.#trouble = null;
     this.#outages += 1;
     if (this.#outages < OUTAGES_TO_OPEN) return;
-    const { clock, emit, log } = this.#runtime;
+    const { clock, emit } = this.#runtime;
     this.#openUntil = clock.monotonic() + this.#cooldownMs;
     emit('relay:breaker-opened', { cooldownMs: this.#cooldownMs, error });
-    log.warn({ error, cooldownMs: this.#cooldownMs }, 'the broker is away; leaving it alone');
   }
 }

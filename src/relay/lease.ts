@@ -11,6 +11,7 @@ export class RelayLease {
   readonly #outbox: OutboxStore;
   readonly #runtime: Runtime;
   #beatenAt = -Infinity;
+  #losses = 0;
 
   constructor(outbox: OutboxStore, runtime: Runtime) {
     this.name = `relay:${runtime.random.token()}`;
@@ -23,9 +24,15 @@ export class RelayLease {
     return this.#runtime.clock.monotonic() - this.#beatenAt < LEASE_MS / 2;
   }
 
+  /** How often it may have lapsed: a new lease does not give back what was claimed under the old one. */
+  get losses(): number {
+    return this.#losses;
+  }
+
   async beat(): Promise<void> {
     const at = this.#runtime.clock.monotonic();
     await this.#outbox.beat(this.name, LEASE_MS);
+    if (this.#runtime.clock.monotonic() - this.#beatenAt >= LEASE_MS) this.#losses += 1;
     this.#beatenAt = at;
   }
 

@@ -35,6 +35,17 @@ export interface EnvelopeOptions {
   readonly keepResult?: boolean;
   readonly rootId?: string;
   readonly parentId?: string;
+  readonly groupId?: string;
+  readonly groupIndex?: number;
+  /** Another name for logs. */
+  readonly shadow?: string;
+  /** Where the message goes, instead of to its queue: nothing is declared for it. */
+  readonly exchange?: string;
+  readonly routingKey?: string;
+  readonly replyTo?: string;
+  /** @default the task's id */
+  readonly correlationId?: string;
+  readonly idempotencyKey?: string;
   /** JSON texts that people see instead of the arguments, wherever the task is. */
   readonly redacted?: { readonly args: string; readonly kwargs: string };
   /** Follow-up tasks, sent when this one is done; a body of null takes this task's result as its input. */

@@ -14,5 +14,10 @@ export function embeddedDefaults(config: ResolvedConfig): ResolvedConfig {
   return {
     ...config,
     worker: { ...config.worker, leaseMs: EMBEDDED_LEASE_MS, beatMs: EMBEDDED_BEAT_MS },
+    settings: {
+      ...config.settings,
+      'worker.lease': { value: `${EMBEDDED_LEASE_MS / 1_000}s`, source: 'default' },
+      'worker.beat': { value: `${EMBEDDED_BEAT_MS / 1_000}s`, source: 'default' },
+    },
   };
 }

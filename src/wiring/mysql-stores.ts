@@ -1,3 +1,5 @@
+import type { Check, CheckLimits } from '../admin/checkup.ts';
+import { systemClock } from '../runtime/clock.ts';
 import {
   checkSchema,
   migrate,
@@ -5,6 +7,7 @@ import {
   type MigrateReport,
 } from '../adapters/mysql/migrate.ts';
 import { MysqlDatabase } from '../adapters/mysql/mysql-database.ts';
+import { MysqlCheckup } from '../adapters/mysql/mysql-checkup.ts';
 import { MysqlOutboxReads } from '../adapters/mysql/mysql-outbox-reads.ts';
 import { MysqlOutboxStore } from '../adapters/mysql/mysql-outbox-store.ts';
 import { MysqlResultStore } from '../adapters/mysql/mysql-result-store.ts';
@@ -33,6 +36,16 @@ export async function openMysqlOutbox(url: string): Promise<OutboxApart> {
     reads: new MysqlOutboxReads(db),
     results: new MysqlResultStore(db),
   };
+}
+
+/** Looks at an outbox; its tables may be missing. */
+export async function checkMysql(url: string, limits: CheckLimits): Promise<readonly Check[]> {
+  const db = await openMysql(url);
+  try {
+    return await new MysqlCheckup(db, () => systemClock.now()).run(limits);
+  } finally {
+    await db.close();
+  }
 }
 
 export async function migrateMysql(url: string): Promise<MigrateReport> {

@@ -12,6 +12,8 @@ const NOTABLE: ReadonlySet<EventName> = new Set([
   'worker:lost',
   'worker:lease-lost',
   'worker:drained',
+  'relay:breaker-opened',
+  'relay:breaker-closed',
   'relay:claim-lost',
 ]);
 

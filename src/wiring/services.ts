@@ -14,6 +14,7 @@ import { durationMs, type Duration } from '../task/duration.ts';
 import type { Handler } from '../worker/handler.ts';
 import { LoopHeart, type Heart } from '../worker/heart.ts';
 import { Worker } from '../worker/worker.ts';
+import { cleanOutboxes } from './clean-outboxes.ts';
 import { embeddedDefaults } from './embedded-defaults.ts';
 import type { Internals } from './internals.ts';
 import { INTERNALS, type Outlast } from './outlast.ts';
@@ -97,16 +98,34 @@ export async function startResurrector(
   const { signal, ...resurrector } = options;
   const internals = outlast[INTERNALS];
   const config = resolveConfig(internals.file, process.env, { resurrector });
-  return await startOn(internals, signal, stores => {
-    const { ledger, broker, outbox } = stores;
-    return new Resurrector({
-      ledger,
-      broker,
-      outbox,
-      runtime: internals.runtime,
-      settings: resurrectorSettings(config),
-    });
-  });
+  const { runtime } = internals;
+  return await startOn(internals, signal, stores => makeResurrector({ stores, config, runtime }));
+}
+
+export interface ResurrectorParts {
+  readonly stores: Stores;
+  readonly config: ResolvedConfig;
+  readonly runtime: Runtime;
+}
+
+/** A resurrector that also cleans up outboxes in databases of their own. */
+export function makeResurrector(parts: ResurrectorParts): Pick<Resurrector, 'run'> {
+  const { stores, config, runtime } = parts;
+  const { ledger, broker, outbox } = stores;
+  const settings = resurrectorSettings(config);
+  const resurrector = new Resurrector({ ledger, broker, outbox, runtime, settings });
+  return {
+    run: async signal => {
+      const ended = new AbortController();
+      const cleaning = cleanOutboxes(config, runtime, AbortSignal.any([signal, ended.signal]));
+      try {
+        await resurrector.run(signal);
+      } finally {
+        ended.abort();
+        await cleaning;
+      }
+    },
+  };
 }
 
 /**
@@ -221,5 +240,6 @@ export function handlerMap(handlers: readonly Handler[]): ReadonlyMap<string, Ha
 export function resurrectorSettings(config: ResolvedConfig): ResurrectorSettings {
   const { intervalMs, batchSize, afterDelayMs } = config.resurrector;
   const { leaseMs, beatMs } = config.worker;
-  return { intervalMs, afterDelayMs, chunk: batchSize, leaseMs, beatMs };
+  const { deadLetters: deadLetterAge } = config.retention;
+  return { intervalMs, afterDelayMs, chunk: batchSize, leaseMs, beatMs, deadLetterAge };
 }

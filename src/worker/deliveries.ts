@@ -108,15 +108,18 @@ function impostor(envelope: Envelope): BuryItem {
 }
 
 function undecodable(message: UndecodableMessage): BuryItem {
-  const digest = createHash('sha256').update(message.raw).digest('hex');
+  const { why, reason = 'ERR_UNDECODABLE', headers = {} } = message;
+  const options = toBytes(JSON.stringify({ headers }));
+  // Two messages of the same bytes with other headers are two: neither may take the other's place.
+  const digest = createHash('sha256').update(options).update(message.raw).digest('hex');
   const envelope: Envelope = {
     id: digest,
-    name: 'unknown',
+    name: message.name ?? 'unknown',
     queue: message.queue,
     priority: 0,
     version: 1,
     body: message.raw,
-    options: toBytes('{}'),
+    options,
     digest,
     etaMs: null,
     expiresMs: null,
@@ -124,7 +127,7 @@ function undecodable(message: UndecodableMessage): BuryItem {
   return {
     kind: 'message',
     envelope,
-    reason: 'ERR_UNDECODABLE',
-    error: { type: 'ERR_UNDECODABLE', message: message.why, traceback: '' },
+    reason,
+    error: { type: reason, message: why, traceback: '' },
   };
 }

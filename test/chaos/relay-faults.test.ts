@@ -14,23 +14,26 @@ import { migratedDatabase, until, type MigratedDatabase } from '../support/datab
 const REPO = fileURLToPath(new URL('../../', import.meta.url));
 const TASKS = 120;
 
-let outbox: MigratedDatabase;
 let broker: MigratedDatabase;
 let folder: string;
 
 beforeAll(async () => {
-  [outbox, broker] = [await migratedDatabase('outbox'), await migratedDatabase('broker')];
+  broker = await migratedDatabase('broker');
   folder = mkdtempSync(join(tmpdir(), 'outlast-relay-'));
 }, 120_000);
 
 afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
-  await outbox.dispose();
   await broker.dispose();
 });
 
+/** An outbox of its own for each test: they wait for leases, and can do so side by side. */
+async function makeOutbox(): Promise<MigratedDatabase> {
+  return await migratedDatabase('outbox');
+}
+
 /** A relay whose outbox and broker are different databases, so that it must claim, publish and settle. */
-function startRelay(fault: string): ChildProcess {
+function startRelay(outbox: MigratedDatabase, fault: string): ChildProcess {
   const config = join(REPO, 'test/chaos/project/outlast.config.mjs');
   const args = [join(REPO, 'bin/outlast.js'), 'relay', '--outbox', 'crm', '--config', config];
   return spawn(process.execPath, args, {
@@ -40,8 +43,19 @@ function startRelay(fault: string): ChildProcess {
       OUTLAST_DATABASE_URL: broker.url,
       OUTLAST_FAULT_POINT: fault,
     },
-    stdio: 'ignore',
+    stdio: ['ignore', 'ignore', 'pipe'],
   });
+}
+
+/** Resolves when it has logged this. */
+function says(child: ChildProcess, text: string): Promise<void> {
+  let said = '';
+  return new Promise(resolve =>
+    child.stderr?.on('data', (part: Buffer) => {
+      said += part.toString();
+      if (said.includes(text)) resolve();
+    }),
+  );
 }
 
 async function exited(child: ChildProcess): Promise<string> {
@@ -50,20 +64,20 @@ async function exited(child: ChildProcess): Promise<string> {
   return child.signalCode ?? `code ${child.exitCode}`;
 }
 
-async function sendMany(): Promise<readonly string[]> {
+async function sendMany(outbox: MigratedDatabase, count = TASKS): Promise<readonly string[]> {
   const outlast = createOutlast({ database: outbox.url, adapter: fromPg(outbox.pool) });
   const some = task('relay.some', { input: unchecked<number>() });
   const sent = await outlast.transaction(tx =>
     outlast.sendMany(
       tx,
-      Array.from({ length: TASKS }, (_, n) => some.with(n)),
+      Array.from({ length: count }, (_, n) => some.with(n)),
     ),
   );
   await outlast.close();
   return sent.map(({ id }) => id);
 }
 
-const isEmpty = async (): Promise<boolean> =>
+const isEmpty = async (outbox: MigratedDatabase): Promise<boolean> =>
   (await outbox.pool.query('select 1 from outlast_outbox limit 1')).rowCount === 0;
 
 /** Everything is in the ledger, once: a message sent twice is one record. */
@@ -72,59 +86,71 @@ async function expectAllArrived(ids: readonly string[]): Promise<void> {
     `select count(*) as n, count(*) filter (where state = 'waiting') as waiting from outlast_task where id = any($1)`,
     [ids],
   );
-  expect(rows[0]).toEqual({ n: String(TASKS), waiting: String(TASKS) });
+  expect(rows[0]).toEqual({ n: String(ids.length), waiting: String(ids.length) });
 }
 
-describe('a relay between two databases', () => {
+describe.concurrent('a relay between two databases', () => {
   it.each([
-    'relay.claimed',
-    'relay.before-publish',
-    'relay.written-not-confirmed',
-    'relay.published-not-settled',
-    'relay.mid-settle',
-  ] as const satisfies readonly FaultPointName[])(
-    'killed at %s: its rows are free when its own lease is over, and every one arrives',
-    async point => {
-      const ids = await sendMany();
-      const file = join(folder, point);
-      const dead = startRelay(`${point}:kill:2:${file}`);
-      const heir = startRelay('');
-      await until(async () => (await isEmpty()) || existsSync(file));
-      // The heir may have been quicker with all of it: then there was nothing to die over.
-      await until(isEmpty);
+    ['relay.claimed', 1],
+    ['relay.before-publish', 20],
+    ['relay.written-not-confirmed', 20],
+    ['relay.published-not-settled', 3],
+    ['relay.mid-settle', 3],
+  ] as const satisfies readonly (readonly [FaultPointName, number])[])(
+    'killed at %s (%i): its rows are free when its own lease is over, and every one arrives',
+    async (point, nth) => {
+      const outbox = await makeOutbox();
+      const ids = await sendMany(outbox);
+      const fault = `${point}:kill:${nth}:${join(folder, point)}`;
+      expect(await exited(startRelay(outbox, fault))).toBe('SIGKILL');
+      expect(await isEmpty(outbox)).toBe(false);
+      // Default settings: the stale timeout is five minutes, and the time limit of this test is far below that.
+      const heir = startRelay(outbox, '');
+      await until(() => isEmpty(outbox));
       await expectAllArrived(ids);
-      const ends = [exited(dead), exited(heir)];
+      const end = exited(heir);
       heir.kill('SIGTERM');
-      dead.kill('SIGTERM');
-      await Promise.all(ends);
+      await end;
+      await outbox.dispose();
     },
     90_000,
   );
 
-  it('stopped past its claim settles nothing that is not its own any more', async () => {
-    const ids = await sendMany();
-    const file = join(folder, 'stopped');
-    const sleeper = startRelay(`relay.published-not-settled:stop:1:${file}`);
-    await until(async () => existsSync(file));
-    const heir = startRelay('');
-    await until(isEmpty);
-    // A newcomer under one of the numbers of old must survive the sleeper's late settling.
-    const later = await sendMany();
-    const end = exited(sleeper);
+  it("stopped past its lease touches no row that is another relay's when it wakes", async () => {
+    const outbox = await makeOutbox();
+    const ids = await sendMany(outbox, 50);
+    const [asleep, claimed] = [join(folder, 'asleep'), join(folder, 'claimed')];
+    const sleeper = startRelay(outbox, `relay.published-not-settled:stop:1:${asleep}`);
+    await until(async () => existsSync(asleep));
+    // One batch is all there is. The heir claims what the sleeper lost, and stands still with it.
+    const heir = startRelay(outbox, `relay.claimed:stop:1:${claimed}`);
+    await until(async () => existsSync(claimed));
+    const versions = async (): Promise<unknown> =>
+      (
+        await outbox.pool.query(
+          'select id, xmin::text, ctid::text, claims, claim_token, updated_at from outlast_outbox where claim_token is not null order by id',
+        )
+      ).rows;
+    const before = await versions();
+    const told = says(sleeper, 'relay:claim-lost');
     sleeper.kill('SIGCONT');
-    await until(isEmpty);
+    await told;
+    expect(await versions()).toEqual(before);
+    heir.kill('SIGCONT');
+    await until(() => isEmpty(outbox));
     await expectAllArrived(ids);
-    await expectAllArrived(later);
-    const ends = [end, exited(heir)];
+    const ends = [exited(sleeper), exited(heir)];
     sleeper.kill('SIGTERM');
     heir.kill('SIGTERM');
     await Promise.all(ends);
+    await outbox.dispose();
   }, 90_000);
 });
 
 describe('a relay in one database', () => {
   it('killed right after it moved a batch loses nothing and sends nothing twice', async () => {
-    const ids = await sendMany();
+    const outbox = await makeOutbox();
+    const ids = await sendMany(outbox);
     const file = join(folder, 'moved');
     const start = (fault: string): ChildProcess =>
       spawn(process.execPath, [join(REPO, 'bin/outlast.js'), 'relay', '--batch-size', '50'], {
@@ -133,7 +159,7 @@ describe('a relay in one database', () => {
       });
     expect(await exited(start(`relay.moved:kill:1:${file}`))).toBe('SIGKILL');
     const heir = start('');
-    await until(isEmpty);
+    await until(() => isEmpty(outbox));
     const { rows } = await outbox.pool.query<{ n: string }>(
       `select count(*) as n from outlast_task where id = any($1) and state = 'waiting'`,
       [ids],
@@ -142,5 +168,6 @@ describe('a relay in one database', () => {
     const end = exited(heir);
     heir.kill('SIGTERM');
     expect(await end).toBe('code 0');
+    await outbox.dispose();
   }, 60_000);
 });

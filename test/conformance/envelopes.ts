@@ -1,4 +1,5 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
+import { digestOf } from '../../src/task/digest.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
 
 const session = randomBytes(4).toString('hex');
@@ -68,14 +69,13 @@ export function makeEnvelope(making: EnvelopeMaking = {}): Envelope {
     ...fields,
     id,
   };
-  const hash = createHash('sha256').update(`${named.name}\n${id}\n${named.version}\n`).update(body);
   return {
     options: encoder.encode('{"headers":{"region":"eu"}}'),
     etaMs: null,
     expiresMs: null,
     ...named,
     body,
-    digest: hash.digest('hex'),
+    digest: digestOf({ ...named, body }),
   };
 }
 

@@ -38,7 +38,7 @@ function recorded(): { readonly db: SqlDatabase; readonly claims: unknown[][] } 
   const proxy = new Proxy(db, {
     get: (target, key) => {
       const value: unknown = Reflect.get(target, key, target);
-      if (key !== 'query') return typeof value === 'function' ? value.bind(target) : value;
+      if (key !== 'query') return value;
       return (text: string, values?: unknown[]) => {
         if (text === SQL.claim) claims.push(values ?? []);
         return target.query(text, values as never);

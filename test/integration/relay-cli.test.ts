@@ -59,8 +59,12 @@ describe('outlast relay', () => {
     const relay = project.start([
       'relay',
       '--json',
-      ...['--health-port', String(port), '--liveness-file', file],
-      ...['--queue-snapshot-refresh-seconds', '0.1'],
+      '--health-port',
+      String(port),
+      '--liveness-file',
+      file,
+      '--queue-snapshot-refresh-seconds',
+      '0.1',
     ]);
     await relay.says('relay started');
     const health = async (): Promise<Record<string, unknown> | null> =>

@@ -218,6 +218,7 @@ export class Fleet {
       ...this.#reaperSettings(),
       intervalMs: this.#host.plan.lookEveryMs,
       afterDelayMs: 5_000,
+      deadLetterAge: null,
     };
     return new Resurrector({ ledger, broker, outbox, runtime, settings });
   }

@@ -18,6 +18,11 @@ export function mariadbUrl(): string {
   return required('OUTLAST_TEST_MARIADB_URL', 'node scripts/servers.mjs mariadb');
 }
 
+/** The URL of the RabbitMQ of this test run. */
+export function rabbitmqUrl(): string {
+  return required('OUTLAST_TEST_RABBITMQ_URL', 'node scripts/servers.mjs rabbitmq');
+}
+
 /** The path of a Chromium that the tests may drive. */
 export function chromiumPath(): string {
   return required('OUTLAST_TEST_CHROMIUM', 'apt-get install chromium, and its path');
@@ -63,6 +68,24 @@ async function executeMysql(url: string, statement: string): Promise<void> {
   } finally {
     await connection.end();
   }
+}
+
+/** The URL of the Redis of this test run, which tests share: they use names of their own and never flush it. */
+export function redisUrl(): string {
+  return required('OUTLAST_TEST_REDIS_URL', 'node scripts/servers.mjs redis');
+}
+
+/** The path of a redis-server, for tests that need one to themselves. */
+export function redisServerPath(): string {
+  return required('OUTLAST_TEST_REDIS_SERVER', 'apt-get install redis-server, and its path');
+}
+
+/** The path of a Python that has Celery. */
+export function celeryPython(): string {
+  return required(
+    'OUTLAST_TEST_CELERY_PYTHON',
+    'apt-get install python3-celery python3-redis, and /usr/bin/python3',
+  );
 }
 
 async function execute(url: string, statement: string): Promise<void> {

@@ -46,6 +46,28 @@ where id in (?) and claim_token = ? and state = 'claimed'`,
     text: `delete from outlast_dead_letter where task_id in (?)`,
     order: [0],
   },
+  doctorOutbox: {
+    text: `select
+  (select coalesce(sum(schema_version > ?), 0) from outlast_outbox force index (outlast_outbox_due)) as unsupported,
+  (select count(*) from outlast_outbox o force index (outlast_outbox_claimed) left join outlast_relay r on r.id = o.claimed_by
+    where o.claim_token > '' and (
+      o.claimed_until < utc_timestamp(6) - interval ? * 1000 microsecond
+      or (o.updated_at < utc_timestamp(6) - interval ? * 1000 microsecond
+        and (r.lease_until is null or r.lease_until < utc_timestamp(6) - interval ? * 1000 microsecond)))) as orphans,
+  (select count(*) from outlast_relay where lease_until >= utc_timestamp(6)) as relays,
+  (select count(*) from outlast_dead_letter) as dead,
+  (select count(distinct ordering_key) from outlast_dead_letter where parks_key and ordering_key is not null) as parked`,
+    order: [0, 1, 1, 1],
+  },
+  doctorServer: {
+    text: `select version() as version, cast(unix_timestamp(now(6)) * 1000 as signed) as now_ms`,
+    order: [],
+  },
+  doctorTransactions: {
+    text: `select trx_mysql_thread_id as id, timestampdiff(microsecond, trx_started, now(6)) div 1000 as age_ms
+from information_schema.innodb_trx where trx_started < now(6) - interval ? * 1000 microsecond order by trx_started`,
+    order: [0],
+  },
   enqueue: {
     text: `insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
   payload_version, available_at, eta, expires_at,

@@ -36,11 +36,14 @@ export async function migrate(db: SqlDatabase): Promise<MigrateReport> {
   });
 }
 
-/** Refuses a database that has no tables, lacks some, or was migrated by a newer version in a way we cannot work with. */
-export async function checkSchema(db: SqlDatabase): Promise<void> {
+/**
+ * Refuses a database that has no tables, lacks some, or was migrated by a newer version in a way we cannot work with. Gives
+ * the version it found.
+ */
+export async function checkSchema(db: SqlDatabase): Promise<number> {
   const present = await db.query(`select to_regclass('outlast_migration') is not null as present`);
   const version = present[0]?.['present'] === true ? await readVersion(db) : 0;
-  if (version >= KNOWN_VERSION) return;
+  if (version >= KNOWN_VERSION) return version;
   throw outlastError('ERR_SCHEMA_MISSING', {
     message:
       version === 0

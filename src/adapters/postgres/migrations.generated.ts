@@ -208,6 +208,7 @@ $$`,
   {
     version: 4, name: '0004-operators', breaking: false,
     statements: [
+      `create index outlast_outbox_sent on outlast_outbox (available_at, id) where state = 'sent'`,
       `create index outlast_outbox_failing on outlast_outbox (task_name) include (retries) where retries > 0`,
       `create index outlast_outbox_unsupported on outlast_outbox (schema_version) where schema_version > 2`,
       `create index outlast_task_failing on outlast_task (name) include (failures, crashes)

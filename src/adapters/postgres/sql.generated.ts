@@ -250,6 +250,46 @@ group by name order by name collate "C"`,
 set state = 'pending', claim_token = null, claimed_by = null, claimed_until = null, updated_at = clock_timestamp(),
   available_at = clock_timestamp() + $3::bigint * interval '1 millisecond'
 where id = any($2::bigint[]) and claim_token = $1 and state = 'claimed' returning id::text as row`,
+  doctorLedger: `select
+  (select count(*) from outlast_task t where t.state = 'running' and not exists (
+    select 1 from outlast_worker w where w.id = t.owner and w.state = 'open'
+      and w.deadline >= clock_timestamp() - $1::bigint * interval '1 millisecond'))::text as orphans,
+  (select count(*) from outlast_after where created_at < clock_timestamp() - $1::bigint * interval '1 millisecond')::text as follow_ups`,
+  doctorOutbox: `select
+  (select count(*) from outlast_outbox where schema_version > 2 and schema_version > $1)::text as unsupported,
+  (select count(*) from outlast_outbox o where o.state = 'claimed' and (
+      o.claimed_until < clock_timestamp() - $2::bigint * interval '1 millisecond'
+      or (o.updated_at < clock_timestamp() - $2::bigint * interval '1 millisecond' and not exists (
+        select 1 from outlast_relay r where r.id = o.claimed_by and r.lease_until >= clock_timestamp() - $2::bigint * interval '1 millisecond'))
+    ))::text as orphans,
+  (select count(*) from outlast_relay where lease_until >= clock_timestamp())::text as relays,
+  (select count(*) from outlast_dead_letter)::text as dead,
+  (select count(distinct ordering_key) from outlast_dead_letter where parks_key and ordering_key is not null)::text as parked,
+  (extract(epoch from clock_timestamp() - least(
+    (select min(available_at) from outlast_outbox where state = 'pending' and available_at <= clock_timestamp()),
+    (select min(available_at) from outlast_outbox where state = 'claimed'))) * 1000)::bigint::text as oldest_ms`,
+  doctorServer: `select current_setting('server_version') as version, current_setting('server_version_num') as number,
+  current_setting('autovacuum') as autovacuum, current_setting('track_counts') as track_counts,
+  (extract(epoch from clock_timestamp()) * 1000)::bigint::text as now_ms,
+  pg_has_role(current_user, 'pg_read_all_stats', 'usage') as sees_others`,
+  doctorSlots: `select slot_name as name, greatest(age(xmin), age(catalog_xmin))::text as transactions
+from pg_replication_slots where not active and (xmin is not null or catalog_xmin is not null) order by slot_name`,
+  doctorSnapshots: `select * from (
+  select 'transaction' as kind, a.pid::text as id, coalesce(a.application_name, '') as application, coalesce(a.usename, '') as who,
+    coalesce(a.state, '') as state, a.query_start, (extract(epoch from clock_timestamp() - a.xact_start) * 1000)::bigint as age_ms
+  from pg_stat_activity a
+  where a.datname = current_database() and a.pid <> pg_backend_pid() and a.xact_start is not null
+    and (a.backend_xmin is not null or a.backend_xid is not null)
+  union all
+  select 'prepared', p.gid, '', p.owner, 'prepared', null, (extract(epoch from clock_timestamp() - p.prepared) * 1000)::bigint
+  from pg_prepared_xacts p where p.database = current_database()
+) s where s.age_ms >= $1::bigint order by s.age_ms desc limit 20`,
+  doctorTables: `select c.relname as name, coalesce(array_to_string(c.reloptions, ','), '') as options, pg_total_relation_size(c.oid)::text as bytes,
+  coalesce(s.n_live_tup, 0)::text as live, coalesce(s.n_dead_tup, 0)::text as dead,
+  greatest(s.last_autovacuum, s.last_vacuum) as vacuumed_at
+from unnest($1::text[]) as t(name) join pg_class c on c.oid = to_regclass(t.name)
+left join pg_stat_user_tables s on s.relid = c.oid
+order by c.relname`,
   doorFence: `select id from outlast_task
 where id = $1::text and state = 'running' and epoch = $2::text::bigint and run = $3::text for update`,
   doorKnown: `select 1 as known from outlast_task where id = $1::text`,

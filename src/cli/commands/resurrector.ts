@@ -1,5 +1,4 @@
-import { Resurrector } from '../../recovery/resurrector.ts';
-import { resurrectorSettings } from '../../wiring/services.ts';
+import { makeResurrector } from '../../wiring/services.ts';
 import { shutdownSignal } from '../../wiring/shutdown-signal.ts';
 import { addSectionFlags, readContext, withStores, type CommonOptions } from '../context.ts';
 import type { AddCommand } from '../command.ts';
@@ -13,20 +12,10 @@ export const addResurrector: AddCommand = (program, output) => {
     const context = await readContext(options, output, 'resurrector');
     const { runtime, config, log } = context;
     const signal = shutdownSignal(() => log.info({}, 'stopping; a second signal exits at once'));
-    await withStores(
-      context,
-      { embedded: 'join', createIfMissing: false },
-      async ({ ledger, broker, outbox }) => {
-        log.info({}, 'resurrector started');
-        await new Resurrector({
-          ledger,
-          broker,
-          outbox,
-          runtime,
-          settings: resurrectorSettings(config),
-        }).run(signal);
-        log.info({}, 'resurrector stopped');
-      },
-    );
+    await withStores(context, { embedded: 'join', createIfMissing: false }, async stores => {
+      log.info({}, 'resurrector started');
+      await makeResurrector({ stores, config, runtime }).run(signal);
+      log.info({}, 'resurrector stopped');
+    });
   });
 };

@@ -1,5 +1,5 @@
-import { outlastError } from '../../errors/error.ts';
 import { addOutboxFlag, readContext, withAdmin, type CommonOptions } from '../context.ts';
+import { readWhole } from '../flags.ts';
 import type { AddCommand } from '../command.ts';
 
 /** `outlast stats`: how much there is of everything. */
@@ -8,7 +8,7 @@ export const addStats: AddCommand = (program, output) => {
     .description('show how many tasks wait, run, are done and are dead')
     .option('--top <n>', 'how many of the most failing tasks to show', '5')
     .action(async (options: CommonOptions & { readonly top: string }) => {
-      const top = readTop(options.top);
+      const top = readWhole(options.top, '--top', 0, 9_999);
       const context = await readContext(options, output);
       const stats = await withAdmin(context, admin => admin.stats({ top }));
       if (options.json) return output.json(stats);
@@ -31,12 +31,3 @@ export const addStats: AddCommand = (program, output) => {
       if (stats.topFailing.length > 0) output.table(stats.topFailing, ['name', 'failures']);
     });
 };
-
-function readTop(text: string): number {
-  if (/^\d{1,4}$/.test(text)) return Number(text);
-  throw outlastError('ERR_OPTION_RANGE', {
-    message: `--top is ${JSON.stringify(text)}`,
-    hint: 'Give a whole number.',
-    fields: { option: '--top' },
-  });
-}

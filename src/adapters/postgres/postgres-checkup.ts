@@ -1,0 +1,102 @@
+import {
+  ok,
+  problem,
+  spoken,
+  type Check,
+  type CheckLimits,
+  type Checkup,
+} from '../../admin/checkup.ts';
+import { isOutlastError } from '../../errors/error.ts';
+import { clockCheck, outboxChecks } from '../../outbox/outbox-checks.ts';
+import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
+import { checkSchema } from './migrate.ts';
+import { checkSnapshots, checkTables } from './postgres-vacuum-checks.ts';
+import { readNumber } from './postgres-rows.ts';
+import type { SqlDatabase, SqlRow } from './sql-database.ts';
+import { SQL } from './sql.generated.ts';
+
+export interface PostgresCheckupOptions {
+  /** PGlite: one backend in this process, so there is nobody to wait for and nothing to tune. */
+  readonly isEmbedded: boolean;
+  /** The clock of this process. */
+  readonly nowMs: () => number;
+}
+
+/** Beyond this the planner or a feature we use is missing. */
+const OLDEST_SERVER = 130_000;
+
+/** How a PostgreSQL or an embedded PGlite is. */
+export class PostgresCheckup implements Checkup {
+  readonly #db: SqlDatabase;
+  readonly #options: PostgresCheckupOptions;
+
+  constructor(db: SqlDatabase, options: PostgresCheckupOptions) {
+    this.#db = db;
+    this.#options = options;
+  }
+
+  async run(limits: CheckLimits): Promise<readonly Check[]> {
+    const { isEmbedded, nowMs } = this.#options;
+    const beforeMs = nowMs();
+    const server = (await this.#db.query(SQL.doctorServer))[0] ?? {};
+    const afterMs = nowMs();
+    const checks = [serverCheck(server)];
+    if (!isEmbedded)
+      checks.push(clockCheck(Number(server['now_ms']), { beforeMs, afterMs }, limits));
+    const schema = await this.#schema();
+    checks.push(schema);
+    if (schema.status === 'problem') return checks;
+    if (!isEmbedded) {
+      checks.push(...(await checkTables(this.#db, server, limits)));
+      checks.push(...(await checkSnapshots(this.#db, server, limits)));
+    }
+    checks.push(...(await this.#outbox(limits)), ...(await this.#ledger(limits)));
+    return checks;
+  }
+
+  async #schema(): Promise<Check> {
+    try {
+      const version = await checkSchema(this.#db);
+      return ok('schema', `schema version ${version}`, { version });
+    } catch (error) {
+      if (
+        !isOutlastError(error, 'ERR_SCHEMA_MISSING') &&
+        !isOutlastError(error, 'ERR_SCHEMA_NEWER')
+      )
+        throw error;
+      return problem('schema', error.message, error.hint, { code: error.code });
+    }
+  }
+
+  async #outbox(limits: CheckLimits): Promise<readonly Check[]> {
+    const params = [ROW_SCHEMA_VERSION, limits.maxOrphanMs];
+    const row = (await this.#db.query(SQL.doctorOutbox, params))[0] ?? {};
+    const figures = {
+      unsupported: Number(row['unsupported']),
+      orphans: Number(row['orphans']),
+      relays: Number(row['relays']),
+      deadLetters: Number(row['dead']),
+      parked: Number(row['parked']),
+      oldestPendingMs: readNumber(row['oldest_ms']),
+    };
+    return outboxChecks(figures, limits);
+  }
+
+  async #ledger(limits: CheckLimits): Promise<readonly Check[]> {
+    const row = (await this.#db.query(SQL.doctorLedger, [limits.maxOrphanMs]))[0] ?? {};
+    const details = { orphans: Number(row['orphans']), followUps: Number(row['follow_ups']) };
+    const { orphans, followUps } = details;
+    if (orphans + followUps === 0) return [ok('recovery', 'nothing waits for recovery', details)];
+    const message = `${orphans} tasks of lost workers and ${followUps} follow-ups wait for longer than ${spoken(limits.maxOrphanMs)}`;
+    const advice = 'Start a resurrector: npx outlast resurrector.';
+    return [problem('recovery', message, advice, details)];
+  }
+}
+
+function serverCheck(row: SqlRow): Check {
+  const version = row['version'] as string;
+  const details = { version };
+  if (Number(row['number']) >= OLDEST_SERVER) return ok('server', `PostgreSQL ${version}`, details);
+  const advice = 'Upgrade to PostgreSQL 13 or newer.';
+  return problem('server', `PostgreSQL ${version} is older than 13`, advice, details);
+}

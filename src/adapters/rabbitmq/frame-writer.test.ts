@@ -1,0 +1,133 @@
+import { describe, expect, it } from 'vitest';
+import {
+  bodyOf,
+  CELERY_52,
+  CELERY_56,
+  type CeleryMessage,
+} from '../../../test/support/celery-vectors.ts';
+import { FrameWriter, type Publication } from './frame-writer.ts';
+import { readProperties } from './tolerant-frames.ts';
+
+const FRAME_MAX = 131_072;
+
+function publicationOf(message: CeleryMessage): Publication {
+  const { properties } = message;
+  return {
+    exchange: message.exchange,
+    routingKey: message.routing_key,
+    headers: message.headers,
+    properties: {
+      contentType: properties['content_type'] as string,
+      contentEncoding: properties['content_encoding'] as string,
+      priority: properties['priority'] as number,
+      correlationId: properties['correlation_id'] as string,
+      replyTo: properties['reply_to'] as string,
+    },
+    body: bodyOf(message),
+  };
+}
+
+interface Frame {
+  readonly type: number;
+  readonly channel: number;
+  readonly payload: Buffer;
+}
+
+function framesOf(bytes: Buffer): Frame[] {
+  const frames: Frame[] = [];
+  for (let at = 0; at < bytes.length;) {
+    const size = bytes.readUInt32BE(at + 3);
+    expect(bytes[at + 7 + size]).toBe(0xce);
+    const payload = bytes.subarray(at + 7, at + 7 + size);
+    frames.push({ type: bytes.readUInt8(at), channel: bytes.readUInt16BE(at + 1), payload });
+    at += size + 8;
+  }
+  return frames;
+}
+
+/** Those that Celery sends as we do: persistent, without an expiration, and with no integer beyond 32 bits. */
+const isAlike = ({ properties, headers }: CeleryMessage): boolean =>
+  properties['delivery_mode'] === 2 &&
+  'correlation_id' in properties &&
+  !('expiration' in properties) &&
+  !('big' in headers);
+const alike = [...CELERY_52, ...CELERY_56].flatMap(({ name, messages }) =>
+  messages.filter(isAlike).map(message => ({ name, message })),
+);
+
+describe('the frames of a message', () => {
+  it.each(alike)('are byte for byte those of Celery: $name', ({ message }) => {
+    const frames = framesOf(new FrameWriter().write(7, publicationOf(message), FRAME_MAX));
+    expect(frames.map(({ type, channel }) => [type, channel])).toEqual([
+      [1, 7],
+      [2, 7],
+      [3, 7],
+    ]);
+    expect(frames[1]?.payload.toString('hex')).toBe(message.content_header_hex);
+    expect(new Uint8Array(frames[2]?.payload ?? [])).toEqual(bodyOf(message));
+  });
+
+  const [{ message: plain }] = alike as [(typeof alike)[number]];
+
+  it('are no larger than the server allows', () => {
+    const body = new Uint8Array(10_000).fill(7);
+    const frames = framesOf(new FrameWriter().write(1, { ...publicationOf(plain), body }, 4_096));
+    const parts = frames.slice(2).map(({ payload }) => payload);
+    expect(parts.map(({ length }) => length)).toEqual([4_088, 4_088, 1_824]);
+    expect(new Uint8Array(Buffer.concat(parts))).toEqual(body);
+    const empty = new FrameWriter().write(
+      1,
+      { ...publicationOf(plain), body: new Uint8Array() },
+      4_096,
+    );
+    expect(framesOf(empty)).toHaveLength(2);
+  });
+
+  it.each<[string, Readonly<Record<string, unknown>>]>([
+    ['headers larger than a frame', { big: 'x'.repeat(5_000) }],
+    ['headers larger than anything', { big: 'x'.repeat(200_000) }],
+    ['a name longer than a name can be', { ['n'.repeat(256)]: 'x' }],
+    ['a value that is none', { value: 7n }],
+  ])('are refused for %s, and the writer goes on', (_, headers) => {
+    const writer = new FrameWriter();
+    const publication = publicationOf(plain);
+    const before = writer.write(1, publication, 4_096);
+    expect(() => writer.write(1, { ...publication, headers }, 4_096)).toThrow();
+    expect(writer.write(1, publication, 4_096)).toEqual(before);
+  });
+
+  it('hold every kind of value', () => {
+    const headers = {
+      text: 'é😀',
+      numbers: [0, -1, 128, 40_000, 2 ** 31, 2 ** 53 - 1, 0.5, -2.25],
+      nothing: null,
+      is: true,
+      nested: { a: { b: 'c' } },
+    };
+    const frames = framesOf(
+      new FrameWriter().write(1, { ...publicationOf(plain), headers }, FRAME_MAX),
+    );
+    const header = frames[1]?.payload.subarray(12) as Buffer;
+    expect(readProperties(header)).toMatchObject({ headers, deliveryMode: 2, priority: 0 });
+  });
+});
+
+describe('properties that others wrote', () => {
+  it.each(
+    [...CELERY_52, ...CELERY_56].flatMap(({ name, messages }) =>
+      messages.map(message => ({ name, message })),
+    ),
+  )('are read as they are: $name', ({ message }) => {
+    const bytes = Buffer.from(message.content_header_hex, 'hex').subarray(12);
+    const { headers, contentType, priority } = readProperties(bytes);
+    expect(headers).toEqual(message.headers);
+    expect(contentType).toBe(message.properties['content_type']);
+    expect(priority).toBe(message.properties['priority']);
+  });
+
+  it('come without headers that nobody can read', () => {
+    const table = Buffer.from([0, 0, 0, 4, 1, 0x61, 0x3f, 0]);
+    const bytes = Buffer.concat([Buffer.from([0x30, 0x00]), table, Buffer.from([2])]);
+    expect(readProperties(bytes)).toEqual({ headers: undefined, deliveryMode: 2 });
+  });
+});

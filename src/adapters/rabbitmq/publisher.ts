@@ -1,0 +1,185 @@
+import type { PublishOutcome } from '../../broker/broker.ts';
+import { isOutlastError } from '../../errors/error.ts';
+import { sleep, systemClock } from '../../runtime/clock.ts';
+import type { Envelope } from '../../task/envelope.ts';
+import { encodeMessage, readOptions } from '../../wire/encode-message.ts';
+import { ConfirmedChannel } from './confirm-channel.ts';
+import type { Publication } from './frame-writer.ts';
+import { replyCode } from './rabbitmq-errors.ts';
+import type { OpenLink, RabbitLink } from './rabbitmq-link.ts';
+import { ensureQueue, type QueueShape } from './topology.ts';
+
+/** Shorter than any send timeout: whoever gives up first must not write afterwards. */
+const BLOCKED_PATIENCE_MS = 5_000;
+/** A broker that confirms nothing for so long gets no more to hold. */
+const MOST_UNDER_WAY = 20_000;
+
+type Settle = (outcome: PublishOutcome) => void;
+
+interface Prepared {
+  readonly id: string;
+  readonly publication: Publication;
+  /** The queue to make sure of; null where the sender named an exchange of his own. */
+  readonly queue: string | null;
+  readonly settle: Settle;
+}
+
+interface ChannelState {
+  readonly link: OpenLink;
+  readonly opening: Promise<ConfirmedChannel>;
+  isClosed: boolean;
+}
+
+/** Publishing with confirmation, on a connection of its own: an alarm blocks publishers, and their acks with them. */
+export class Publisher {
+  readonly #link: RabbitLink;
+  readonly #shape: QueueShape;
+  readonly #origin: string;
+  #channel: ChannelState | null = null;
+  /** Queues known to be there, by connection. */
+  #known: { readonly link: OpenLink; readonly queues: Map<string, Promise<string | null>> } | null =
+    null;
+
+  constructor(link: RabbitLink, shape: QueueShape, origin: string) {
+    this.#link = link;
+    this.#shape = shape;
+    this.#origin = origin;
+  }
+
+  async publish(messages: readonly Envelope[]): Promise<readonly PublishOutcome[]> {
+    const outcomes: PublishOutcome[] = [];
+    await new Promise<void>(resolve => {
+      let left = messages.length;
+      if (left === 0) resolve();
+      const settleAt =
+        (index: number): Settle =>
+        outcome => {
+          outcomes[index] = outcome;
+          if (--left === 0) resolve();
+        };
+      const prepared = messages.flatMap((message, index) =>
+        this.#prepare(message, settleAt(index)),
+      );
+      if (prepared.length > 0) void this.#send(prepared);
+    });
+    return outcomes;
+  }
+
+  #prepare(envelope: Envelope, settle: Settle): readonly Prepared[] {
+    try {
+      const options = readOptions(envelope);
+      const message = encodeMessage(envelope, this.#origin, options);
+      const { exchange = '', routingKey } = options;
+      const isOwnRoute = exchange !== '';
+      const key = isOwnRoute ? (routingKey ?? envelope.queue) : envelope.queue;
+      const publication: Publication = { ...message, exchange, routingKey: key };
+      return [{ id: envelope.id, publication, queue: isOwnRoute ? null : envelope.queue, settle }];
+    } catch (error) {
+      settle({ status: 'refused', error: `it cannot be encoded: ${textOf(error)}` });
+      return [];
+    }
+  }
+
+  async #send(prepared: readonly Prepared[]): Promise<void> {
+    const left = new Set(prepared);
+    try {
+      const link = await this.#link.open();
+      await this.#untilUnblocked(link);
+      const refused = await this.#ensureQueues(link, prepared);
+      let channel = await this.#openChannel(link);
+      if (channel.underWay + prepared.length > MOST_UNDER_WAY)
+        throw new Error(`the broker has ${channel.underWay} messages to confirm`);
+      for (const item of prepared) {
+        // A message at fault has closed it: those not yet written go on another.
+        if (!channel.isOpen) channel = await this.#openChannel(link);
+        left.delete(item);
+        const why = item.queue === null ? undefined : refused.get(item.queue);
+        if (why !== undefined) item.settle({ status: 'refused', error: why });
+        else channel.write(item.id, item.publication, this.#watchRoute(item));
+        if (channel.isFull) await channel.drained();
+      }
+    } catch (error) {
+      for (const { settle } of left) settle({ status: 'unavailable', error: textOf(error) });
+    }
+  }
+
+  /** A queue that was there and takes nothing any more was deleted: the next attempt declares it again. */
+  #watchRoute({ queue, settle }: Prepared): Settle {
+    if (queue === null) return settle;
+    return outcome => {
+      if (outcome.status === 'refused') this.#known?.queues.delete(queue);
+      settle(outcome);
+    };
+  }
+
+  /** Writing to a server that reads nothing would fill our memory, and everything would be sent twice later. */
+  async #untilUnblocked(link: OpenLink): Promise<void> {
+    const reason = link.blocked();
+    if (reason === null) return;
+    const patience = new AbortController();
+    await Promise.race([
+      link.unblocked().then(() => patience.abort()),
+      sleep(systemClock, BLOCKED_PATIENCE_MS, patience.signal),
+    ]);
+    if (link.blocked() !== null)
+      throw new Error(`RabbitMQ takes no messages at the moment: ${reason}`);
+  }
+
+  #openChannel(link: OpenLink): Promise<ConfirmedChannel> {
+    const known = this.#channel;
+    if (known?.link === link && !known.isClosed) return known.opening;
+    const close = (): void => {
+      made.isClosed = true;
+    };
+    const made: ChannelState = {
+      link,
+      isClosed: false,
+      opening: ConfirmedChannel.open(link, close),
+    };
+    made.opening.catch(close);
+    this.#channel = made;
+    return made.opening;
+  }
+
+  /** Why messages of these queues cannot be published, by queue; those that can are not listed. */
+  async #ensureQueues(
+    link: OpenLink,
+    prepared: readonly Prepared[],
+  ): Promise<ReadonlyMap<string, string>> {
+    if (this.#known?.link !== link) this.#known = { link, queues: new Map() };
+    const { queues } = this.#known;
+    const refused = new Map<string, string>();
+    for (const queue of new Set(prepared.map(item => item.queue))) {
+      if (queue === null) continue;
+      let answer = queues.get(queue);
+      if (answer === undefined) {
+        answer = this.#ensureQueue(link, queue);
+        queues.set(queue, answer);
+      }
+      const why = await answer.catch((error: unknown) => {
+        queues.delete(queue);
+        throw error;
+      });
+      if (why === null) continue;
+      queues.delete(queue);
+      refused.set(queue, why);
+    }
+    return refused;
+  }
+
+  async #ensureQueue(link: OpenLink, queue: string): Promise<string | null> {
+    try {
+      await ensureQueue(link.model, queue, this.#shape);
+      return null;
+    } catch (error) {
+      // The server's own words about this queue; anything else is the connection.
+      if (replyCode(error) === null) throw error;
+      return `queue ${queue} cannot be declared: ${textOf(error)}`;
+    }
+  }
+}
+
+function textOf(error: unknown): string {
+  if (isOutlastError(error)) return `${error.message}. ${error.hint}`;
+  return error instanceof Error ? error.message : String(error);
+}

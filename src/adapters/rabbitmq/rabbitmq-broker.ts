@@ -1,0 +1,110 @@
+import { hostname } from 'node:os';
+import type { Broker, Delivery, PublishOutcome } from '../../broker/broker.ts';
+import type { RabbitTarget } from '../../config/broker-target.ts';
+import { sleep, systemClock } from '../../runtime/clock.ts';
+import type { Envelope } from '../../task/envelope.ts';
+import { Publisher } from './publisher.ts';
+import { QueueConsumer, readTag } from './queue-consumer.ts';
+import { RabbitLink } from './rabbitmq-link.ts';
+
+export interface RabbitBrokerOptions {
+  /** Messages of each queue held without an answer: as many as run at once. */
+  readonly prefetch: number;
+  /** Told of failures that are overcome by trying again. */
+  readonly onTrouble: (error: unknown) => void;
+  /** The server has stopped taking messages (memory, disk), or takes them again (null). */
+  readonly onBlocked: (reason: string | null) => void;
+}
+
+/** How long the last answers may take to be written. */
+const GOODBYE_MS = 2_000;
+
+/**
+ * RabbitMQ in Celery's own topology and protocol. Publishing and consuming have a connection each: an alarm blocks
+ * publishers, and on a shared connection the acknowledgements with them. Nothing is connected before it is needed.
+ */
+export class RabbitBroker implements Broker {
+  readonly #publishing: RabbitLink;
+  readonly #consuming: RabbitLink;
+  readonly #publisher: Publisher;
+  readonly #consumers = new Map<string, QueueConsumer>();
+  readonly #hints = new Set<{ readonly queues: ReadonlySet<string>; readonly hint: () => void }>();
+  readonly #makeConsumer: (queue: string) => QueueConsumer;
+
+  constructor(target: RabbitTarget, options: RabbitBrokerOptions) {
+    const { prefetch, onTrouble, onBlocked } = options;
+    this.#publishing = new RabbitLink(target.hosts, 'publisher', { onBlocked });
+    // A consumer sends nothing that could be blocked.
+    this.#consuming = new RabbitLink(target.hosts, 'consumer', { onBlocked: () => undefined });
+    const origin = `gen${process.pid}@${hostname()}`;
+    this.#publisher = new Publisher(this.#publishing, target, origin);
+    const shared = { link: this.#consuming, shape: target, prefetch, onTrouble };
+    this.#makeConsumer = queue => new QueueConsumer(queue, shared, () => this.#tell(queue));
+  }
+
+  publish(messages: readonly Envelope[]): Promise<readonly PublishOutcome[]> {
+    return this.#publisher.publish(messages);
+  }
+
+  /** What has been pushed to us so far; consuming a queue begins with the first take from it. */
+  take(queues: readonly string[], limit: number): Promise<readonly Delivery[]> {
+    const taken: Delivery[] = [];
+    for (const queue of queues)
+      taken.push(...this.#consumer(queue).take(Math.max(limit - taken.length, 0)));
+    return Promise.resolve(taken);
+  }
+
+  ack(deliveries: readonly Delivery[]): Promise<void> {
+    this.#answer(deliveries, true);
+    return Promise.resolve();
+  }
+
+  /** Whoever gives back cannot begin anything now: nothing more is pushed to us before the next take. */
+  async giveBack(deliveries: readonly Delivery[]): Promise<void> {
+    const queues = new Set(deliveries.map(({ tag }) => readTag(tag).queue));
+    await this.#pause(queues);
+    this.#answer(deliveries, false);
+  }
+
+  /** When the last one who waited for a queue has left, what was not taken from it goes back. */
+  onReady(queues: readonly string[], hint: () => void): () => void {
+    const entry = { queues: new Set(queues), hint };
+    this.#hints.add(entry);
+    return () => {
+      if (!this.#hints.delete(entry)) return;
+      const isAwaited = (queue: string): boolean =>
+        [...this.#hints].some(other => other.queues.has(queue));
+      void this.#pause(queues.filter(queue => !isAwaited(queue)));
+    };
+  }
+
+  async close(): Promise<void> {
+    const consumers = [...this.#consumers.values()].map(consumer => consumer.close());
+    await Promise.race([Promise.all(consumers), sleep(systemClock, GOODBYE_MS)]);
+    await Promise.all([this.#publishing.close(), this.#consuming.close()]);
+  }
+
+  #consumer(queue: string): QueueConsumer {
+    const known = this.#consumers.get(queue);
+    if (known) return known;
+    const made = this.#makeConsumer(queue);
+    this.#consumers.set(queue, made);
+    return made;
+  }
+
+  #answer(deliveries: readonly Delivery[], isDone: boolean): void {
+    for (const { tag } of deliveries) {
+      const { queue, subscription, deliveryTag } = readTag(tag);
+      this.#consumers.get(queue)?.answer(subscription, deliveryTag, isDone);
+    }
+  }
+
+  async #pause(queues: Iterable<string>): Promise<void> {
+    const pausing = [...queues].map(queue => this.#consumers.get(queue)?.pause() ?? null);
+    await Promise.all(pausing.filter(pause => pause !== null));
+  }
+
+  #tell(queue: string): void {
+    for (const entry of this.#hints) if (entry.queues.has(queue)) entry.hint();
+  }
+}

@@ -1,0 +1,183 @@
+import { readFile } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import type { ChannelModel, SocketOptions } from 'amqplib';
+import type { RabbitHost } from '../../config/amqp-url.ts';
+import { backoffMs, type BackoffPolicy } from '../../runtime/backoff.ts';
+import { sleep, systemClock } from '../../runtime/clock.ts';
+import { loadAmqplib } from './load-amqplib.ts';
+import { connectFailure, lost, unavailable } from './rabbitmq-errors.ts';
+import { tolerateFrames } from './tolerant-frames.ts';
+
+/** Reconnecting at once to a server that restarts only fills its log; later than this nobody wants to wait. */
+const RECONNECT: BackoffPolicy = { baseMs: 200, maxMs: 5_000, jitter: 'full' };
+/** How long a goodbye may take before the socket is simply closed. */
+const GOODBYE_MS = 2_000;
+
+/** One open connection. When it is lost there is another one, with channels of its own. */
+export interface OpenLink {
+  readonly model: ChannelModel;
+  /** Why the server takes nothing at the moment (memory or disk alarm), or null. */
+  readonly blocked: () => string | null;
+  /** Resolves when it takes messages again, or is gone. */
+  readonly unblocked: () => Promise<void>;
+  /** Resolves when the connection is gone. */
+  readonly gone: Promise<void>;
+  /** What ended it, where the server said so. */
+  readonly reason: () => unknown;
+}
+
+export interface LinkEvents {
+  /** The server has stopped taking messages, or takes them again (null). */
+  readonly onBlocked: (reason: string | null) => void;
+}
+
+/**
+ * A connection that is opened when it is first asked for, and again after it was lost, by the next who asks.
+ *
+ *   closed ──open()──► opening ──► open ──lost──► closed, the next opening waits a little
+ */
+export class RabbitLink {
+  readonly #hosts: readonly RabbitHost[];
+  readonly #purpose: string;
+  readonly #events: LinkEvents;
+  readonly #closing = new AbortController();
+  #opening: Promise<OpenLink> | null = null;
+  #next = 0;
+  #failures = 0;
+
+  constructor(hosts: readonly RabbitHost[], purpose: string, events: LinkEvents) {
+    this.#hosts = hosts;
+    this.#purpose = purpose;
+    this.#events = events;
+    // A fleet that restarts together does not all begin with the same server.
+    this.#next = Math.floor(Math.random() * hosts.length);
+  }
+
+  /** The open connection; whoever asks while it is being opened gets the same. */
+  open(): Promise<OpenLink> {
+    this.#opening ??= this.#openOnce();
+    return this.#opening;
+  }
+
+  async #openOnce(): Promise<OpenLink> {
+    try {
+      if (this.#failures > 0) {
+        const waitMs = backoffMs(RECONNECT, this.#failures - 1, 0.5 + Math.random() / 2);
+        await sleep(systemClock, waitMs, this.#closing.signal);
+      }
+      const link = this.#watch(await this.#connectAny());
+      this.#failures = 0;
+      return link;
+    } catch (error) {
+      this.#failures++;
+      this.#opening = null;
+      throw error;
+    }
+  }
+
+  async #connectAny(): Promise<ChannelModel> {
+    let failure: unknown;
+    for (let tried = 0; tried < this.#hosts.length; tried++) {
+      if (this.#closing.signal.aborted) throw lost('connection', new Error('it was closed here'));
+      const host = this.#hosts[this.#next % this.#hosts.length] as RabbitHost;
+      try {
+        return await this.#connect(host);
+      } catch (error) {
+        this.#next++;
+        failure ??= connectFailure(error, host);
+      }
+    }
+    throw failure;
+  }
+
+  async #connect(host: RabbitHost): Promise<ChannelModel> {
+    const { connect } = await loadAmqplib();
+    const { hostname: name, port, username, password } = host;
+    const model = await connect(
+      {
+        protocol: host.isTls ? 'amqps' : 'amqp',
+        hostname: name,
+        port,
+        username,
+        password,
+        // amqplib takes this as it stands in a URL.
+        vhost: encodeURIComponent(host.vhost),
+        heartbeat: host.heartbeatSeconds,
+      },
+      {
+        noDelay: true,
+        keepAlive: true,
+        timeout: host.connectTimeoutMs,
+        clientProperties: {
+          connection_name: `outlast ${this.#purpose} ${process.pid}@${hostname()}`,
+        },
+        ...(host.isTls ? await tlsOptions(host) : {}),
+      },
+    );
+    tolerateFrames(model.connection);
+    return model;
+  }
+
+  #watch(model: ChannelModel): OpenLink {
+    let blocked: string | null = null;
+    let reason: unknown;
+    const waiting: (() => void)[] = [];
+    const tellBlocked = (why: string | null): void => {
+      blocked = why;
+      this.#events.onBlocked(why);
+      if (why === null) for (const wake of waiting.splice(0)) wake();
+    };
+    const unblocked = (): Promise<void> =>
+      blocked === null ? Promise.resolve() : new Promise(resolve => void waiting.push(resolve));
+    model.on('blocked', why => tellBlocked(why));
+    model.on('unblocked', () => tellBlocked(null));
+    // Without a listener an error would end the process; `close` follows it.
+    model.on('error', error => (reason = error));
+    const gone = new Promise<void>(resolve => {
+      model.on('close', error => {
+        reason ??= error;
+        if (blocked !== null) tellBlocked(null);
+        destroySocket(model);
+        // A connection that is lost as soon as it stands must not be opened a hundred times a second.
+        this.#failures = 1;
+        if (!this.#closing.signal.aborted) this.#opening = null;
+        resolve();
+      });
+    });
+    return { model, blocked: () => blocked, unblocked, gone, reason: () => reason };
+  }
+
+  /** Says goodbye; a server that does not answer is left. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    const opening = this.#opening;
+    this.#opening = Promise.reject(
+      unavailable('connection', 'the connection to RabbitMQ was closed here', {
+        hint: 'Create a new one, or close it later.',
+        isPermanent: true,
+      }),
+    );
+    this.#opening.catch(() => undefined);
+    const link = await opening?.catch(() => null);
+    if (!link) return;
+    const closed = link.model.close().catch(() => undefined);
+    await Promise.race([closed, sleep(systemClock, GOODBYE_MS)]);
+    destroySocket(link.model);
+  }
+}
+
+async function tlsOptions(host: RabbitHost): Promise<SocketOptions> {
+  const { caFile, certFile, keyFile, serverName } = host;
+  return {
+    ...(caFile === null ? {} : { ca: [await readFile(caFile)] }),
+    ...(certFile === null ? {} : { cert: await readFile(certFile) }),
+    ...(keyFile === null ? {} : { key: await readFile(keyFile) }),
+    ...(serverName === null ? {} : { servername: serverName }),
+  };
+}
+
+/** amqplib only ends the stream: on a half-open connection that would wait for the kernel to give up. */
+function destroySocket(model: ChannelModel): void {
+  const { stream } = model.connection as { readonly stream?: { destroy?: () => void } };
+  stream?.destroy?.();
+}

@@ -1,0 +1,97 @@
+import type { Channel, ChannelModel, ConsumeMessage } from 'amqplib';
+
+let count = 0;
+
+/** `cancelled`: by the server, because the queue was deleted or moves. `closed`: the channel is gone. */
+export type ConsumingEnd = 'stopped' | 'cancelled' | 'closed';
+
+/**
+ * One channel for one queue. Delivery tags are the channel's own: an answer on another one would close that. A queue
+ * that is given up and taken up again stays on its channel, so that what was taken before can still be answered.
+ */
+export class Subscription {
+  /** Never used again, also not by the next connection: a late answer finds no channel of its name. */
+  readonly name: string = String(++count);
+  readonly #channel: Channel;
+  readonly #held = new Set<number>();
+  #consumerTag: string | null = null;
+  #isStopping = false;
+  #end: (how: ConsumingEnd) => void = () => undefined;
+  #isOpen = true;
+  #reason: Error | null = null;
+
+  private constructor(channel: Channel) {
+    this.#channel = channel;
+    channel.on('error', error => {
+      this.#reason = error;
+    });
+    channel.on('close', () => {
+      this.#isOpen = false;
+      this.#held.clear();
+      this.#end('closed');
+    });
+  }
+
+  static async open(model: ChannelModel, prefetch: number): Promise<Subscription> {
+    const channel = await model.createChannel();
+    const subscription = new Subscription(channel);
+    await channel.prefetch(prefetch);
+    return subscription;
+  }
+
+  get isOpen(): boolean {
+    return this.#isOpen;
+  }
+
+  /** What the server closed the channel with. */
+  get reason(): Error | null {
+    return this.#reason;
+  }
+
+  /** Consumes until it ends, and says how. */
+  async consume(queue: string, receive: (message: ConsumeMessage) => void): Promise<ConsumingEnd> {
+    this.#isStopping = false;
+    const ended = new Promise<ConsumingEnd>(resolve => {
+      this.#end = resolve;
+    });
+    const { consumerTag } = await this.#channel.consume(queue, message => {
+      if (message === null) {
+        this.#consumerTag = null;
+        return this.#end('cancelled');
+      }
+      this.#held.add(message.fields.deliveryTag);
+      receive(message);
+    });
+    this.#consumerTag = consumerTag;
+    // Asked to stop before there was anything to stop.
+    if (this.#isStopping) await this.stop();
+    return await ended;
+  }
+
+  /** Ends `consume`; what is on its way still comes. */
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    const consumerTag = this.#consumerTag;
+    this.#consumerTag = null;
+    if (consumerTag === null) return;
+    await this.#channel.cancel(consumerTag).catch(() => undefined);
+    this.#end('stopped');
+  }
+
+  /** Once for every message: a second answer would close the channel, and is ignored. */
+  answer(deliveryTag: number, isDone: boolean): void {
+    if (!this.#held.delete(deliveryTag)) return;
+    const message = { fields: { deliveryTag } } as ConsumeMessage;
+    try {
+      if (isDone) this.#channel.ack(message);
+      else this.#channel.nack(message, false, true);
+    } catch {
+      // The channel is just closing: the server delivers the message again, and the ledger answers for it.
+    }
+  }
+
+  /** By the channel itself: closing the connection would overtake answers that are still to be written. */
+  async close(): Promise<void> {
+    if (this.#isOpen) await this.#channel.close().catch(() => undefined);
+  }
+}

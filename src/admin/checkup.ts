@@ -1,0 +1,56 @@
+/** Looks at one store for what is about to go wrong, in the words of its dialect. */
+export interface Checkup {
+  run(limits: CheckLimits): Promise<readonly Check[]>;
+}
+
+/** `advice` is no reason to be woken; `problem` is. */
+export interface Check {
+  readonly name: string;
+  readonly status: 'ok' | 'advice' | 'problem';
+  readonly message: string;
+  /** What to do about it; null where nothing has to be done. */
+  readonly advice: string | null;
+  /** The figures behind the message. */
+  readonly details: Readonly<Record<string, unknown>>;
+}
+
+export interface CheckLimits {
+  /** Between the clock of this process and the store's. */
+  readonly maxClockSkewMs: number;
+  /** How long a transaction may keep vacuum from removing what is dead. */
+  readonly maxTransactionMs: number;
+  readonly maxDeadTuples: number;
+  /** How long a row may be due before somebody should look for a relay. */
+  readonly maxPendingMs: number;
+  /** How long what its owner lost may lie about before somebody should look for who takes it up. */
+  readonly maxOrphanMs: number;
+}
+
+export const CHECK_LIMITS: CheckLimits = Object.freeze({
+  maxClockSkewMs: 2_000,
+  maxTransactionMs: 300_000,
+  maxDeadTuples: 100_000,
+  maxPendingMs: 300_000,
+  maxOrphanMs: 60_000,
+});
+
+type Figures = Check['details'];
+
+export function ok(name: string, message: string, details: Figures = {}): Check {
+  return { name, status: 'ok', message, advice: null, details };
+}
+
+export function problem(name: string, message: string, advice: string, details: Figures): Check {
+  return { name, status: 'problem', message, advice, details };
+}
+
+export function advise(name: string, message: string, advice: string, details: Figures): Check {
+  return { name, status: 'advice', message, advice, details };
+}
+
+/** A length of time as people say it. */
+export function spoken(ms: number): string {
+  if (ms < 1_000) return `${Math.round(ms)} ms`;
+  if (ms < 120_000) return `${(ms / 1_000).toFixed(1)} s`;
+  return ms < 7_200_000 ? `${Math.round(ms / 60_000)} min` : `${Math.round(ms / 3_600_000)} h`;
+}

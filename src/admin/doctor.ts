@@ -1,0 +1,58 @@
+import { maskUrl } from '../config/database-url.ts';
+import { isOutlastError, isUnavailable } from '../errors/error.ts';
+import { advise, ok, problem, type Check } from './checkup.ts';
+
+/** What a doctor found, everywhere it looked. */
+export interface DoctorReport {
+  readonly status: 'ok' | 'unhealthy' | 'unreachable';
+  readonly checks: readonly DoctorCheck[];
+}
+
+/** `target` is the key of the configuration that names the store: `database`, `outboxes.crm`. */
+export interface DoctorCheck extends Check {
+  readonly target: string;
+}
+
+export interface Patient {
+  readonly target: string;
+  check(): Promise<readonly Check[]>;
+}
+
+/** Looks at every store; one that does not answer keeps nobody from looking at the others. */
+export async function examine(
+  patients: readonly Patient[],
+  warnings: readonly string[],
+): Promise<DoctorReport> {
+  const checks: DoctorCheck[] = configChecks(warnings).map(check => ({
+    ...check,
+    target: 'config',
+  }));
+  let isReachable = true;
+  for (const patient of patients) {
+    const { target } = patient;
+    try {
+      checks.push(...(await patient.check()).map(found => ({ ...found, target })));
+    } catch (error) {
+      if (isUnavailable(error)) isReachable = false;
+      checks.push({ ...refusal(error), target });
+    }
+  }
+  const isWell = checks.every(({ status }) => status !== 'problem');
+  return { status: !isReachable ? 'unreachable' : isWell ? 'ok' : 'unhealthy', checks };
+}
+
+function configChecks(warnings: readonly string[]): readonly Check[] {
+  if (warnings.length === 0) return [ok('config', 'nothing in the configuration looks unintended')];
+  const advice = 'Legal, but seldom meant: npx outlast config show.';
+  return warnings.map(warning => advise('config', warning, advice, {}));
+}
+
+/** Why a store could not be looked at; what is no answer of it is a bug and goes up. */
+function refusal(error: unknown): Check {
+  if (!isOutlastError(error)) throw error;
+  const { code, hint } = error;
+  const message = error.message.replaceAll(/[a-z]+:\/\/\S+/g, maskUrl);
+  if (isUnavailable(error)) return problem('connection', message, hint, { code });
+  if (code === 'ERR_SCHEMA_MISSING') return problem('schema', message, hint, { code });
+  throw error;
+}

@@ -1,0 +1,104 @@
+import type { Command } from 'commander';
+import { CHECK_LIMITS, type CheckLimits } from '../../admin/checkup.ts';
+import { examine, type DoctorReport, type Patient } from '../../admin/doctor.ts';
+import { durationMs } from '../../task/duration.ts';
+import { checkDatabase } from '../../wiring/check-database.ts';
+import { addOutboxFlag, readContext, type CommandContext, type CommonOptions } from '../context.ts';
+import { EXIT } from '../exit-codes.ts';
+import { readDuration, readWhole } from '../flags.ts';
+import type { AddCommand } from '../command.ts';
+import type { Output } from '../output.ts';
+
+interface Options extends CommonOptions {
+  readonly maxClockSkew?: string;
+  readonly maxTransactionAge?: string;
+  readonly maxDeadTuples?: string;
+  readonly maxPendingAge?: string;
+  readonly maxOrphanAge?: string;
+}
+
+/** `outlast doctor`: is anything about to go wrong? */
+export const addDoctor: AddCommand = (program, output, finish) => {
+  addLimitFlags(addOutboxFlag(program.command('doctor')))
+    .description('look for what is wrong with the databases: exit code 6 when something is')
+    .action(async (options: Options) => {
+      const limits = readLimits(options);
+      const context = await readContext(options, output);
+      const report = await examine(patientsOf(context, options, limits), context.config.warnings);
+      if (options.json) output.json(report);
+      else tell(report, output);
+      finish(EXIT_OF[report.status]);
+    });
+};
+
+const EXIT_OF = {
+  ok: EXIT.done,
+  unhealthy: EXIT.unhealthy,
+  unreachable: EXIT.unreachable,
+} as const;
+
+const seconds = (ms: number): string => `(default: ${ms / 1_000} s)`;
+
+function addLimitFlags(command: Command): Command {
+  const { maxClockSkewMs, maxTransactionMs, maxDeadTuples, maxPendingMs, maxOrphanMs } =
+    CHECK_LIMITS;
+  return command
+    .option('--max-clock-skew <time>', `between our clock and theirs ${seconds(maxClockSkewMs)}`)
+    .option(
+      '--max-transaction-age <time>',
+      `how long a transaction may hold back vacuum ${seconds(maxTransactionMs)}`,
+    )
+    .option(
+      '--max-dead-tuples <n>',
+      `how many dead rows a table may have (default: ${maxDeadTuples})`,
+    )
+    .option('--max-pending-age <time>', `how long a row may be due ${seconds(maxPendingMs)}`)
+    .option(
+      '--max-orphan-age <time>',
+      `how long what its owner lost may lie about ${seconds(maxOrphanMs)}`,
+    );
+}
+
+function readLimits(options: Options): CheckLimits {
+  const time = (text: string | undefined, flag: string, defaultMs: number): number =>
+    text === undefined ? defaultMs : Math.round(durationMs(readDuration(text, flag), flag));
+  const { maxClockSkew, maxTransactionAge, maxDeadTuples, maxPendingAge, maxOrphanAge } = options;
+  return {
+    maxClockSkewMs: time(maxClockSkew, '--max-clock-skew', CHECK_LIMITS.maxClockSkewMs),
+    maxTransactionMs: time(
+      maxTransactionAge,
+      '--max-transaction-age',
+      CHECK_LIMITS.maxTransactionMs,
+    ),
+    maxDeadTuples:
+      maxDeadTuples === undefined
+        ? CHECK_LIMITS.maxDeadTuples
+        : readWhole(maxDeadTuples, '--max-dead-tuples', 0, 999_999_999),
+    maxPendingMs: time(maxPendingAge, '--max-pending-age', CHECK_LIMITS.maxPendingMs),
+    maxOrphanMs: time(maxOrphanAge, '--max-orphan-age', CHECK_LIMITS.maxOrphanMs),
+  };
+}
+
+/** The database and every outbox that lives elsewhere, or only the outbox that was asked for. */
+function patientsOf(
+  { config }: CommandContext,
+  { outbox }: Options,
+  limits: CheckLimits,
+): readonly Patient[] {
+  const named = Object.entries(config.outboxes).map(([name, target]) => ({
+    name,
+    target: `outboxes.${name}`,
+    check: () => checkDatabase(target, limits),
+  }));
+  if (outbox !== undefined) return named.filter(({ name }) => name === outbox);
+  return [{ target: 'database', check: () => checkDatabase(config.database, limits) }, ...named];
+}
+
+function tell({ status, checks }: DoctorReport, output: Output): void {
+  for (const check of checks) {
+    const head = `${check.status.padEnd(8)} ${check.target} ${check.name}: `;
+    output.line(`${head}${check.message}`);
+    if (check.advice !== null) output.line(`${' '.repeat(9)}${check.advice}`);
+  }
+  output.line(status === 'ok' ? 'all is well' : `the verdict: ${status}`);
+}

@@ -1,0 +1,39 @@
+import type { Admin } from '../../admin/create-admin.ts';
+import { addOutboxFlag, readContext, withAdmin, type CommonOptions } from '../context.ts';
+import { readWhole } from '../flags.ts';
+import type { AddCommand } from '../command.ts';
+
+interface ListOptions extends CommonOptions {
+  readonly limit: string;
+  readonly cursor?: string;
+}
+
+/** `outlast outbox`: committed tasks that no relay has moved on yet. */
+export const addOutbox: AddCommand = (program, output) => {
+  const parent = program.command('outbox').description('tasks that wait for a relay');
+  addOutboxFlag(parent.command('list'))
+    .description('list them, oldest first')
+    .option('--limit <n>', 'how many', '50')
+    .option('--cursor <text>', 'where the last page ended')
+    .action(async (options: ListOptions) => {
+      const { cursor } = options;
+      const limit = readWhole(options.limit, '--limit', 1, 1_000);
+      const page = { limit, ...(cursor === undefined ? {} : { cursor }) };
+      const list = (admin: Admin) => admin.outbox.list(page);
+      const { items, next } = await withAdmin(await readContext(options, output), list);
+      if (options.json) return output.json({ items, next });
+      if (items.length === 0) return output.note('the outbox is empty');
+      output.table(
+        items.map(item => ({
+          ...item,
+          state: item.isSupported ? item.state : 'unsupported',
+          lastError: item.lastError?.slice(0, ERROR_WIDTH) ?? '',
+        })),
+        ['id', 'name', 'queue', 'state', 'retries', 'createdAt', 'availableAt', 'lastError'],
+      );
+      if (next !== null) output.note(`more: --cursor ${next}`);
+    });
+};
+
+/** Of an error a list shows the beginning. */
+const ERROR_WIDTH = 80;

@@ -1,0 +1,101 @@
+import { describe, expect, it } from 'vitest';
+import { outlastError } from '../errors/error.ts';
+import type { PurgeRequest } from '../outbox/outbox-store.ts';
+import type { Runtime } from '../runtime/runtime.ts';
+import { noFaults } from '../runtime/fault-point.ts';
+import { systemRandom } from '../runtime/random.ts';
+import { noEvents } from '../telemetry/events.ts';
+import { silentLogger } from '../telemetry/logger.ts';
+import { Housekeeper, type DeadLetterAge, type KeptOutbox } from './housekeeper.ts';
+
+const MONTH: DeadLetterAge = {
+  olderThanDeadMs: 2_592_000_000,
+  olderThanCreatedMs: null,
+  taskName: null,
+};
+
+/** A room with so many letters; it counts what it is asked. */
+class Room implements KeptOutbox {
+  letters: number;
+  isAway = false;
+  readonly requests: PurgeRequest[] = [];
+  pruned = 0;
+
+  constructor(letters: number) {
+    this.letters = letters;
+  }
+
+  async prune(): Promise<number> {
+    if (this.isAway)
+      throw outlastError('ERR_STORE_UNAVAILABLE', { message: 'away', hint: '', fields: {} });
+    this.pruned += 1;
+    return 0;
+  }
+
+  async purgeDeadLetters(request: PurgeRequest) {
+    this.requests.push(request);
+    const count = Math.min(request.limit, this.letters);
+    this.letters -= count;
+    return { counts: count === 0 ? [] : [{ name: 'a', count }] };
+  }
+
+  purgeDead(request: PurgeRequest) {
+    return this.purgeDeadLetters(request);
+  }
+}
+
+function setup(letters: number, deadLetterAge: DeadLetterAge | null = MONTH) {
+  let nowMs = 1_000_000;
+  const clock = { now: () => nowMs, monotonic: () => nowMs, timer: () => () => undefined };
+  const runtime: Runtime = {
+    clock,
+    random: systemRandom,
+    faultPoint: noFaults,
+    log: silentLogger,
+    emit: noEvents,
+  };
+  const [ledger, outbox] = [new Room(0), new Room(letters)];
+  const keeper = new Housekeeper({ ledger, outbox, deadLetterAge, runtime });
+  return { keeper, ledger, outbox, advance: (ms: number) => void (nowMs += ms) };
+}
+
+describe('a housekeeper', () => {
+  it('deletes dead letters in chunks, as old as the configuration says', async () => {
+    const { keeper, outbox } = setup(2_500);
+    await keeper.look();
+    expect(outbox.letters).toBe(0);
+    expect(outbox.requests).toEqual(
+      Array.from({ length: 3 }, () => ({ ...MONTH, limit: 1_000, isDryRun: false })),
+    );
+  });
+
+  it('looks for them once a minute, and forgets the rest at every look', async () => {
+    const { keeper, outbox, advance } = setup(0);
+    for (let look = 0; look < 3; look++) await keeper.look();
+    expect([outbox.pruned, outbox.requests.length]).toEqual([3, 1]);
+    advance(60_000);
+    await keeper.look();
+    expect(outbox.requests.length).toBe(2);
+  });
+
+  it('goes on at the next look when there is more than one look may take', async () => {
+    const { keeper, outbox } = setup(30_000);
+    await keeper.look();
+    expect(outbox.letters).toBe(10_000);
+    await keeper.look();
+    expect(outbox.letters).toBe(0);
+  });
+
+  it('deletes none when the configuration says nothing', async () => {
+    const { keeper, outbox } = setup(5, null);
+    await keeper.look();
+    expect([outbox.letters, outbox.pruned]).toEqual([5, 1]);
+  });
+
+  it('cleans up one store when the other is away', async () => {
+    const { keeper, ledger, outbox } = setup(5);
+    ledger.isAway = true;
+    await keeper.look();
+    expect([ledger.pruned, outbox.pruned, outbox.letters]).toEqual([0, 1, 0]);
+  });
+});

@@ -1,0 +1,92 @@
+import { isUnavailable } from '../errors/error.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { OutboxStore, PurgeReply, PurgeRequest } from '../outbox/outbox-store.ts';
+import type { Runtime } from '../runtime/runtime.ts';
+
+/** Which dead letters are deleted by themselves. */
+export type DeadLetterAge = Pick<
+  PurgeRequest,
+  'olderThanDeadMs' | 'olderThanCreatedMs' | 'taskName'
+>;
+
+/** An outbox as a housekeeper sees it. */
+export type KeptOutbox = Pick<OutboxStore, 'prune' | 'purgeDeadLetters'>;
+
+export interface HouseParts {
+  /** Null: this is about an outbox apart. */
+  readonly ledger: Pick<Ledger, 'prune' | 'purgeDead'> | null;
+  readonly outbox: KeptOutbox;
+  /** Null: dead letters are kept for ever. */
+  readonly deadLetterAge: DeadLetterAge | null;
+  readonly runtime: Runtime;
+}
+
+/** Rows are forgotten in bites, so many a look: faster than anybody makes them, and no look takes long. */
+const BITE = 1_000;
+const BITES = 20;
+/** Ages are counted in days: more often than once a minute nobody would notice. */
+const PURGE_EVERY_MS = 60_000;
+
+interface Room {
+  prune(limit: number): Promise<number>;
+  purge(request: PurgeRequest): Promise<PurgeReply>;
+}
+
+/** Forgets what has had its time: tombstones, enqueue keys, and dead letters where the configuration says so. */
+export class Housekeeper {
+  readonly #parts: HouseParts;
+  readonly #rooms: readonly Room[];
+  #purgeAtMs = 0;
+
+  constructor(parts: HouseParts) {
+    const { ledger, outbox } = parts;
+    this.#parts = parts;
+    this.#rooms = [
+      ...(ledger === null
+        ? []
+        : [
+            {
+              prune: (limit: number) => ledger.prune(limit),
+              purge: (request: PurgeRequest) => ledger.purgeDead(request),
+            },
+          ]),
+      { prune: limit => outbox.prune(limit), purge: request => outbox.purgeDeadLetters(request) },
+    ];
+  }
+
+  /** A store that is away keeps nobody from the others. */
+  async look(): Promise<void> {
+    const { clock, log } = this.#parts.runtime;
+    const isPurging = clock.monotonic() >= this.#purgeAtMs;
+    if (isPurging) this.#purgeAtMs = clock.monotonic() + PURGE_EVERY_MS;
+    for (const room of this.#rooms) {
+      try {
+        await inBites(() => room.prune(BITE));
+        if (isPurging) await this.#purge(room);
+      } catch (error) {
+        if (!isUnavailable(error)) throw error;
+        log.warn({ error }, 'a store cannot be cleaned up now');
+      }
+    }
+  }
+
+  async #purge(room: Room): Promise<void> {
+    const { deadLetterAge, runtime } = this.#parts;
+    if (deadLetterAge === null) return;
+    const isDone = await inBites(async () => {
+      const request = { ...deadLetterAge, limit: BITE, isDryRun: false };
+      const { counts } = await room.purge(request);
+      if (counts.length > 0) runtime.log.info({ counts }, 'dead letters purged');
+      return counts.reduce((sum, { count }) => sum + count, 0);
+    });
+    if (!isDone) this.#purgeAtMs = 0;
+  }
+}
+
+/** False: there may be more. */
+async function inBites(bite: () => Promise<number>): Promise<boolean> {
+  for (let bites = 0; bites < BITES; bites++) {
+    if ((await bite()) < BITE) return true;
+  }
+  return false;
+}

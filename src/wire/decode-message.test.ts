@@ -1,0 +1,298 @@
+import { describe, expect, it } from 'vitest';
+import {
+  bodyOf,
+  CELERY_52,
+  CELERY_56,
+  celeryMessage,
+  type CeleryMessage,
+} from '../../test/support/celery-vectors.ts';
+import { digestOf } from '../task/digest.ts';
+import type { Envelope, EnvelopeOptions } from '../task/envelope.ts';
+import { decodeBody } from '../task/input.ts';
+import { toBytes, toText } from '../task/json.ts';
+import { decodeMessage } from './decode-message.ts';
+import { encodeMessage } from './encode-message.ts';
+import type { IncomingMessage, UndecodableMessage } from './message.ts';
+
+const QUEUE = 'celery';
+
+function incoming(message: CeleryMessage): IncomingMessage {
+  const { properties } = message;
+  return {
+    headers: message.headers,
+    properties: {
+      contentType: properties['content_type'],
+      contentEncoding: properties['content_encoding'],
+      priority: properties['priority'],
+      correlationId: properties['correlation_id'],
+      replyTo: properties['reply_to'],
+    },
+    body: bodyOf(message),
+    queue: QUEUE,
+  };
+}
+
+function read(message: IncomingMessage): Envelope {
+  const decoded = decodeMessage(message);
+  if ('raw' in decoded) throw new Error(decoded.why);
+  return decoded;
+}
+
+function unread(message: IncomingMessage): UndecodableMessage {
+  const decoded = decodeMessage(message);
+  if (!('raw' in decoded)) throw new Error('it was read');
+  return decoded;
+}
+
+const optionsOf = (envelope: Envelope): EnvelopeOptions =>
+  JSON.parse(toText(envelope.options)) as EnvelopeOptions;
+const vector = (name: string, vectors = CELERY_52): Envelope =>
+  read(incoming(celeryMessage(name, vectors)));
+
+const UNREADABLE = [
+  'serializer-pickle',
+  'serializer-yaml',
+  'compression-bzip2',
+  'protocol-1',
+] as const;
+const isTask = (message: CeleryMessage): boolean => 'task' in message.headers;
+
+describe.each([
+  ['5.2', CELERY_52],
+  ['5.6', CELERY_56],
+])('a message of Celery %s', (_, vectors) => {
+  const readable = vectors.filter(({ name }) => !(UNREADABLE as readonly string[]).includes(name));
+
+  it.each(readable)('is welcome: $name', ({ messages }) => {
+    for (const message of messages.filter(isTask)) {
+      const envelope = read(incoming(message));
+      expect(envelope).toMatchObject({
+        id: message.headers['id'],
+        name: message.headers['task'],
+        queue: QUEUE,
+        priority: message.properties['priority'],
+        version: 1,
+      });
+      expect(envelope.digest).toBe(digestOf(envelope));
+      // `numbers` holds NaN, which is no JSON: that is for the run to say, under the task's own id.
+      if (message.body !== undefined) expect(toText(envelope.body)).toBe(message.body);
+    }
+  });
+});
+
+describe('the headers of a Celery message', () => {
+  it('say when it may begin, to the millisecond and never sooner', () => {
+    expect(vector('eta-utc').etaMs).toBe(Date.UTC(2030, 0, 2, 3, 4, 5, 679));
+    expect(vector('eta-offset').etaMs).toBe(Date.UTC(2030, 0, 1, 21, 34, 5, 679));
+    expect(vector('eta-naive').etaMs).toBe(Date.UTC(2030, 0, 2, 3, 4, 5, 679));
+    expect(vector('eta-utc-no-microseconds').etaMs).toBe(Date.UTC(2030, 0, 2, 3, 4, 5));
+    expect(vector('expires-datetime').expiresMs).toBe(Date.UTC(2030, 0, 2, 3, 4, 5, 678));
+    expect(vector('plain')).toMatchObject({ etaMs: null, expiresMs: null });
+  });
+
+  it('become the options of an envelope', () => {
+    expect(optionsOf(vector('time-limits'))).toMatchObject({
+      timeoutMs: 20_000,
+      softTimeoutMs: 10_000,
+    });
+    expect(optionsOf(vector('shadow'))).toMatchObject({ shadow: 'pretty.name' });
+    expect(optionsOf(vector('ignore-result'))).toMatchObject({ keepResult: false });
+    expect(optionsOf(vector('root-parent-group-ids'))).toMatchObject({
+      rootId: '00000000-0000-4000-8000-00000000000a',
+      parentId: '00000000-0000-4000-8000-00000000000b',
+      groupId: '00000000-0000-4000-8000-00000000000c',
+      groupIndex: 3,
+    });
+    expect(optionsOf(vector('plain'))).toEqual({ replyTo: 'e2d86181-f4ef-3475-9d44-a0ea15ab09ae' });
+  });
+
+  it('that are a user\u2019s reach the handler as texts', () => {
+    expect(optionsOf(vector('custom-headers')).headers).toEqual({
+      tenant: 'acme',
+      traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+      n: '7',
+      big: '1099511627776',
+      nested: '{"k":[1,"two",null,1.25,true]}',
+    });
+  });
+
+  it('may carry a table of their own, as Sentry writes it', () => {
+    const plain = incoming(celeryMessage('plain'));
+    const nested = { 'sentry-trace': 'a-b-1', id: 'not the id' };
+    const headers = { ...(plain.headers as object), 'sentry-trace': 'a-b-1', headers: nested };
+    expect(optionsOf(read({ ...plain, headers })).headers).toEqual(nested);
+  });
+
+  it('of a newer release are tolerated', () => {
+    expect(optionsOf(vector('plain', CELERY_56)).headers).toBeUndefined();
+  });
+
+  it('may say a deadline, or something else that is called so', () => {
+    const plain = incoming(celeryMessage('plain'));
+    const withDeadline = (deadline: unknown): EnvelopeOptions =>
+      optionsOf(read({ ...plain, headers: { ...(plain.headers as object), deadline } }));
+    const deadlineMs = Date.UTC(2030, 0, 2, 3, 4, 5);
+    expect(withDeadline('2030-01-02T03:04:05Z')).toMatchObject({ deadlineMs });
+    expect(withDeadline('friday').headers).toEqual({ deadline: 'friday' });
+    expect(withDeadline(7).headers).toEqual({ deadline: '7' });
+  });
+
+  it('that RabbitMQ and a retrying worker add are no user\u2019s', () => {
+    const plain = incoming(celeryMessage('plain'));
+    const headers = {
+      ...(plain.headers as object),
+      'x-death': [{ count: 1 }],
+      'x-delivery-count': 2,
+    };
+    expect(optionsOf(read({ ...plain, headers })).headers).toBeUndefined();
+  });
+});
+
+describe('the body of a Celery message', () => {
+  it('keeps integers that no double can hold', () => {
+    const { headers, properties, queue } = incoming(celeryMessage('plain'));
+    const body = toBytes('[[9007199254740993, 1180591620717411303424], {}, {}]');
+    const envelope = read({ headers, properties, queue, body });
+    expect(envelope.body).toBe(body);
+    expect(decodeBody(envelope.body).args).toEqual([9007199254740993n, 2n ** 70n]);
+  });
+
+  it('is unpacked when it is compressed', () => {
+    expect(decodeBody(vector('compression-gzip').body).args).toEqual([2, 3]);
+  });
+});
+
+describe('a message nobody can run', () => {
+  const plain = (): IncomingMessage => incoming(celeryMessage('plain'));
+  const withHeader = (changed: object): IncomingMessage => ({
+    ...plain(),
+    headers: { ...(plain().headers as object), ...changed },
+  });
+
+  it.each(UNREADABLE)('keeps its bytes, and is never executed: %s', name => {
+    const message = incoming(celeryMessage(name));
+    const { raw, queue, why, reason } = unread(message);
+    expect({ raw, queue, reason }).toEqual({
+      raw: message.body,
+      queue: QUEUE,
+      reason: 'ERR_UNDECODABLE',
+    });
+    expect(why).toMatch(/content type|protocol 1|compressed/);
+  });
+
+  it.each<[string, IncomingMessage, string]>([
+    ['has no id', withHeader({ id: null }), 'no `id` header'],
+    ['has an id that is no text', withHeader({ id: 7 }), 'no `id` header'],
+    ['has a hostile id', withHeader({ id: "'; drop table" }), 'not allowed'],
+    ['has a hostile name', withHeader({ task: '\u0000' }), 'not allowed'],
+    ['has no headers', { ...plain(), headers: undefined }, 'no headers'],
+    ['has an eta nobody understands', withHeader({ eta: 'soon' }), '`eta` is soon'],
+    ['has an eta of another type', withHeader({ eta: 5 }), '`eta` is 5'],
+    ['has a day that does not exist', withHeader({ expires: '2030-02-30T00:00:00' }), '`expires`'],
+    ['has limits of another type', withHeader({ timelimit: ['1s'] }), '`timelimit`'],
+    ['has a version of another type', withHeader({ 'outlast-schema': '2' }), '`outlast-schema`'],
+    [
+      'is in another encoding',
+      { ...plain(), properties: { ...plain().properties, contentEncoding: 'binary' } },
+      'encoding',
+    ],
+    ['is not UTF-8', { ...plain(), body: Uint8Array.from([0x5b, 0xff, 0x5d]) }, 'UTF-8'],
+    ['is no array', { ...plain(), body: toBytes('{"args":[]}') }, '[args, kwargs, embed]'],
+    ['is empty', { ...plain(), body: new Uint8Array() }, '[args, kwargs, embed]'],
+    ['has gigantic headers', withHeader({ big: 'x'.repeat(70_000) }), 'larger than 65536'],
+    [
+      'has many headers',
+      withHeader(Object.fromEntries(Array.from({ length: 9_000 }, (_, n) => [`header-${n}`, 'x']))),
+      'larger than',
+    ],
+    [
+      'has a key `__proto__`',
+      { ...plain(), headers: JSON.parse('{"task":"a","id":"b","__proto__":{}}') as object },
+      '__proto__',
+    ],
+    [
+      'had a key `__proto__` before its client read it',
+      { ...plain(), headers: Object.setPrototypeOf({ task: 'a' }, { id: 'b' }) as object },
+      '__proto__',
+    ],
+    [
+      'has a nested key `__proto__`',
+      withHeader({ headers: JSON.parse('{"__proto__":"x"}') as object }),
+      '__proto__',
+    ],
+    ['is not what its compression says', withHeader({ compression: 'application/x-gzip' }), ''],
+  ])('%s', (_, message, why) => {
+    const decoded = unread(message);
+    expect(decoded.why).toContain(why);
+    expect(decoded.raw).toBe(message.body);
+  });
+
+  it('says what it was, in texts of bounded length', () => {
+    const { name, headers } = unread(withHeader({ id: null, big: 'x'.repeat(70_000) }));
+    expect(name).toBe('interop.add');
+    expect(headers).toMatchObject({ task: 'interop.add', origin: 'gen1@host' });
+    expect(headers?.['big']).toHaveLength(500);
+  });
+});
+
+describe('arguments that must not be seen', () => {
+  const [args, kwargs] = ['["***"]', `{"note":"${'x'.repeat(2_000)}"}`];
+  const redacted = { args, kwargs };
+  const body = toBytes('[["secret"], {}, {}]');
+  const envelope: Envelope = {
+    ...vector('plain'),
+    body,
+    options: toBytes(JSON.stringify({ redacted })),
+    digest: digestOf({ ...vector('plain'), body }),
+  };
+  const sent = encodeMessage(envelope, 'gen1@host');
+
+  it('stay hidden at the other end, also when the copy was too long to travel', () => {
+    expect(optionsOf(read({ ...sent, queue: QUEUE })).redacted).toEqual({
+      args,
+      kwargs: '"[hidden]"',
+    });
+  });
+
+  it('stay hidden when a Python worker has sent the task again', () => {
+    const headers = { ...sent.headers, lang: 'py', argsrepr: '["secret"]' };
+    expect(optionsOf(read({ ...sent, headers, queue: QUEUE })).redacted).toEqual({
+      args: '"[hidden]"',
+      kwargs: '"[hidden]"',
+    });
+  });
+});
+
+describe('a digest', () => {
+  const body = toBytes('[[1], {}, {}]');
+  const envelope: Envelope = {
+    id: 'a',
+    name: 'b',
+    queue: QUEUE,
+    priority: 0,
+    version: 1,
+    body,
+    options: toBytes('{}'),
+    digest: digestOf({ id: 'a', name: 'b', version: 1, body }),
+    etaMs: null,
+    expiresMs: null,
+  };
+  const sent = encodeMessage(envelope, 'gen1@host');
+  const changed = toBytes('[[2], {}, {}]');
+
+  it('that does not fit tells of changed bytes', () => {
+    const { reason, raw } = unread({ ...sent, body: changed, queue: QUEUE });
+    expect(reason).toBe('ERR_DIGEST');
+    expect(raw).toBe(changed);
+    expect(unread({ ...sent, headers: { ...sent.headers, id: 'c' }, queue: QUEUE }).reason).toBe(
+      'ERR_DIGEST',
+    );
+  });
+
+  it('is not looked at when another language sends the task again', () => {
+    const headers = { ...sent.headers, lang: 'py' };
+    expect(read({ ...sent, headers, body: changed, queue: QUEUE }).digest).toBe(
+      digestOf({ ...envelope, body: changed }),
+    );
+  });
+});

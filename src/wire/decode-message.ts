@@ -1,0 +1,288 @@
+import { isUtf8 } from 'node:buffer';
+import { inflateSync } from 'node:zlib';
+import { digestOf } from '../task/digest.ts';
+import type { Envelope, EnvelopeOptions } from '../task/envelope.ts';
+import { toBytes } from '../task/json.ts';
+import { safeName } from '../task/names.ts';
+import { isReserved, OWN_HEADERS } from './header-names.ts';
+import { parseInstant } from './iso-time.ts';
+import { MAX_HEADER_BYTES, type IncomingMessage, type UndecodableMessage } from './message.ts';
+
+/** Larger than any body we send; a compressed message may claim to be anything. */
+const MAX_INFLATED_BYTES = 67_108_864;
+const BRACKET = 0x5b;
+const JSON_TYPE = 'application/json';
+const TEXT_ENCODINGS = new Set(['utf-8', 'utf8', 'us-ascii', 'ascii']);
+
+/** Why a message cannot be read. Never leaves this module. */
+class Unreadable extends Error {
+  readonly reason: 'ERR_UNDECODABLE' | 'ERR_DIGEST';
+
+  constructor(why: string, reason: 'ERR_UNDECODABLE' | 'ERR_DIGEST' = 'ERR_UNDECODABLE') {
+    super(why);
+    this.reason = reason;
+  }
+}
+
+/** Reads a message of anybody's. Never throws: what cannot be read says so, with its bytes. */
+export function decodeMessage(message: IncomingMessage): Envelope | UndecodableMessage {
+  try {
+    return decode(message);
+  } catch (error) {
+    const { body: raw, queue } = message;
+    const headers = isTable(message.headers) ? textsOf(message.headers) : {};
+    const why = error instanceof Error ? error.message : String(error);
+    const reason = error instanceof Unreadable ? error.reason : 'ERR_UNDECODABLE';
+    const name = nameIn(message.headers);
+    return { raw, queue, why, reason, headers, ...(name === null ? {} : { name }) };
+  }
+}
+
+type Table = Readonly<Record<string, unknown>>;
+
+function decode(message: IncomingMessage): Envelope {
+  const headers = readTable(message);
+  const { contentType, contentEncoding } = message.properties;
+  if (contentType !== JSON_TYPE) throw new Unreadable(`its content type is ${shown(contentType)}`);
+  if (contentEncoding !== undefined && !isText(contentEncoding))
+    throw new Unreadable(`its content encoding is ${shown(contentEncoding)}`);
+  if (own(headers, 'task') === undefined) throw protocolOne(message.body);
+  const name = named(headers, 'task', 'task name');
+  const id = named(headers, 'id', 'task id');
+  const version = versionOf(headers);
+  const body = inflated(headers, message.body);
+  const digest = digestOf({ name, id, version, body });
+  checkBody(headers, body, digest);
+  return {
+    id,
+    name,
+    queue: message.queue,
+    priority: priorityOf(message.properties.priority),
+    version,
+    body,
+    options: toBytes(JSON.stringify(optionsOf(id, headers, message.properties))),
+    digest,
+    // Not before, and not after: a fraction of a millisecond is given away in the safe direction.
+    etaMs: instantOf(headers, 'eta', Math.ceil),
+    expiresMs: instantOf(headers, 'expires', Math.floor),
+  };
+}
+
+const isText = (encoding: unknown): boolean =>
+  typeof encoding === 'string' && TEXT_ENCODINGS.has(encoding.toLowerCase());
+
+function readTable({ headers }: IncomingMessage): Table {
+  if (!isTable(headers)) throw new Unreadable('it has no headers');
+  // A client that decodes a key `__proto__` by assignment has changed the table's prototype instead.
+  const prototype: unknown = Object.getPrototypeOf(headers);
+  const isPlain = prototype === Object.prototype || prototype === null;
+  if (!isPlain || Object.hasOwn(headers, '__proto__'))
+    throw new Unreadable('one of its headers is called `__proto__`');
+  return headers;
+}
+
+const isTable = (value: unknown): value is Table =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const own = (table: Table, name: string): unknown =>
+  Object.hasOwn(table, name) ? (table[name] ?? undefined) : undefined;
+
+const textIn = (table: Table, name: string): string | undefined => {
+  const value = own(table, name);
+  return typeof value === 'string' && value !== '' ? value : undefined;
+};
+
+function protocolOne(body: Uint8Array): Unreadable {
+  const isObject = body[0] === 0x7b;
+  return new Unreadable(
+    isObject
+      ? 'it has no `task` header: protocol 1 of Celery is not read, set task_protocol = 2'
+      : 'it has no `task` header',
+  );
+}
+
+function named(headers: Table, header: string, what: 'task name' | 'task id'): string {
+  const value = own(headers, header);
+  if (typeof value !== 'string') throw new Unreadable(`it has no \`${header}\` header`);
+  return safeName(value, what);
+}
+
+function nameIn(headers: unknown): string | null {
+  if (!isTable(headers)) return null;
+  try {
+    return named(headers, 'task', 'task name');
+  } catch {
+    return null;
+  }
+}
+
+function versionOf(headers: Table): number {
+  const value = own(headers, OWN_HEADERS.schema) ?? 1;
+  if (Number.isInteger(value) && Number(value) >= 1 && Number(value) <= 32_767)
+    return Number(value);
+  throw new Unreadable(`its \`${OWN_HEADERS.schema}\` is ${shown(value)}`);
+}
+
+/** Celery's gzip is a bare zlib stream. Others are refused: nothing is executed or guessed. */
+function inflated(headers: Table, body: Uint8Array): Uint8Array {
+  const compression = own(headers, 'compression');
+  if (compression === undefined) return body;
+  if (compression !== 'application/x-gzip')
+    throw new Unreadable(`it is compressed as ${shown(compression)}`);
+  return inflateSync(body, { maxOutputLength: MAX_INFLATED_BYTES });
+}
+
+/**
+ * Ours carry a digest over the exact bytes. Under any other `lang` it is ignored: a Python worker that retries encodes
+ * the body again and copies our headers.
+ */
+function checkBody(headers: Table, body: Uint8Array, digest: string): void {
+  const claimed = own(headers, 'lang') === 'js' ? own(headers, OWN_HEADERS.digest) : undefined;
+  if (claimed !== undefined) {
+    if (claimed === digest) return;
+    throw new Unreadable('its bytes are not those that were sent', 'ERR_DIGEST');
+  }
+  if (!isUtf8(body)) throw new Unreadable('its body is not UTF-8');
+  const first = body.find(byte => byte > 0x20);
+  if (first !== BRACKET) throw new Unreadable('its body is not `[args, kwargs, embed]`');
+}
+
+/** Celery's priorities may go up to 255 on RabbitMQ; ours end at 9. */
+function priorityOf(value: unknown): number {
+  return typeof value === 'number' && value > 0 ? Math.min(Math.floor(value), 9) : 0;
+}
+
+function instantOf(headers: Table, name: string, round: (ms: number) => number): number | null {
+  const value = own(headers, name);
+  if (value === undefined) return null;
+  const ms = typeof value === 'string' ? parseInstant(value) : null;
+  if (ms === null) throw new Unreadable(`its \`${name}\` is ${shown(value)}`);
+  return round(ms);
+}
+
+/** The options an envelope of ours would have had; the same order every time. */
+function optionsOf(
+  id: string,
+  headers: Table,
+  properties: IncomingMessage['properties'],
+): EnvelopeOptions {
+  const deadlineMs = deadlineOf(headers);
+  const user = userHeaders(headers, deadlineMs === null);
+  const [timeoutMs, softTimeoutMs] = limitsOf(headers);
+  const groupIndex = own(headers, 'group_index');
+  const { replyTo, correlationId } = properties;
+  return dropUndefined({
+    headers: Object.keys(user).length === 0 ? undefined : user,
+    timeoutMs,
+    softTimeoutMs,
+    deadlineMs: deadlineMs ?? undefined,
+    keepResult: own(headers, 'ignore_result') === true ? false : undefined,
+    rootId: otherThan(id, own(headers, 'root_id')),
+    parentId: textIn(headers, 'parent_id'),
+    groupId: textIn(headers, 'group'),
+    groupIndex: Number.isSafeInteger(groupIndex) ? (groupIndex as number) : undefined,
+    shadow: textIn(headers, 'shadow'),
+    replyTo: typeof replyTo === 'string' && replyTo !== '' ? replyTo : undefined,
+    correlationId: otherThan(id, correlationId),
+    idempotencyKey: textIn(headers, OWN_HEADERS.idempotencyKey),
+    redacted: redactedOf(headers),
+  });
+}
+
+/** The one header of ours whose name others use too: theirs may be anything, and is theirs then. */
+function deadlineOf(headers: Table): number | null {
+  const value = textIn(headers, OWN_HEADERS.deadline);
+  const isOurs = own(headers, 'lang') === 'js' || (value !== undefined && parseInstant(value));
+  return isOurs ? instantOf(headers, OWN_HEADERS.deadline, Math.floor) : null;
+}
+
+const HIDDEN = '"[hidden]"';
+
+/** What people may see. A copy that was cut, or that another language made of the arguments themselves, hides. */
+function redactedOf(headers: Table): EnvelopeOptions['redacted'] {
+  if (own(headers, OWN_HEADERS.redacted) !== true) return undefined;
+  const copy = (name: string): string => {
+    const text = own(headers, 'lang') === 'js' ? textIn(headers, name) : undefined;
+    return text !== undefined && isJson(text) ? text : HIDDEN;
+  };
+  return { args: copy('argsrepr'), kwargs: copy('kwargsrepr') };
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const otherThan = (id: string, value: unknown): string | undefined =>
+  typeof value === 'string' && value !== '' && value !== id ? value : undefined;
+
+type Loose<T> = { readonly [K in keyof T]?: T[K] | undefined };
+
+function dropUndefined(options: Loose<EnvelopeOptions>): EnvelopeOptions {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
+}
+
+/** `[hard, soft]` in seconds; zero and null are none. */
+function limitsOf(headers: Table): readonly (number | undefined)[] {
+  const value = own(headers, 'timelimit');
+  if (value === undefined) return [];
+  const isLimit = (limit: unknown): boolean =>
+    limit === null || limit === undefined || typeof limit === 'number';
+  if (!Array.isArray(value) || !value.every(isLimit))
+    throw new Unreadable(`its \`timelimit\` is ${shown(value)}`);
+  // Seconds with a fraction: the thousandth part of a millisecond is beyond what a sender could mean.
+  return (value as (number | null)[]).map(limit =>
+    limit !== null && limit > 0 ? Math.round(limit * 1e6) / 1e3 : undefined,
+  );
+}
+
+/** What a user sent along: the nested table, and at the top level whatever has no meaning of its own there. */
+function userHeaders(headers: Table, isDeadlineTheirs: boolean): Record<string, string> {
+  const nested = own(headers, 'headers');
+  const found = new Map<string, string>();
+  let bytes = 0;
+  const add = (name: string, value: unknown): void => {
+    if (found.has(name) || value === null || value === undefined) return;
+    if (name === '__proto__') throw new Unreadable('one of its headers is called `__proto__`');
+    const text = textOf(value);
+    bytes += Buffer.byteLength(name) + Buffer.byteLength(text);
+    if (bytes > MAX_HEADER_BYTES)
+      throw new Unreadable(`its headers are larger than ${MAX_HEADER_BYTES} bytes`);
+    found.set(name, text);
+  };
+  if (isTable(nested)) for (const [name, value] of Object.entries(nested)) add(name, value);
+  const isTheirs = (name: string): boolean =>
+    !isReserved(name) || (isDeadlineTheirs && name === OWN_HEADERS.deadline);
+  for (const [name, value] of Object.entries(headers)) if (isTheirs(name)) add(name, value);
+  return Object.fromEntries(found);
+}
+
+/** Handlers get texts; what a Python producer sent as something else is its JSON. */
+function textOf(value: unknown): string {
+  if (typeof value === 'string') return value;
+  if (value instanceof Uint8Array) return Buffer.from(value).toString('base64');
+  return JSON.stringify(value, (_, item: unknown) =>
+    typeof item === 'bigint' ? item.toString() : item,
+  );
+}
+
+const SHOWN_HEADERS = 100;
+const SHOWN_CHARS = 500;
+
+/** For the dead letter: every header as it came, none of them long. */
+function textsOf(headers: Table): Record<string, string> {
+  const entries = Object.entries(headers).slice(0, SHOWN_HEADERS);
+  return Object.fromEntries(entries.map(([name, value]) => [name.slice(0, 128), shown(value)]));
+}
+
+function shown(value: unknown): string {
+  try {
+    return (textOf(value) ?? 'undefined').slice(0, SHOWN_CHARS);
+  } catch {
+    return 'a value that cannot be shown';
+  }
+}

@@ -1,0 +1,110 @@
+import { outlastError } from '../errors/error.ts';
+import type { Envelope, EnvelopeOptions } from '../task/envelope.ts';
+import { toText } from '../task/json.ts';
+import { describeCall, shorten } from './describe-call.ts';
+import { isReserved, OWN_HEADERS } from './header-names.ts';
+import { formatInstant } from './iso-time.ts';
+import { MAX_USER_HEADER_BYTES, type WireMessage } from './message.ts';
+
+const NO_OPTIONS: EnvelopeOptions = Object.freeze({});
+
+/** The options of an envelope; most have none. */
+export function readOptions(envelope: Pick<Envelope, 'options'>): EnvelopeOptions {
+  if (envelope.options.length <= 2) return NO_OPTIONS;
+  return JSON.parse(toText(envelope.options)) as EnvelopeOptions;
+}
+
+/**
+ * The message of an envelope, as Celery would send it; `origin` says who sends, as `gen<pid>@<host>`. An ordinary
+ * Celery worker runs it unchanged. Throws for headers no broker takes.
+ */
+export function encodeMessage(
+  envelope: Envelope,
+  origin: string,
+  options: EnvelopeOptions = readOptions(envelope),
+): WireMessage {
+  const { correlationId = envelope.id, replyTo } = options;
+  const properties = {
+    contentType: 'application/json',
+    contentEncoding: 'utf-8',
+    priority: envelope.priority,
+    correlationId,
+  };
+  return {
+    headers: withUserHeaders(taskHeaders(envelope, origin, options), options),
+    properties: replyTo === undefined ? properties : { ...properties, replyTo },
+    body: envelope.body,
+  };
+}
+
+/** One literal of one shape: the fields of thousands of messages a second are walked by the driver. */
+function taskHeaders(
+  envelope: Envelope,
+  origin: string,
+  options: EnvelopeOptions,
+): Record<string, unknown> {
+  const { id, body, etaMs, expiresMs } = envelope;
+  const { timeoutMs, softTimeoutMs, deadlineMs, idempotencyKey, redacted } = options;
+  const shown = redacted === undefined ? describeCall(body) : redacted;
+  const headers: Record<string, unknown> = {
+    lang: 'js',
+    task: envelope.name,
+    id,
+    shadow: options.shadow ?? null,
+    eta: etaMs === null ? null : formatInstant(etaMs),
+    expires: expiresMs === null ? null : formatInstant(expiresMs),
+    group: options.groupId ?? null,
+    group_index: options.groupIndex ?? null,
+    retries: 0,
+    timelimit: [secondsOf(timeoutMs), secondsOf(softTimeoutMs)],
+    root_id: options.rootId ?? id,
+    parent_id: options.parentId ?? null,
+    argsrepr: shorten(shown.args),
+    kwargsrepr: shorten(shown.kwargs),
+    origin,
+    ignore_result: options.keepResult === false,
+    [OWN_HEADERS.schema]: envelope.version,
+    [OWN_HEADERS.digest]: envelope.digest,
+  };
+  if (redacted !== undefined) headers[OWN_HEADERS.redacted] = true;
+  if (idempotencyKey !== undefined) headers[OWN_HEADERS.idempotencyKey] = idempotencyKey;
+  if (deadlineMs !== undefined) headers[OWN_HEADERS.deadline] = formatInstant(deadlineMs);
+  return headers;
+}
+
+const secondsOf = (ms: number | undefined): number | null => (ms === undefined ? null : ms / 1_000);
+
+/**
+ * A user's headers at both levels: OpenTelemetry for Python reads the top level, Sentry the nested table, and Celery
+ * hands the nested one on when it retries.
+ */
+function withUserHeaders(
+  headers: Record<string, unknown>,
+  { headers: given }: EnvelopeOptions,
+): Record<string, unknown> {
+  const entries = given === undefined ? [] : Object.entries(given);
+  if (entries.length === 0) return headers;
+  checkSize(entries);
+  for (const [name, text] of entries) if (!isReserved(name)) headers[name] = text;
+  headers['headers'] = Object.fromEntries(entries);
+  return headers;
+}
+
+function checkSize(entries: readonly (readonly [string, string])[]): void {
+  let bytes = 0;
+  for (const [name, text] of entries) {
+    // A key of this name sets a prototype in half the readers there are.
+    if (name === '__proto__') throw refused('a header must not be called `__proto__`', 0);
+    bytes += Buffer.byteLength(name) + Buffer.byteLength(text);
+  }
+  if (bytes > MAX_USER_HEADER_BYTES)
+    throw refused(`headers of ${bytes} bytes are larger than ${MAX_USER_HEADER_BYTES}`, bytes);
+}
+
+function refused(message: string, bytes: number): Error {
+  return outlastError('ERR_PAYLOAD_TOO_LARGE', {
+    message,
+    hint: 'Put the data into the input of the task.',
+    fields: { bytes, maxBytes: MAX_USER_HEADER_BYTES },
+  });
+}

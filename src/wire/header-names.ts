@@ -1,0 +1,32 @@
+/** Headers of our own. A plain Celery worker does not look at them. */
+export const OWN_HEADERS = {
+  schema: 'outlast-schema',
+  digest: 'outlast-digest',
+  idempotencyKey: 'outlast-idempotency-key',
+  /** True: what is shown of the arguments is not what they are. */
+  redacted: 'outlast-redacted',
+  deadline: 'deadline',
+} as const;
+
+/**
+ * Names with a meaning at the top level: in Celery's protocol, in the request a Python worker builds from the headers
+ * (where they would overwrite what the task needs), in RabbitMQ, or in ours. A user's header of such a name travels in
+ * the nested table only.
+ */
+const RESERVED: ReadonlySet<string> = new Set(
+  `
+  lang task id shadow eta expires group group_index retries timelimit root_id parent_id
+  argsrepr kwargsrepr origin ignore_result compression replaced_task_nesting stamped_headers
+  stamps headers args kwargs callbacks errbacks chain chord children taskset utc properties
+  reply_to correlation_id hostname delivery_info called_directly is_eager loglevel logfile
+  _children _protected CC BCC
+  x-death x-delivery-count x-acquired-count x-first-death-exchange x-first-death-queue
+  x-first-death-reason x-last-death-exchange x-last-death-queue x-last-death-reason
+  `
+    .trim()
+    .split(/\s+/),
+);
+
+export function isReserved(name: string): boolean {
+  return RESERVED.has(name) || name === OWN_HEADERS.deadline || name.startsWith('outlast-');
+}

@@ -1,0 +1,41 @@
+import type { ResolvedConfig } from '../config/config.ts';
+import type { OutboxTarget } from '../config/database-url.ts';
+import { Housekeeper } from '../recovery/housekeeper.ts';
+import { sleep } from '../runtime/clock.ts';
+import type { Runtime } from '../runtime/runtime.ts';
+import { openOutboxApart } from './stores.ts';
+
+const EVERY_MS = 60_000;
+
+/**
+ * Forgets what has had its time in outboxes that live in databases of their own. It runs beside the resurrector and
+ * connects anew each time: a database that is away or has no tables yet is told about and holds up nothing.
+ */
+export async function cleanOutboxes(
+  { outboxes, retention }: Pick<ResolvedConfig, 'outboxes' | 'retention'>,
+  runtime: Runtime,
+  signal: AbortSignal,
+): Promise<void> {
+  const named = Object.entries(outboxes);
+  while (named.length > 0 && !signal.aborted) {
+    for (const [name, target] of named) {
+      await cleanOutbox(target, retention.deadLetters, runtime).catch((error: unknown) =>
+        runtime.log.warn({ error, outbox: name }, 'an outbox cannot be cleaned up now'),
+      );
+    }
+    await sleep(runtime.clock, EVERY_MS, signal);
+  }
+}
+
+async function cleanOutbox(
+  target: OutboxTarget,
+  deadLetterAge: ResolvedConfig['retention']['deadLetters'],
+  runtime: Runtime,
+): Promise<void> {
+  const { db, outbox } = await openOutboxApart(target);
+  try {
+    await new Housekeeper({ ledger: null, outbox, deadLetterAge, runtime }).look();
+  } finally {
+    await db.close();
+  }
+}

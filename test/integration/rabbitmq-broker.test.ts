@@ -1,0 +1,313 @@
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import amqp, { type Channel, type ChannelModel } from 'amqplib';
+import { publishByDriver, publishOn } from '../../src/adapters/rabbitmq/publish-frames.ts';
+import type { RabbitBroker } from '../../src/adapters/rabbitmq/rabbitmq-broker.ts';
+import type { Broker, Delivery, PublishOutcome } from '../../src/broker/broker.ts';
+import type { BrokerOptions } from '../../src/config/broker-target.ts';
+import type { Envelope, EnvelopeOptions } from '../../src/task/envelope.ts';
+import { toBytes } from '../../src/task/json.ts';
+import { encodeMessage } from '../../src/wire/encode-message.ts';
+import { makeEnvelope, makeEnvelopes, plainEnvelope, unique } from '../conformance/envelopes.ts';
+import { until } from '../support/database.ts';
+import { rabbitBroker } from '../support/rabbit-broker.ts';
+import { rabbitmqUrl } from '../support/servers.ts';
+import { TcpProxy } from '../support/tcp-proxy.ts';
+
+let model: ChannelModel;
+let channel: Channel;
+
+beforeAll(async () => {
+  model = await amqp.connect(rabbitmqUrl());
+  channel = await model.createChannel();
+});
+
+afterAll(async () => {
+  await model.close();
+});
+
+function connect(options: Partial<BrokerOptions> = {}): RabbitBroker {
+  const broker = rabbitBroker({ url: rabbitmqUrl(), ...options });
+  onTestFinished(() => broker.close());
+  return broker;
+}
+
+const withOptions = (options: EnvelopeOptions, queue = unique('queue')): Envelope =>
+  makeEnvelope({ queue, options: toBytes(JSON.stringify(options)) });
+
+const statuses = (outcomes: readonly PublishOutcome[]): string[] =>
+  outcomes.map(({ status }) => status);
+
+const takeOne = (broker: Broker, queue: string): Promise<Delivery> =>
+  until(async () => (await broker.take([queue], 1))[0]);
+
+describe('a published message', () => {
+  it('is refused when no queue takes it, and the others arrive', async () => {
+    const broker = connect();
+    const exchange = unique('exchange');
+    await channel.assertExchange(exchange, 'direct', { autoDelete: false });
+    onTestFinished(async () => void (await channel.deleteExchange(exchange)));
+    const lost = withOptions({ exchange, routingKey: 'nowhere' });
+    const outcomes = await broker.publish([makeEnvelope(), lost, makeEnvelope()]);
+    expect(statuses(outcomes)).toEqual(['confirmed', 'refused', 'confirmed']);
+    expect(outcomes[1]).toMatchObject({ error: expect.stringContaining('nowhere') as string });
+  });
+
+  it('goes where its sender says, and nothing is declared for it', async () => {
+    const broker = connect();
+    const [exchange, queue, other] = [unique('exchange'), unique('queue'), unique('queue')];
+    await channel.assertExchange(exchange, 'topic');
+    await channel.assertQueue(queue);
+    await channel.bindQueue(queue, exchange, 'order.#');
+    const message = withOptions({ exchange, routingKey: 'order.paid' }, other);
+    expect(statuses(await broker.publish([message]))).toEqual(['confirmed']);
+    const taken = await takeOne(broker, queue);
+    expect(taken.message).toMatchObject({ id: message.id, queue });
+    await broker.ack([taken]);
+    const probe = await model.createChannel();
+    probe.on('error', () => undefined);
+    await expect(probe.checkQueue(other)).rejects.toThrow('NOT_FOUND');
+  });
+
+  it('to a missing exchange is refused alone, and a suspect among others', async () => {
+    const broker = connect();
+    const poison = withOptions({ exchange: unique('missing') });
+    const alone = await broker.publish([poison]);
+    expect(statuses(alone)).toEqual(['refused']);
+    expect(alone[0]).toMatchObject({ error: expect.stringContaining('no exchange') as string });
+    const queue = unique('queue');
+    await broker.publish([makeEnvelope({ queue })]);
+    const among = await broker.publish([poison, ...makeEnvelopes(3, { queue })]);
+    expect(among[0]?.status).toBe('suspect');
+    // What the server had taken before it closed the channel is confirmed; nothing else may be called so.
+    for (const { status } of among) expect(['suspect', 'confirmed']).toContain(status);
+    expect(statuses(await broker.publish([makeEnvelope({ queue })]))).toEqual(['confirmed']);
+  });
+
+  it('that cannot be encoded is refused, and the others arrive', async () => {
+    const broker = connect();
+    const large = withOptions({ headers: { big: 'x'.repeat(30_000) } });
+    const longName = withOptions({ headers: { ['n'.repeat(300)]: 'x' } });
+    const notJson = makeEnvelope({ options: toBytes('not JSON') });
+    const outcomes = await broker.publish([large, longName, notJson, makeEnvelope()]);
+    expect(statuses(outcomes)).toEqual(['refused', 'refused', 'refused', 'confirmed']);
+  });
+
+  it('larger than a frame arrives unchanged', async () => {
+    const broker = connect();
+    const message = makeEnvelope({ args: new Uint8Array(200_000).fill(0x37) });
+    await broker.publish([message]);
+    const taken = await takeOne(broker, message.queue);
+    expect(plainEnvelope(taken.message as Envelope)).toEqual(plainEnvelope(message));
+    await broker.ack([taken]);
+  });
+
+  it('is the same whether we write its frames or amqplib does', async () => {
+    const queue = unique('queue');
+    await channel.assertQueue(queue);
+    const options = { timeoutMs: 300_000, groupIndex: 40_000, headers: { a: 'é' }, replyTo: 'r' };
+    const message = encodeMessage(withOptions(options, queue), 'gen1@host');
+    const confirming = await model.createConfirmChannel();
+    for (const publish of [publishOn(confirming), publishByDriver(confirming)])
+      publish({ ...message, exchange: '', routingKey: queue }, () => undefined);
+    await confirming.waitForConfirms();
+    const [ours, theirs] = [await channel.get(queue), await channel.get(queue)];
+    if (!ours || !theirs) throw new Error('not both have come');
+    expect(ours.properties).toEqual(theirs.properties);
+    expect(ours.content).toEqual(theirs.content);
+    await confirming.close();
+  });
+
+  it('is told apart from another of the same id', async () => {
+    const broker = connect();
+    const exchange = unique('exchange');
+    await channel.assertExchange(exchange, 'direct');
+    const lost = withOptions({ exchange, routingKey: 'nowhere' });
+    const same = makeEnvelope({ id: lost.id });
+    const outcomes = await broker.publish([lost, same, lost]);
+    expect(statuses(outcomes)).toEqual(['refused', 'confirmed', 'refused']);
+  });
+
+  it('declares its queue again after somebody has deleted it', async () => {
+    const broker = connect();
+    const queue = unique('queue');
+    await broker.publish([makeEnvelope({ queue })]);
+    await channel.deleteQueue(queue);
+    expect(statuses(await broker.publish([makeEnvelope({ queue })]))).toEqual(['refused']);
+    expect(statuses(await broker.publish([makeEnvelope({ queue })]))).toEqual(['confirmed']);
+  });
+});
+
+describe('a queue', () => {
+  it('is declared as Celery declares it: durable, with an exchange and a binding of its name', async () => {
+    const broker = connect();
+    const queue = unique('queue');
+    await broker.publish([makeEnvelope({ queue })]);
+    // The server would close the channel at any difference.
+    await channel.assertExchange(queue, 'direct', { durable: true });
+    await channel.assertQueue(queue, { durable: true });
+    const confirming = await model.createConfirmChannel();
+    const returned: unknown[] = [];
+    confirming.on('return', message => returned.push(message));
+    confirming.publish(queue, queue, Buffer.from('x'), { mandatory: true });
+    await confirming.waitForConfirms();
+    expect(returned).toEqual([]);
+    expect((await channel.checkQueue(queue)).messageCount).toBe(2);
+  });
+
+  it('that is there is taken as it is', async () => {
+    const queue = unique('queue');
+    const shape = { durable: true, maxPriority: 5, arguments: { 'x-max-length': 100 } };
+    await channel.assertQueue(queue, shape);
+    const broker = connect({ queueType: 'quorum' });
+    expect(statuses(await broker.publish([makeEnvelope({ queue })]))).toEqual(['confirmed']);
+    await broker.ack([await takeOne(broker, queue)]);
+  });
+
+  it('that nobody may declare refuses its messages and no others', async () => {
+    const broker = connect();
+    const outcomes = await broker.publish([makeEnvelope({ queue: 'amq.mine' }), makeEnvelope()]);
+    expect(statuses(outcomes)).toEqual(['refused', 'confirmed']);
+    expect(outcomes[0]).toMatchObject({ error: expect.stringContaining('amq.mine') as string });
+  });
+
+  it('that is deleted under a consumer is declared and consumed again', async () => {
+    const broker = connect();
+    const queue = unique('queue');
+    const first = makeEnvelope({ queue });
+    await broker.publish([first]);
+    await broker.ack([await takeOne(broker, queue)]);
+    await channel.deleteQueue(queue);
+    const consumers = async (): Promise<boolean> => {
+      const probe = await model.createChannel();
+      probe.on('error', () => undefined);
+      return (await probe.checkQueue(queue).catch(() => null))?.consumerCount === 1;
+    };
+    await until(consumers);
+    const second = makeEnvelope({ queue });
+    await connect().publish([second]);
+    expect((await takeOne(broker, queue)).message).toMatchObject({ id: second.id });
+  });
+});
+
+describe('consuming', () => {
+  it('holds no more than it may, and hints when there is something', async () => {
+    const queue = unique('queue');
+    const broker = rabbitBroker(rabbitmqUrl(), { prefetch: 2 });
+    onTestFinished(() => broker.close());
+    let hints = 0;
+    broker.onReady([queue], () => (hints += 1));
+    await broker.take([queue], 1);
+    await connect().publish(makeEnvelopes(5, { queue }));
+    await until(async () => hints === 2);
+    const { messageCount } = await channel.checkQueue(queue);
+    expect(messageCount).toBe(3);
+    const taken = await broker.take([queue], 5);
+    expect(taken).toHaveLength(2);
+    await broker.ack(taken);
+    await until(async () => hints === 4);
+  });
+
+  it('gives back at once what nobody has taken, when the last one who waited has left', async () => {
+    const queue = unique('queue');
+    const [broker, other] = [connect(), connect()];
+    const undo = broker.onReady([queue], () => undefined);
+    await other.publish(makeEnvelopes(3, { queue }));
+    const taken = await takeOne(broker, queue);
+    undo();
+    await until(async () => (await channel.checkQueue(queue)).messageCount === 2);
+    // What was taken is still held, and can still be acknowledged.
+    await broker.ack([taken]);
+    expect(await until(async () => (await other.take([queue], 5)).length)).toBeGreaterThan(0);
+    // And whoever takes again consumes again.
+    await other.close();
+    expect((await takeOne(broker, queue)).message).toMatchObject({ queue });
+  });
+
+  it('answers every message once: a second answer would close the channel', async () => {
+    const queue = unique('queue');
+    const broker = connect();
+    await broker.publish(makeEnvelopes(2, { queue }));
+    const taken = await takeOne(broker, queue);
+    await broker.ack([taken]);
+    await broker.ack([taken]);
+    await broker.giveBack([taken]);
+    const next = await takeOne(broker, queue);
+    await broker.ack([next]);
+    await until(async () => (await channel.checkQueue(queue)).messageCount === 0);
+  });
+});
+
+describe('a connection', () => {
+  it('that is lost leaves its messages unavailable, and the next publish opens another', async () => {
+    const proxy = await TcpProxy.to(rabbitmqUrl());
+    onTestFinished(() => proxy.close());
+    const broker = connect({ url: proxy.url(rabbitmqUrl()) });
+    const queue = unique('queue');
+    await broker.publish([makeEnvelope({ queue })]);
+    proxy.silence();
+    const waiting = broker.publish(makeEnvelopes(3, { queue }));
+    proxy.speak();
+    expect(statuses(await waiting)).toEqual(['unavailable', 'unavailable', 'unavailable']);
+    expect(statuses(await broker.publish([makeEnvelope({ queue })]))).toEqual(['confirmed']);
+  });
+
+  it('that falls silent is noticed by its heartbeats, by publisher and consumer', async () => {
+    const proxy = await TcpProxy.to(rabbitmqUrl());
+    onTestFinished(() => proxy.close());
+    const troubles: unknown[] = [];
+    const url = `${proxy.url(rabbitmqUrl())}?heartbeat=1`;
+    const broker = rabbitBroker(url, { onTrouble: error => troubles.push(error) });
+    onTestFinished(() => broker.close());
+    const queue = unique('queue');
+    await broker.publish(makeEnvelopes(2, { queue }));
+    const held = await takeOne(broker, queue);
+    proxy.silence();
+    expect(statuses(await broker.publish([makeEnvelope({ queue })]))).toEqual(['unavailable']);
+    await until(async () => troubles.length > 0);
+    proxy.speak();
+    // Both come back by themselves, with a new channel: the old one's tags say nothing any more.
+    await broker.ack([held]);
+    const again = await until(async () => {
+      const taken = await broker.take([queue], 5);
+      return taken.find(
+        ({ message }) => 'id' in message && message.id === (held.message as Envelope).id,
+      );
+    });
+    expect(again.tag).not.toBe(held.tag);
+    expect(statuses(await broker.publish([makeEnvelope({ queue })]))).toEqual(['confirmed']);
+  });
+
+  it('goes to the next host when one does not answer', async () => {
+    const { host } = new URL(rabbitmqUrl());
+    for (const url of [
+      rabbitmqUrl().replace(host, `127.0.0.1:1,${host}`),
+      `amqp://127.0.0.1:1;${rabbitmqUrl()}`,
+    ]) {
+      expect(statuses(await connect({ url }).publish([makeEnvelope()]))).toEqual(['confirmed']);
+    }
+  });
+
+  it.each([
+    ['a wrong password', { password: 'wrong' }, 'wrong user or password'],
+    ['a missing virtual host', { pathname: '/missing' }, 'refuses virtual host missing'],
+    ['a server that is not there', { port: '1' }, 'cannot be reached'],
+  ])('is refused for %s, and says so', async (_, change, said) => {
+    const url = Object.assign(new URL(rabbitmqUrl()), change).href;
+    const troubles: unknown[] = [];
+    const broker = rabbitBroker(url, { onTrouble: error => troubles.push(error) });
+    onTestFinished(() => broker.close());
+    const [outcome] = await broker.publish([makeEnvelope()]);
+    expect(outcome).toMatchObject({
+      status: 'unavailable',
+      error: expect.stringContaining(said) as string,
+    });
+    expect(await broker.take([unique('queue')], 1)).toEqual([]);
+    await until(async () => troubles.length > 0);
+    expect(troubles[0]).toMatchObject({
+      code: 'ERR_BROKER_UNAVAILABLE',
+      scope: 'connection',
+      isPermanent: said !== 'cannot be reached',
+    });
+    expect(JSON.stringify([outcome, String(troubles[0])])).not.toContain(':wrong');
+  });
+});

@@ -1,0 +1,69 @@
+import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+
+/** A way to a server that can be cut, or fall silent with both ends believing it is there. */
+export class TcpProxy {
+  readonly #server: Server;
+  readonly #pairs = new Set<readonly [Socket, Socket]>();
+  #isSilent = false;
+
+  private constructor(host: string, port: number) {
+    this.#server = createServer(client => {
+      const server = connect(port, host);
+      const pair = [client, server] as const;
+      this.#pairs.add(pair);
+      for (const [from, to] of [pair, [server, client] as const]) {
+        from.on('data', (part: Buffer) => {
+          if (!this.#isSilent) to.write(part);
+        });
+        from.on('error', () => undefined);
+        from.on('close', () => {
+          this.#pairs.delete(pair);
+          // Half-open: the other end hears nothing of it either.
+          if (!this.#isSilent) to.destroy();
+        });
+      }
+    });
+  }
+
+  static async to(url: string): Promise<TcpProxy> {
+    const { hostname, port } = new URL(url);
+    const proxy = new TcpProxy(hostname, Number(port));
+    await new Promise<void>(resolve => void proxy.#server.listen(0, '127.0.0.1', resolve));
+    return proxy;
+  }
+
+  /** The same URL by way of this proxy. */
+  url(url: string): string {
+    const through = new URL(url);
+    through.port = String((this.#server.address() as AddressInfo).port);
+    through.hostname = '127.0.0.1';
+    return through.href;
+  }
+
+  get connections(): number {
+    return this.#pairs.size;
+  }
+
+  /** Ends every connection without a word of the protocol: a killed process. */
+  cut(): void {
+    for (const pair of this.#pairs) for (const socket of pair) socket.resetAndDestroy();
+  }
+
+  /** Swallows everything both ways, and takes new connections without answering. */
+  silence(): void {
+    this.#isSilent = true;
+  }
+
+  /** Forwards again; connections that were silenced are ended. */
+  speak(): void {
+    this.#isSilent = false;
+    this.cut();
+  }
+
+  async close(): Promise<void> {
+    this.#isSilent = false;
+    const closed = new Promise<void>(resolve => void this.#server.close(() => resolve()));
+    this.cut();
+    await closed;
+  }
+}
