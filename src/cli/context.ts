@@ -10,6 +10,7 @@ import { optionsFromText } from '../config/from-env.ts';
 import { OPTION_TABLE } from '../config/option-table.ts';
 import type { SectionName } from '../config/options.ts';
 import { embeddedDefaults } from '../wiring/embedded-defaults.ts';
+import { brokerOptions } from '../wiring/open-broker.ts';
 import { createRuntime } from '../wiring/runtime.ts';
 import {
   openOutboxApart,
@@ -121,7 +122,10 @@ export async function withStores<T>(
   options: OpenOptions,
   fn: (stores: Stores) => Promise<T>,
 ): Promise<T> {
-  const stores = await openStores(context.outboxTarget ?? context.config.database, options);
+  const { outboxTarget, config, log } = context;
+  // A named outbox is only written to and looked at; its messages go where those of the default one go.
+  const messaging = outboxTarget === null ? brokerOptions(config, log) : {};
+  const stores = await openStores(outboxTarget ?? config.database, { ...options, ...messaging });
   try {
     return await fn(stores);
   } finally {
