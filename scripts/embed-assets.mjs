@@ -1,11 +1,12 @@
 // @ts-check
 /**
- * Turns the .sql files of the adapters into modules, so that nothing reads files at run time.
+ * Turns the .sql and .lua files of the adapters into modules, so that nothing reads files at run time.
  * `--check` writes nothing and fails when a module is not what its files say.
  */
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { luaModule } from './lua-text.mjs';
 import {
   countStatements,
   cutSql,
@@ -42,6 +43,8 @@ export function embedAssets(root) {
       migrationsModule(join(folder, 'migrations'), refusals),
     );
   }
+  const redis = join(root, 'src', 'adapters', 'redis');
+  if (existsSync(redis)) modules.set(join(redis, 'lua.generated.ts'), luaModule(redis, refusals));
   return { modules, refusals };
 }
 

@@ -3,7 +3,7 @@
  * The servers and programs the tests may need, one entry each: how to find it, what to install on
  * Debian, how to start a private one, and the variable that points to one that runs already.
  */
-import { realpathSync, writeFileSync } from 'node:fs';
+import { existsSync, realpathSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { findProgram } from './find-program.mjs';
 import { AMQP, MYSQL, POSTGRES, REDIS } from './readiness.mjs';
@@ -102,7 +102,7 @@ const redis = {
   name: 'redis',
   packages: ['redis-server'],
   env: 'OUTLAST_TEST_REDIS_URL',
-  isUsed: false,
+  isUsed: true,
   find: () => findProgram('redis-server', []),
   server: {
     user: null,
@@ -122,6 +122,16 @@ const redis = {
       return `redis://127.0.0.1:${server.port()}/0`;
     },
   },
+};
+
+/** For tests that restart, fill or fail over a Redis of their own. @type {Requirement} */
+const redisServer = {
+  name: 'redis-server',
+  packages: ['redis-server', 'redis-tools'],
+  env: 'OUTLAST_TEST_REDIS_SERVER',
+  isUsed: true,
+  find: () => findProgram('redis-server', []),
+  server: null,
 };
 
 /** @type {Requirement} */
@@ -188,5 +198,18 @@ const chromium = {
   server: null,
 };
 
+/** A Python that has Celery: Debian's own, whatever else is in the search path. @type {Requirement} */
+const celery = {
+  name: 'celery',
+  packages: ['python3-celery', 'python3-redis'],
+  env: 'OUTLAST_TEST_CELERY_PYTHON',
+  isUsed: true,
+  find: () =>
+    ['celery', 'redis'].every(name => existsSync(`/usr/lib/python3/dist-packages/${name}`))
+      ? findProgram('python3', ['/usr/bin'], { isPathLast: true })
+      : null,
+  server: null,
+};
+
 /** @type {readonly Requirement[]} */
-export const REQUIREMENTS = [postgres, mariadb, redis, rabbitmq, chromium];
+export const REQUIREMENTS = [postgres, mariadb, redis, redisServer, rabbitmq, celery, chromium];

@@ -42,6 +42,24 @@ export async function withDatabase(name = 'test'): Promise<TestDatabase> {
   };
 }
 
+/** The URL of the Redis of this test run, which tests share: they use names of their own and never flush it. */
+export function redisUrl(): string {
+  return required('OUTLAST_TEST_REDIS_URL', 'node scripts/servers.mjs redis');
+}
+
+/** The path of a redis-server, for tests that need one to themselves. */
+export function redisServerPath(): string {
+  return required('OUTLAST_TEST_REDIS_SERVER', 'apt-get install redis-server, and its path');
+}
+
+/** The path of a Python that has Celery. */
+export function celeryPython(): string {
+  return required(
+    'OUTLAST_TEST_CELERY_PYTHON',
+    'apt-get install python3-celery python3-redis, and /usr/bin/python3',
+  );
+}
+
 async function execute(url: string, statement: string): Promise<void> {
   const client = new Client({ connectionString: url });
   await client.connect();

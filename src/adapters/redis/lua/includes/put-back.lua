@@ -1,0 +1,18 @@
+-- Puts elements that a consumer holds back to the heads of their lists, up to `most` of them. The last one taken goes
+-- first, so that the first one taken is the next to be taken again. An element whose list has become something else
+-- stays held: it must be in one place.
+local function put_back(held, tags, lists, most)
+  table.sort(tags)
+  local returned = 0
+  for index = #tags, math.max(1, #tags - most + 1), -1 do
+    local value = redis.call('HGET', held, tags[index])
+    if value then
+      local pushed = redis.pcall('RPUSH', lists[tonumber(string.sub(value, 1, 1))], string.sub(value, 2))
+      if type(pushed) == 'number' then
+        redis.call('HDEL', held, tags[index])
+        returned = returned + 1
+      end
+    end
+  end
+  return returned
+end

@@ -1,0 +1,59 @@
+import { describe, expect, it } from 'vitest';
+import { outlastError } from '../../errors/error.ts';
+import { translateRedisError } from './redis-errors.ts';
+
+const role = { is: 'broker', maskedUrl: 'redis://:***@cache/0' } as const;
+const reply = (message: string): Error =>
+  Object.assign(new Error(message), { name: 'ReplyError', command: { args: ['hunter2'] } });
+
+describe('what Redis says', () => {
+  it('is unavailable where waiting helps', () => {
+    for (const message of [
+      "OOM command not allowed when used memory > 'maxmemory'.",
+      'LOADING Redis is loading the dataset in memory',
+      "READONLY You can't write against a read only replica.",
+      'CLUSTERDOWN The cluster is down',
+      'MISCONF Redis is configured to save RDB snapshots',
+      'WRONGPASS invalid username-password pair or user is disabled.',
+      'ERR DB index is out of range',
+      'ERR max number of clients reached',
+    ]) {
+      expect(translateRedisError(reply(message), role)).toMatchObject({
+        code: 'ERR_BROKER_UNAVAILABLE',
+        message: `Redis at redis://:***@cache/0 cannot be used now: ${message}`,
+      });
+    }
+  });
+
+  it('is unavailable where the way to it is broken', () => {
+    const cut = Object.assign(new Error('Reached the max retries per request limit'), {
+      name: 'MaxRetriesPerRequestError',
+    });
+    expect(translateRedisError(cut, role)).toMatchObject({
+      code: 'ERR_BROKER_UNAVAILABLE',
+      message: expect.stringContaining('the connection broke') as string,
+    });
+    expect(translateRedisError(new Error('ECONNRESET'), { ...role, is: 'ledger' })).toMatchObject({
+      code: 'ERR_STORE_UNAVAILABLE',
+    });
+  });
+
+  it('is a matter of configuration where the server is too old for our scripts', () => {
+    const old = reply(
+      "ERR Error compiling script (new function): user_script:1: unexpected symbol near '#' ",
+    );
+    expect(translateRedisError(old, role)).toMatchObject({
+      code: 'ERR_CONFIG_TIER',
+      option: 'broker',
+      hint: expect.stringContaining('7.0') as string,
+    });
+  });
+
+  it('passes as it is otherwise, without the command it was about', () => {
+    const wrong = reply('WRONGTYPE Operation against a key holding the wrong kind of value');
+    expect(translateRedisError(wrong, role)).toBe(wrong);
+    expect(JSON.stringify(Object.entries(wrong))).not.toContain('hunter2');
+    const ours = outlastError('ERR_CLOSED', { message: 'm', hint: 'h', fields: {} });
+    expect(translateRedisError(ours, role)).toBe(ours);
+  });
+});

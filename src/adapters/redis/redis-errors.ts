@@ -1,0 +1,75 @@
+import { isOutlastError, outlastError } from '../../errors/error.ts';
+
+/** Whom a Redis serves, which decides what its absence is called. */
+export interface RedisRole {
+  readonly is: 'broker' | 'ledger';
+  /** With its secrets covered. */
+  readonly maskedUrl: string;
+}
+
+/** First words of replies that say "not now" rather than "not ever", each with what to do about it. */
+const NOT_NOW: Readonly<Record<string, string>> = {
+  OOM: 'Its memory is full: raise maxmemory, or let workers drain the queues.',
+  LOADING: 'It is reading its data after a start; wait.',
+  READONLY: 'It is a replica: name the primary, or use sentinel://.',
+  MASTERDOWN: 'It is a replica without its primary; wait for the failover.',
+  CLUSTERDOWN: 'Part of the cluster has no owner; look at CLUSTER INFO.',
+  TRYAGAIN: 'The cluster is moving this slot; wait.',
+  BUSY: 'A script has kept it busy for seconds; look at its slow log.',
+  MISCONF: 'It cannot save its data and takes no writes; look at its disk.',
+  NOREPLICAS: 'Too few replicas follow it to take writes.',
+  UNBLOCKED: 'It became a replica while we waited.',
+  NOAUTH: 'It wants a password: put it in the URL.',
+  WRONGPASS: 'Check user and password in the URL.',
+  NOPERM: 'The user of the URL lacks a permission; look at its ACL.',
+};
+const NO_DATABASE = /^ERR (DB index is out of range|invalid DB index|SELECT is not allowed)/;
+const TOO_MANY_CLIENTS = /^ERR max number of clients/;
+// Before version 7 a script with `#!lua` in its first line is a syntax error.
+const TOO_OLD = /^ERR Error compiling script .*near '#'|unexpected symbol near '#'/s;
+
+/** The first word of an error that Redis itself gave, or null for one of the way to it. */
+export function replyCodeOf(error: unknown): string | null {
+  if (!(error instanceof Error) || error.name !== 'ReplyError') return null;
+  return /^-?([A-Z]+)\b/.exec(error.message)?.[1] ?? 'ERR';
+}
+
+/** Tells a Redis that is away from a call that is wrong; other errors pass as they are. */
+export function translateRedisError(error: unknown, role: RedisRole): unknown {
+  if (isOutlastError(error) || !(error instanceof Error)) return error;
+  // The driver attaches the whole command: bodies of tasks, and of AUTH the password.
+  Reflect.deleteProperty(error, 'command');
+  const code = replyCodeOf(error);
+  if (code === null) return unavailable(error, role, 'Check that it runs and can be reached.');
+  if (TOO_OLD.test(error.message)) return tooOld(error, role);
+  if (NO_DATABASE.test(error.message)) {
+    return unavailable(error, role, 'Check the number of the database at the end of the URL.');
+  }
+  if (TOO_MANY_CLIENTS.test(error.message)) return unavailable(error, role, 'Raise maxclients.');
+  const hint = NOT_NOW[code];
+  return hint === undefined ? error : unavailable(error, role, hint);
+}
+
+function unavailable(cause: Error, role: RedisRole, hint: string): Error {
+  // The driver's own words tell how to set the driver.
+  const isCut = cause.name === 'MaxRetriesPerRequestError' || cause.message.startsWith('Stream is');
+  const why = isCut ? 'the connection broke, and with it the reply' : cause.message;
+  const message = `Redis at ${role.maskedUrl} cannot be used now: ${why}`;
+  return role.is === 'broker'
+    ? outlastError('ERR_BROKER_UNAVAILABLE', {
+        message,
+        hint,
+        fields: { scope: 'connection' },
+        cause,
+      })
+    : outlastError('ERR_STORE_UNAVAILABLE', { message, hint, fields: {}, cause });
+}
+
+function tooOld(cause: Error, role: RedisRole): Error {
+  return outlastError('ERR_CONFIG_TIER', {
+    message: `Redis at ${role.maskedUrl} is older than version 7`,
+    hint: 'Use Redis 7.0 or later: its scripts can run when memory is full, which draining a full queue needs.',
+    fields: { option: role.is },
+    cause,
+  });
+}

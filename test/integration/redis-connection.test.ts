@@ -1,0 +1,203 @@
+import { createHash } from 'node:crypto';
+import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { RedisConnection } from '../../src/adapters/redis/redis-connection.ts';
+import type { LuaScript } from '../../src/adapters/redis/redis-script.ts';
+import { unique } from '../conformance/envelopes.ts';
+import { until } from '../support/database.ts';
+import { freePort, startRedis, type OwnRedis } from '../support/redis-server.ts';
+import { redisUrl } from '../support/servers.ts';
+import { startProxy } from '../support/reply-proxy.ts';
+
+const script = (text: string): LuaScript => ({
+  text,
+  sha: createHash('sha1').update(text).digest('hex'),
+});
+const COUNT = script(`#!lua flags=allow-oom\nreturn redis.call('INCR', KEYS[1])`);
+
+async function open(url: string, role: 'broker' | 'ledger' = 'broker'): Promise<RedisConnection> {
+  const connection = await RedisConnection.open({ url, role, name: unique('test') });
+  onTestFinished(() => connection.close());
+  return connection;
+}
+
+async function own(args: readonly string[] = []): Promise<OwnRedis> {
+  const server = await startRedis(args);
+  onTestFinished(() => server.dispose());
+  return server;
+}
+
+const read = async (connection: RedisConnection, key: string): Promise<string> =>
+  String(await connection.command('get', key));
+
+describe('a connection to Redis', () => {
+  it('runs a script that the server does not know, and again after SCRIPT FLUSH', async () => {
+    const connection = await open((await own()).url);
+    const key = unique('key');
+    expect(await connection.script(COUNT, [key], [])).toBe(1);
+    await connection.command('script', 'flush');
+    expect(await connection.script(COUNT, [key], [])).toBe(2);
+  });
+
+  it('carries bytes that are no text', async () => {
+    const connection = await open(redisUrl());
+    const bytes = Buffer.from([0, 255, 254, 10, 13, 34]);
+    await connection.command('set', unique('key'), bytes);
+    const echo = script(`#!lua\nreturn ARGV[1]`);
+    expect(await connection.script(echo, [], [new Uint8Array(bytes)])).toEqual(bytes);
+  });
+
+  it('does not send again what had no reply, and works afterwards', async () => {
+    const proxy = await startProxy(Number(new URL(redisUrl()).port));
+    onTestFinished(() => proxy.close());
+    const url = new URL(redisUrl());
+    url.port = String(proxy.port);
+    const connection = await open(url.href);
+    const direct = await open(redisUrl());
+    const key = unique('key');
+    await connection.script(COUNT, [key], []);
+    proxy.muteReplies();
+    const lost = connection.script(COUNT, [key], []).catch((error: unknown) => error);
+    await until(async () => (await read(direct, key)) === '2');
+    proxy.heal();
+    expect(await lost).toMatchObject({ code: 'ERR_BROKER_UNAVAILABLE', scope: 'connection' });
+    expect(await connection.script(COUNT, [key], [])).toBe(3);
+  });
+
+  it('comes back by itself when its connection was killed', async () => {
+    const connection = await open(redisUrl());
+    const admin = await open(redisUrl());
+    const id = await connection.command('client', 'id');
+    await admin.command('client', 'kill', 'id', String(id));
+    const again = await until(() => connection.command('client', 'id').catch(() => null));
+    expect(again).not.toEqual(id);
+  });
+
+  it('finds a server that was restarted', async () => {
+    const server = await own(['--appendonly', 'yes']);
+    const connection = await open(server.url);
+    const key = unique('key');
+    await connection.script(COUNT, [key], []);
+    await server.stop();
+    await expect(connection.script(COUNT, [key], [])).rejects.toMatchObject({
+      code: 'ERR_BROKER_UNAVAILABLE',
+    });
+    await server.start();
+    expect(await until(() => connection.script(COUNT, [key], []).catch(() => null))).toBe(2);
+  });
+
+  it('gives up on a server that is silent', { timeout: 60_000 }, async () => {
+    const server = await own();
+    const connection = await open(server.url);
+    await connection.command('ping');
+    server.signal('SIGSTOP');
+    await expect(connection.command('ping')).rejects.toMatchObject({
+      code: 'ERR_BROKER_UNAVAILABLE',
+    });
+    server.signal('SIGCONT');
+    expect(await until(() => connection.command('ping').catch(() => null))).toEqual(
+      Buffer.from('PONG'),
+    );
+  });
+
+  it('says that nobody listens there, with the URL but not its password', async () => {
+    const server = await own();
+    await server.stop();
+    const url = `redis://:hunter2@127.0.0.1:${server.port}/0`;
+    const error = await (await open(url)).command('ping').catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({
+      code: 'ERR_BROKER_UNAVAILABLE',
+      message: expect.stringMatching(/redis:\/\/:\*\*\*@127.0.0.1:\d+\/0 .*ECONNREFUSED/) as string,
+    });
+  });
+
+  it('tells a wrong password, and does not keep it in the error', async () => {
+    const server = await own(['--requirepass', 'right']);
+    const url = `redis://:hunter2@127.0.0.1:${server.port}/0`;
+    const connection = await open(url);
+    for (const _ of [1, 2]) {
+      const error = await connection.command('ping').catch((thrown: unknown) => thrown);
+      expect(error).toMatchObject({
+        code: 'ERR_BROKER_UNAVAILABLE',
+        hint: expect.stringContaining('password') as string,
+      });
+      const { message, cause } = error as Error;
+      expect(JSON.stringify([message, cause, Object.entries(cause as object)])).not.toContain(
+        'hunter2',
+      );
+    }
+    await expect((await open(server.url)).command('get', 'a')).rejects.toMatchObject({
+      code: 'ERR_BROKER_UNAVAILABLE',
+      hint: expect.stringContaining('password') as string,
+    });
+    const right = await open(server.url.replace('//', '//:right@'));
+    expect(await right.command('ping')).toEqual(Buffer.from('PONG'));
+  });
+
+  it('tells a database that is not there, and writes nothing to another', async () => {
+    const server = await own(['--databases', '2']);
+    const connection = await open(`redis://127.0.0.1:${server.port}/7`);
+    for (const _ of [1, 2, 3]) {
+      await expect(connection.command('set', 'stray', '1')).rejects.toMatchObject({
+        code: 'ERR_BROKER_UNAVAILABLE',
+        hint: expect.stringContaining('database') as string,
+      });
+    }
+    expect(await (await open(server.url)).command('dbsize')).toBe(0);
+  });
+
+  it('calls a ledger a store', async () => {
+    const server = await own();
+    await server.stop();
+    await expect((await open(server.url, 'ledger')).command('ping')).rejects.toMatchObject({
+      code: 'ERR_STORE_UNAVAILABLE',
+    });
+  });
+
+  it('runs on after memory is full, where the script says so', async () => {
+    const server = await own(['--maxmemory-policy', 'noeviction']);
+    const connection = await open(server.url);
+    await connection.command('set', 'ballast', Buffer.alloc(4_000_000));
+    await connection.command('config', 'set', 'maxmemory', '2000000');
+    const refusable = script(`#!lua\nreturn redis.call('INCR', KEYS[1])`);
+    await expect(connection.script(refusable, ['key'], [])).rejects.toMatchObject({
+      code: 'ERR_BROKER_UNAVAILABLE',
+      hint: expect.stringContaining('memory') as string,
+    });
+    expect(await connection.script(COUNT, ['key'], [])).toBe(1);
+  });
+
+  it('says that it was closed', async () => {
+    const connection = await open(redisUrl());
+    await connection.command('ping');
+    connection.close();
+    await expect(connection.command('ping')).rejects.toMatchObject({
+      code: 'ERR_BROKER_UNAVAILABLE',
+    });
+  });
+});
+
+describe('TLS', () => {
+  it('is verified: an authority nobody named is refused, the named one taken', async () => {
+    const folder = (await own()).folder;
+    const file = (name: string): string => join(folder, name);
+    const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost'];
+    const key = ['-newkey', 'rsa:2048', '-nodes', '-keyout', file('key.pem')];
+    const out = ['-out', file('cert.pem'), '-days', '1'];
+    execFileSync('openssl', ['req', '-x509', ...key, ...out, ...subject], { stdio: 'ignore' });
+    const files = ['--tls-cert-file', file('cert.pem'), '--tls-key-file', file('key.pem')];
+    const port = await freePort();
+    await own([...files, '--tls-port', String(port), '--tls-auth-clients', 'no']);
+    await expect((await open(`rediss://localhost:${port}`)).command('ping')).rejects.toMatchObject({
+      code: 'ERR_BROKER_UNAVAILABLE',
+      message: expect.stringContaining('self-signed') as string,
+    });
+    const trusted = `ssl_ca_certs=${encodeURIComponent(file('cert.pem'))}`;
+    const connection = await open(`rediss://localhost:${port}?${trusted}`);
+    expect(await connection.command('ping')).toEqual(Buffer.from('PONG'));
+    await expect(
+      (await open(`rediss://127.0.0.1:${port}?${trusted}`)).command('ping'),
+    ).rejects.toMatchObject({ code: 'ERR_BROKER_UNAVAILABLE' });
+  });
+});

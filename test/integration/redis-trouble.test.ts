@@ -1,0 +1,267 @@
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { openRedisBroker, type RedisBroker } from '../../src/adapters/redis/redis-broker.ts';
+import { queueKeys } from '../../src/adapters/redis/redis-keys.ts';
+import type { Delivery, PublishOutcome } from '../../src/broker/broker.ts';
+import type { Envelope } from '../../src/task/envelope.ts';
+import { ids, makeEnvelope, makeEnvelopes, unique } from '../conformance/envelopes.ts';
+import { gate, until } from '../support/database.ts';
+import { openTestBroker, withRedis } from '../support/redis-broker.ts';
+import { startRedisCluster } from '../support/redis-cluster.ts';
+import { ping, startRedis, type OwnRedis } from '../support/redis-server.ts';
+
+async function own(args: readonly string[] = []): Promise<OwnRedis> {
+  const server = await startRedis(args);
+  onTestFinished(() => server.dispose());
+  return server;
+}
+
+async function open(url: string): Promise<RedisBroker> {
+  const broker = await openRedisBroker(url);
+  onTestFinished(() => broker.close());
+  return broker;
+}
+
+const idsOf = (deliveries: readonly Delivery[]): string[] =>
+  ids(deliveries.map(({ message }) => message as Envelope));
+const statuses = (outcomes: readonly PublishOutcome[]): string[] =>
+  outcomes.map(({ status }) => status);
+
+/** Publishes until the broker takes it: the copies of attempts whose answer was lost are copies. */
+async function publishAtLast(broker: RedisBroker, message: Envelope): Promise<void> {
+  await until(async () => statuses(await broker.publish([message]))[0] === 'confirmed');
+}
+
+describe('a Redis that restarts', { timeout: 60_000 }, () => {
+  it.each(['SIGTERM', 'SIGKILL'] as const)(
+    'still has what waits and what is held, after %s',
+    async signal => {
+      const server = await own(['--appendonly', 'yes']);
+      // Its lease outlives the restart, so that what it holds stays with it.
+      const { broker } = await openTestBroker(server.url);
+      onTestFinished(() => broker.close());
+      const queue = unique('queue');
+      const [held, waiting] = makeEnvelopes(2, { queue }) as [Envelope, Envelope];
+      await broker.publish([held, waiting]);
+      const taken = await broker.take([queue], 1);
+      await server.stop(signal);
+      expect(statuses(await broker.publish([waiting]))).toEqual(['unavailable']);
+      await expect(broker.take([queue], 1)).rejects.toMatchObject({
+        code: 'ERR_BROKER_UNAVAILABLE',
+      });
+      await server.start();
+      const next = await until(() => broker.take([queue], 5).catch(() => null));
+      expect(idsOf(next)).toEqual([waiting.id]);
+      await broker.ack(taken);
+      await broker.giveBack(next);
+      expect(idsOf(await broker.take([queue], 5))).toEqual([waiting.id]);
+    },
+  );
+
+  it('gives hints again by itself', async () => {
+    const server = await own(['--appendonly', 'yes']);
+    const broker = await open(server.url);
+    const queue = unique('queue');
+    const hinted = gate();
+    await broker.take([queue], 1);
+    const undo = broker.onReady([queue], () => hinted.open());
+    onTestFinished(undo);
+    await server.stop('SIGKILL');
+    await server.start();
+    const other = await open(server.url);
+    const message = makeEnvelope({ queue });
+    await publishAtLast(other, message);
+    await hinted.opened;
+    expect(idsOf(await until(() => broker.take([queue], 1).catch(() => null)))).toEqual([
+      message.id,
+    ]);
+  });
+
+  it('has all that it confirmed when it was killed while we published', async () => {
+    const server = await own(['--appendonly', 'yes']);
+    const broker = await open(server.url);
+    const queue = unique('queue');
+    const confirmed: string[] = [];
+    let isKilled = false;
+    while (!isKilled) {
+      const messages = makeEnvelopes(20, { queue });
+      const publishing = broker.publish(messages);
+      // In the middle of a call: some of its messages may be there, and none of them may be told as confirmed wrongly.
+      if (confirmed.length >= 400) {
+        isKilled = true;
+        await server.stop('SIGKILL');
+      }
+      for (const [index, { status }] of (await publishing).entries()) {
+        if (status === 'confirmed') confirmed.push(messages[index]?.id ?? '');
+      }
+    }
+    await server.start();
+    const found = new Set<string>();
+    for (;;) {
+      const taken = await until(() => broker.take([queue], 100).catch(() => null));
+      if (taken.length === 0) break;
+      for (const id of idsOf(taken)) found.add(id);
+      await broker.ack(taken);
+    }
+    expect(confirmed.filter(id => !found.has(id))).toEqual([]);
+    expect(confirmed.length).toBeGreaterThanOrEqual(400);
+  });
+});
+
+describe('a Redis that reads its data', { timeout: 60_000 }, () => {
+  it('has what it confirms, and does nothing later that it did not confirm', async () => {
+    const server = await own(['--appendonly', 'yes', '--key-load-delay', '1500']);
+    const broker = await open(server.url);
+    const queue = unique('queue');
+    await withRedis(server.url, async redis => {
+      const fill = `for n = 1, 2000 do redis.call('SET', KEYS[1] .. n, n) end`;
+      await redis.command('eval', fill, 1, 'filler');
+    });
+    await server.stop();
+    const started = server.start();
+    await until(async () => (await ping(server.port)).startsWith('-LOADING'));
+    const early = makeEnvelope({ queue });
+    const [outcome] = await broker.publish([early]);
+    await started;
+    const late = makeEnvelope({ queue });
+    await publishAtLast(broker, late);
+    const expected = outcome?.status === 'confirmed' ? [early.id, late.id] : [late.id];
+    expect(idsOf(await broker.take([queue], 50))).toEqual(expected);
+  });
+});
+
+describe('a Redis whose memory is full', { timeout: 60_000 }, () => {
+  it('takes no more, says why, and is drained', async () => {
+    const server = await own(['--maxmemory', '3mb', '--maxmemory-policy', 'noeviction']);
+    const broker = await open(server.url);
+    const queue = unique('queue');
+    const published: string[] = [];
+    const ballast = new TextEncoder().encode(`["${'x'.repeat(20_000)}"]`);
+    const full = await until(async () => {
+      const message = makeEnvelope({ queue, args: ballast });
+      const [outcome] = await broker.publish([message]);
+      if (outcome?.status === 'confirmed') published.push(message.id);
+      return outcome?.status !== 'confirmed' && outcome;
+    });
+    expect(full).toMatchObject({
+      status: 'unavailable',
+      error: expect.stringContaining('OOM') as string,
+    });
+    const [first, second] = [await broker.take([queue], 10), await broker.take([queue], 5)];
+    await broker.giveBack(second);
+    await broker.ack(first);
+    const rest: string[] = idsOf(first);
+    while (rest.length < published.length) {
+      const taken = await broker.take([queue], 50);
+      rest.push(...idsOf(taken));
+      await broker.ack(taken);
+    }
+    expect(rest).toEqual(published);
+    await publishAtLast(broker, makeEnvelope({ queue }));
+  });
+});
+
+describe('a Redis that becomes a replica', { timeout: 60_000 }, () => {
+  it('is unavailable until it is a primary again', async () => {
+    const [server, other] = [await own(), await own()];
+    const broker = await open(server.url);
+    const message = makeEnvelope();
+    await publishAtLast(broker, message);
+    const tell = (...words: readonly (string | number)[]): Promise<unknown> =>
+      withRedis(server.url, redis => redis.command('replicaof', ...words));
+    await tell('127.0.0.1', other.port);
+    expect(await broker.publish([message])).toMatchObject([
+      { status: 'unavailable', error: expect.stringContaining('READONLY') as string },
+    ]);
+    await expect(until(() => broker.take([message.queue], 1))).rejects.toMatchObject({
+      code: 'ERR_BROKER_UNAVAILABLE',
+    });
+    await tell('no', 'one');
+    await publishAtLast(broker, message);
+  });
+});
+
+describe('sentinels', { timeout: 120_000 }, () => {
+  it('name the new primary, which has what waits and what is held', async () => {
+    const primary = await own(['--appendonly', 'yes']);
+    const replica = await own(['--replicaof', `127.0.0.1 ${primary.port}`]);
+    const sentinel = await own(sentinelArgs(primary));
+    const url = `sentinel://127.0.0.1:${sentinel.port}/shop/0`;
+    const { broker } = await openTestBroker(url);
+    onTestFinished(() => broker.close());
+    const queue = unique('queue');
+    const [held, waiting, later] = makeEnvelopes(3, { queue }) as [Envelope, Envelope, Envelope];
+    await broker.publish([held, waiting]);
+    const taken = await broker.take([queue], 1);
+    await withRedis(primary.url, redis =>
+      until(async () => {
+        // Both: that the replica has all of it, and that the sentinel knows of the replica.
+        const copies = await redis.command('wait', 1, 0);
+        const known = await withRedis(`redis://127.0.0.1:${sentinel.port}`, watcher =>
+          watcher.command('sentinel', 'replicas', 'shop'),
+        );
+        return copies === 1 && (known as readonly unknown[]).length === 1;
+      }),
+    );
+    await primary.stop('SIGKILL');
+    await publishAtLast(broker, later);
+    const role = await withRedis(replica.url, redis => redis.command('role'));
+    expect(String((role as readonly unknown[])[0])).toBe('master');
+    await broker.ack(taken);
+    expect(idsOf(await broker.take([queue], 5))).toEqual([waiting.id, later.id]);
+    const { heldPrefix } = queueKeys(queue, false);
+    const count = await withRedis(replica.url, redis =>
+      redis.command('hlen', heldPrefix + broker.consumer),
+    );
+    expect(count).toBe(2);
+  });
+
+  /** A sentinel keeps its state in its configuration file, so it needs one. */
+  function sentinelArgs(primary: OwnRedis): string[] {
+    const file = join(primary.folder, 'sentinel.conf');
+    const lines = [
+      'bind 127.0.0.1',
+      `sentinel monitor shop 127.0.0.1 ${primary.port} 1`,
+      'sentinel down-after-milliseconds shop 500',
+      'sentinel failover-timeout shop 5000',
+    ];
+    writeFileSync(file, `${lines.join('\n')}\n`);
+    return [file, '--sentinel'];
+  }
+});
+
+describe('a cluster', { timeout: 120_000 }, () => {
+  it('goes on without one of its nodes, and has it back when it returns', async () => {
+    const cluster = await startRedisCluster(['--appendonly', 'yes']);
+    onTestFinished(() => cluster.dispose());
+    const { broker } = await openTestBroker(cluster.url);
+    onTestFinished(() => broker.close());
+    const messages = makeEnvelopes(30);
+    expect(new Set(statuses(await broker.publish(messages)))).toEqual(new Set(['confirmed']));
+    await cluster.nodes[1]?.stop('SIGKILL');
+    const outcomes = statuses(await broker.publish(messages));
+    expect(new Set(outcomes)).toEqual(new Set(['confirmed', 'unavailable']));
+    await cluster.nodes[1]?.start();
+    for (const message of messages) await publishAtLast(broker, message);
+    const queues = messages.map(({ queue }) => queue);
+    const taken = await broker.take(queues, 1_000);
+    expect(new Set(idsOf(taken))).toEqual(new Set(ids(messages)));
+  });
+
+  it('gives hints for queues on all of its nodes', async () => {
+    const cluster = await startRedisCluster();
+    onTestFinished(() => cluster.dispose());
+    const broker = await open(cluster.url);
+    const queues = Array.from({ length: 6 }, () => unique('queue'));
+    let hinted = gate();
+    onTestFinished(broker.onReady(queues, () => hinted.open()));
+    for (const queue of queues) {
+      expect(await broker.take(queues, 1)).toEqual([]);
+      await broker.publish([makeEnvelope({ queue })]);
+      await hinted.opened;
+      hinted = gate();
+      await broker.ack(await broker.take(queues, 5));
+    }
+  });
+});

@@ -1,0 +1,78 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { celeryPython } from '../support/servers.ts';
+
+const FOLDER = fileURLToPath(new URL('celery/', import.meta.url));
+
+/** A real Celery: where its messages and its results are. */
+export interface CeleryPlace {
+  readonly broker: string;
+  readonly backend: string;
+}
+
+/** One call of `send_task`; times as ISO 8601. */
+export interface CeleryCall {
+  readonly name: string;
+  readonly args?: readonly unknown[];
+  readonly kwargs?: Readonly<Record<string, unknown>>;
+  readonly options?: Readonly<Record<string, unknown>>;
+}
+
+function environment({ broker, backend }: CeleryPlace): NodeJS.ProcessEnv {
+  return {
+    ...process.env,
+    INTEROP_BROKER: broker,
+    INTEROP_BACKEND: backend,
+    // Celery refuses to be root otherwise, and Python would leave compiled files in the tree.
+    C_FORCE_ROOT: '1',
+    PYTHONDONTWRITEBYTECODE: '1',
+  };
+}
+
+/** Sends with a Python producer; `json` is given instead of calls where numbers must not be touched. */
+export async function sendFromPython(
+  place: CeleryPlace,
+  calls: readonly CeleryCall[] | string,
+): Promise<void> {
+  const child = spawn(celeryPython(), ['send.py'], {
+    cwd: FOLDER,
+    env: environment(place),
+    stdio: ['pipe', 'ignore', 'inherit'],
+  });
+  child.stdin.end(typeof calls === 'string' ? calls : JSON.stringify(calls));
+  const [code] = (await once(child, 'exit')) as [number | null];
+  if (code !== 0) throw new Error(`the producer ended with ${code}`);
+}
+
+/** A Celery worker on these queues; ready when it says so. */
+export async function startCeleryWorker(
+  place: CeleryPlace,
+  queues: readonly string[],
+): Promise<ChildProcess> {
+  const quiet = ['--without-gossip', '--without-mingle', '--without-heartbeat'];
+  const pool = ['--pool', 'solo', '--loglevel', 'info'];
+  const child = spawn(
+    celeryPython(),
+    ['-m', 'celery', '-A', 'interop', 'worker', '-Q', queues.join(','), ...pool, ...quiet],
+    { cwd: FOLDER, env: environment(place), stdio: ['ignore', 'pipe', 'pipe'] },
+  );
+  let output = '';
+  await new Promise<void>((resolve, reject) => {
+    const read = (part: Buffer): void => {
+      output += part.toString();
+      if (/\bready\./.test(output)) resolve();
+    };
+    child.stdout.on('data', read);
+    child.stderr.on('data', read);
+    child.once('exit', () => reject(new Error(`the worker ended\n${output}`)));
+  });
+  return child;
+}
+
+export async function endProcess(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exit = once(child, 'exit');
+  child.kill('SIGKILL');
+  await exit;
+}

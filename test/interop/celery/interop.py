@@ -1,0 +1,37 @@
+"""The Celery application of the tests: tasks that tell what they were given, in a Redis of their own."""
+import os
+import time
+
+import redis
+from celery import Celery
+
+app = Celery('interop', broker=os.environ['INTEROP_BROKER'], backend=os.environ['INTEROP_BACKEND'])
+app.conf.update(
+    # One message at a time, so that the order of running is the order of the queue.
+    worker_prefetch_multiplier=1,
+    task_acks_late=True,
+    broker_connection_retry_on_startup=True,
+    worker_hijack_root_logger=False,
+)
+store = redis.Redis.from_url(os.environ['INTEROP_BACKEND'])
+
+
+@app.task(name='interop.echo')
+def echo(*args, **kwargs):
+    return {'args': args, 'kwargs': kwargs, 'at': time.time()}
+
+
+@app.task(name='interop.record', bind=True)
+def record(self, key):
+    store.rpush(key, self.request.id)
+
+
+@app.task(name='interop.headers', bind=True)
+def headers(self):
+    return {
+        'region': self.request.get('headers', {}).get('region'),
+        'origin': self.request.origin,
+        'root_id': self.request.root_id,
+        'timelimit': self.request.timelimit,
+        'priority': self.request.delivery_info['priority'],
+    }
