@@ -19,7 +19,7 @@ import { embeddedDefaults } from './embedded-defaults.ts';
 import type { Internals } from './internals.ts';
 import { INTERNALS, type Outlast } from './outlast.ts';
 import { withHealth } from './relay-health.ts';
-import { openOutboxApart, openStores, type Stores } from './stores.ts';
+import { openOutboxApart, type Stores } from './stores.ts';
 import { ThreadHeart } from './thread-heart.ts';
 
 export interface StartOptions {
@@ -178,7 +178,7 @@ async function startOn(
 ): Promise<Service> {
   // PGlite has one handle per process: services share the instance's.
   const isShared = internals.config.database.kind === 'pglite';
-  const stores = isShared ? await internals.stores() : await openStores(internals.config.database);
+  const stores = isShared ? await internals.stores() : await internals.openStores();
   return startService(async inner => {
     try {
       await make(stores).run(inner);
@@ -217,7 +217,8 @@ export function makeWorker({
     (isEmbedded
       ? new LoopHeart(ledger, runtime, beatMs)
       : new ThreadHeart({ target: config.database, beatMs, maxBlockMs, log }));
-  const settings = { ...config.worker, process: name, host: hostname(), pid: process.pid };
+  const ackOn = config.broker?.ackOn ?? 'commit';
+  const settings = { ...config.worker, ackOn, process: name, host: hostname(), pid: process.pid };
   return new Worker({ ledger, broker, handlers, runtime, heart: beating, settings });
 }
 
