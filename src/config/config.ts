@@ -1,4 +1,5 @@
 import { outlastError } from '../errors/error.ts';
+import type { Redactor } from '../task/redact.ts';
 import type { EventListeners } from '../telemetry/events.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { BrokerOptions, BrokerTarget } from './broker-target.ts';
@@ -82,6 +83,12 @@ export interface OutlastConfig {
   readonly excludeTasks?: readonly string[] | undefined;
   /** Largest body of a task, in bytes. @default 1048576 */
   readonly maxPayloadBytes?: number | undefined;
+  /**
+   * Makes the copy of a task's arguments that people see, in dead letters and wherever else they are shown. It gets a
+   * copy of its own and must return at once; what is sent and run stays as it is. If it throws, nothing is shown.
+   * @default none
+   */
+  readonly redact?: Redactor | undefined;
   readonly relay?: RelayOptions | undefined;
   readonly worker?: WorkerOptions | undefined;
   readonly resurrector?: ResurrectorOptions | undefined;
@@ -133,6 +140,7 @@ export interface ResolvedConfig {
   readonly strict: boolean;
   readonly excludeTasks: readonly string[];
   readonly maxPayloadBytes: number;
+  readonly redact: Redactor | null;
   readonly relay: ResolvedRelayOptions;
   readonly worker: ResolvedWorkerOptions;
   readonly resurrector: ResolvedResurrectorOptions;
