@@ -35,6 +35,20 @@ export const TOP_LEVEL_TABLE: readonly TopLevelRow[] = Object.freeze([
     sentence: 'Where tasks live: `pglite:./folder`, `postgres://…` or `postgresql://…`.',
   },
   {
+    key: 'broker',
+    env: 'OUTLAST_BROKER_URL',
+    default: 'none',
+    sentence:
+      'Where the relay publishes and workers consume: `amqp://…`, `amqps://…`, `redis://…`, `rediss://…`, or options with a `url` (below). None: the database.',
+  },
+  {
+    key: 'ledger',
+    env: 'OUTLAST_LEDGER_URL',
+    default: 'none',
+    sentence:
+      'Where it is kept who runs what, and results: `redis://…`. None: the broker if it is Redis, else the database.',
+  },
+  {
     key: 'outboxes',
     env: null,
     default: '{}',

@@ -20,7 +20,7 @@ import type { Internals } from './internals.ts';
 import { INTERNALS, type Outlast } from './outlast.ts';
 import { redactOf } from './redact-of.ts';
 import { withHealth } from './relay-health.ts';
-import { openOutboxApart, openStores, type Stores } from './stores.ts';
+import { openOutboxApart, type Stores } from './stores.ts';
 import { ThreadHeart } from './thread-heart.ts';
 
 export interface StartOptions {
@@ -179,7 +179,7 @@ async function startOn(
 ): Promise<Service> {
   // PGlite has one handle per process: services share the instance's.
   const isShared = internals.config.database.kind === 'pglite';
-  const stores = isShared ? await internals.stores() : await openStores(internals.config.database);
+  const stores = isShared ? await internals.stores() : await internals.openStores();
   return startService(async inner => {
     try {
       await make(stores).run(inner);
@@ -218,7 +218,8 @@ export function makeWorker({
     (isEmbedded
       ? new LoopHeart(ledger, runtime, beatMs)
       : new ThreadHeart({ target: config.database, beatMs, maxBlockMs, log }));
-  const settings = { ...config.worker, process: name, host: hostname(), pid: process.pid };
+  const ackOn = config.broker?.ackOn ?? 'commit';
+  const settings = { ...config.worker, ackOn, process: name, host: hostname(), pid: process.pid };
   const redact = redactOf(config, runtime);
   return new Worker({ ledger, broker, handlers, runtime, heart: beating, redact, settings });
 }

@@ -25,6 +25,8 @@ export interface RunDeps extends ExecuteDeps {
   readonly redact: Redact | null;
 }
 
+/** No broker's copy is held for longer. */
+const LONGEST_HOLD_MS = 600_000;
 /** Younger than what a resurrector takes for forgotten. */
 const FOLLOW_WITHIN_MS = 2_000;
 
@@ -33,7 +35,7 @@ export class Run {
   readonly task: BegunTask;
   readonly startedAt: number;
   readonly finished: Promise<void>;
-  readonly #delivery: Delivery | null;
+  #delivery: Delivery | null;
   readonly #deps: RunDeps;
   readonly #stop = new AbortController();
   readonly #draining: AbortSignal;
@@ -55,6 +57,7 @@ export class Run {
   async #run(): Promise<void> {
     const { runtime } = this.#deps;
     const { id, envelope, epoch, failures } = this.task;
+    const cancelAck = this.#delivery === null ? null : this.#acknowledgeInTime();
     await runtime.faultPoint('worker.begun-not-started');
     runtime.emit('task:started', {
       id,
@@ -71,6 +74,7 @@ export class Run {
     const followUps = this.#followUps(settlement);
     const answer = await this.#settle(settlement, followUps);
     const status = answer === 'refused' ? await this.#giveUp() : answer;
+    cancelAck?.();
     await this.#acknowledge(status);
     if (status === 'ok') {
       this.#tell(settlement);
@@ -127,16 +131,23 @@ export class Run {
     return answer === 'absent' ? 'absent' : 'stale';
   }
 
+  /** RabbitMQ closes the channel of a message held for half an hour. From `begin` on the ledger has the task. */
+  #acknowledgeInTime(): () => void {
+    return this.#deps.runtime.clock.timer(LONGEST_HOLD_MS, () => void this.#acknowledge('ok'));
+  }
+
   /** The one place that decides about the broker's copy of a task that was begun. */
   async #acknowledge(status: StepStatus): Promise<void> {
-    if (!this.#delivery) return;
+    const delivery = this.#delivery;
+    if (!delivery) return;
+    this.#delivery = null;
     const { broker, runtime } = this.#deps;
     await runtime.faultPoint('worker.committed-not-acked');
     try {
       // Settled by us: the ledger has it. Otherwise all we know is that it is not ours; whoever gets the copy next
       // finds out from the ledger whether it is a copy or the only one left.
-      if (status === 'ok') await broker.ack([this.#delivery]);
-      else await broker.giveBack([this.#delivery]);
+      if (status === 'ok') await broker.ack([delivery]);
+      else await broker.giveBack([delivery]);
     } catch (error) {
       runtime.log.warn(
         { error, task: this.task.id },

@@ -59,6 +59,7 @@ function setup() {
     shutdownTimeoutMs: 0,
     dedupWindowMs: 60_000,
     resultTtlMs: 60_000,
+    ackOn: 'commit' as const,
     process: 'p',
     host: 'h',
     pid: 1,

@@ -228,7 +228,7 @@ describe('an embedded database', () => {
   it('keeps the order of a key as well', async () => {
     const db = await openPGliteDatabase({ memory: true });
     await migrate(db);
-    const stores = storesOn(db);
+    const stores = await storesOn(db);
     const embedded = createOutlastOn(stores, { database: 'pglite:./unused' });
     const ids: string[] = [];
     await Promise.all(

@@ -12,6 +12,8 @@ app.conf.update(
     task_acks_late=True,
     broker_connection_retry_on_startup=True,
     worker_hijack_root_logger=False,
+    # RabbitMQ: queues that the tests declared with priorities must be declared so here too.
+    task_queue_max_priority=int(os.environ['INTEROP_MAX_PRIORITY']) if 'INTEROP_MAX_PRIORITY' in os.environ else None,
 )
 store = redis.Redis.from_url(os.environ['INTEROP_BACKEND'])
 
