@@ -27,8 +27,9 @@ TypeScript (before 22.18), the project's own \`jiti\`. \`--loader jiti\` is for 
 extension takes the config's own kind, so one line serves \`src/*.ts\` and \`dist/*.js\`; tests and \`.d.ts\` are skipped.
 `;
 
-const DATABASE = `\`mysql://\` and \`mariadb://\` are for \`outboxes\`; as \`database\` they are refused, and \`OUTLAST_BROKER_URL\`, \`OUTLAST_LEDGER_URL\` or \`OUTLAST_RESULT_URL\` are refused with
-\`ERR_CONFIG_TIER\`: in this version the database is broker, ledger and result store as well. URLs are never flags.
+const DATABASE = `\`mysql://\` and \`mariadb://\` are for \`outboxes\`. As \`database\` they are refused with \`ERR_CONFIG_TIER\`, and
+so are \`OUTLAST_BROKER_URL\`, \`OUTLAST_LEDGER_URL\` and \`OUTLAST_RESULT_URL\`: in this version the database is broker,
+ledger and result store as well. URLs are never flags.
 `;
 
 const RELATIONS = `## Relations
