@@ -139,7 +139,7 @@ const rabbitmq = {
   name: 'rabbitmq',
   packages: ['rabbitmq-server'],
   env: 'OUTLAST_TEST_RABBITMQ_URL',
-  isUsed: false,
+  isUsed: true,
   // Debian's /usr/sbin/rabbitmq-server is a wrapper that insists on root and on the system's folders.
   find: () => findProgram('rabbitmq-server', ['/usr/lib/rabbitmq/bin'], { isPathLast: true }),
   server: {

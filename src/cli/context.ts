@@ -10,6 +10,7 @@ import { optionsFromText } from '../config/from-env.ts';
 import { OPTION_TABLE } from '../config/option-table.ts';
 import type { SectionName } from '../config/options.ts';
 import { embeddedDefaults } from '../wiring/embedded-defaults.ts';
+import { brokerOptions } from '../wiring/open-broker.ts';
 import { createRuntime } from '../wiring/runtime.ts';
 import {
   openOutboxApart,
@@ -122,7 +123,8 @@ export async function withStores<T>(
   options: OpenOptions,
   fn: (stores: Stores) => Promise<T>,
 ): Promise<T> {
-  const stores = await openStores(context.config.database, options);
+  const { config, log } = context;
+  const stores = await openStores(config.database, { ...options, ...brokerOptions(config, log) });
   try {
     return await fn(stores);
   } finally {

@@ -18,8 +18,9 @@ import { cleanOutboxes } from './clean-outboxes.ts';
 import { embeddedDefaults } from './embedded-defaults.ts';
 import type { Internals } from './internals.ts';
 import { INTERNALS, type Outlast } from './outlast.ts';
+import { redactOf } from './redact-of.ts';
 import { withHealth } from './relay-health.ts';
-import { openOutboxApart, openStores, type Stores } from './stores.ts';
+import { openOutboxApart, type Stores } from './stores.ts';
 import { ThreadHeart } from './thread-heart.ts';
 
 export interface StartOptions {
@@ -112,7 +113,7 @@ export interface ResurrectorParts {
 export function makeResurrector(parts: ResurrectorParts): Pick<Resurrector, 'run'> {
   const { stores, config, runtime } = parts;
   const { ledger, broker, outbox } = stores;
-  const settings = resurrectorSettings(config);
+  const settings = resurrectorSettings(config, runtime);
   const resurrector = new Resurrector({ ledger, broker, outbox, runtime, settings });
   return {
     run: async signal => {
@@ -178,7 +179,7 @@ async function startOn(
 ): Promise<Service> {
   // PGlite has one handle per process: services share the instance's.
   const isShared = internals.config.database.kind === 'pglite';
-  const stores = isShared ? await internals.stores() : await openStores(internals.config.database);
+  const stores = isShared ? await internals.stores() : await internals.openStores();
   return startService(async inner => {
     try {
       await make(stores).run(inner);
@@ -217,8 +218,10 @@ export function makeWorker({
     (isEmbedded
       ? new LoopHeart(ledger, runtime, beatMs)
       : new ThreadHeart({ target: config.database, beatMs, maxBlockMs, log }));
-  const settings = { ...config.worker, process: name, host: hostname(), pid: process.pid };
-  return new Worker({ ledger, broker, handlers, runtime, heart: beating, settings });
+  const ackOn = config.broker?.ackOn ?? 'commit';
+  const settings = { ...config.worker, ackOn, process: name, host: hostname(), pid: process.pid };
+  const redact = redactOf(config, runtime);
+  return new Worker({ ledger, broker, handlers, runtime, heart: beating, redact, settings });
 }
 
 export function handlerMap(handlers: readonly Handler[]): ReadonlyMap<string, Handler> {
@@ -237,9 +240,10 @@ export function handlerMap(handlers: readonly Handler[]): ReadonlyMap<string, Ha
   return map;
 }
 
-export function resurrectorSettings(config: ResolvedConfig): ResurrectorSettings {
+export function resurrectorSettings(config: ResolvedConfig, runtime: Runtime): ResurrectorSettings {
   const { intervalMs, batchSize, afterDelayMs } = config.resurrector;
   const { leaseMs, beatMs } = config.worker;
   const { deadLetters: deadLetterAge } = config.retention;
-  return { intervalMs, afterDelayMs, chunk: batchSize, leaseMs, beatMs, deadLetterAge };
+  const redact = redactOf(config, runtime);
+  return { intervalMs, afterDelayMs, chunk: batchSize, leaseMs, beatMs, deadLetterAge, redact };
 }

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { SQL } from '../../src/adapters/postgres/sql.generated.ts';
 import { CliProject, json, type JsonError } from '../support/cli-project.ts';
 import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
 import { plantDeadTask, plantRelayLetter } from '../support/letters.ts';
@@ -214,21 +215,47 @@ describe('redacted copies', () => {
 });
 
 describe('a purge and a retry of the same letter', () => {
-  it('do not both happen', async () => {
-    // Without the lock on the letter a task came back that had been counted as purged.
-    for (let round = 0; round < 20; round++) {
-      const id = `race-${round}`;
-      await plantRelayLetter(main.pool, id, { deadAt: "now() - interval '1 h'" });
-      const { SQL } = await import('../../src/adapters/postgres/sql.generated.ts');
-      const [purged, revived] = await Promise.all([
-        main.pool.query(SQL.purgeDeadLetters, [1, null, null, 1_000]),
-        main.pool.query<{ status: string }>(SQL.reviveDeadLetter, [id, 1]),
-      ]);
-      const isBack = (
-        await main.pool.query('select 1 from outlast_outbox where task_id = $1', [id])
-      ).rowCount;
-      expect(isBack).toBe(revived.rows[0]?.status === 'ok' ? 1 : 0);
-      expect((purged.rowCount ?? 0) + (isBack ?? 0)).toBe(1);
+  const plant = () => plantRelayLetter(main.pool, 'race', { deadAt: "now() - interval '1 h'" });
+  const rows = async (table: string): Promise<number | null> =>
+    (await main.pool.query(`select 1 from ${table}`)).rowCount;
+
+  it('end as a purge when that came first', async () => {
+    await plant();
+    const [purging, reviving] = [await main.pool.connect(), await main.pool.connect()];
+    try {
+      await purging.query('begin');
+      expect((await purging.query(SQL.purgeDeadLetters, [1, null, null, 1_000])).rowCount).toBe(1);
+      const { rows: me } = await reviving.query<{ pid: number }>('select pg_backend_pid() as pid');
+      const revival = reviving.query<{ status: string }>(SQL.reviveDeadLetter, ['race', 1]);
+      await until(async () => {
+        const waiting = await main.pool.query(
+          `select 1 from pg_stat_activity where pid = $1 and wait_event_type = 'Lock'`,
+          [me[0]?.pid],
+        );
+        return waiting.rowCount;
+      });
+      await purging.query('commit');
+      expect((await revival).rows[0]?.status).toBe('conflict');
+    } finally {
+      purging.release();
+      reviving.release();
     }
+    expect([await rows('outlast_outbox'), await rows('outlast_dead_letter')]).toEqual([0, 0]);
+  });
+
+  it('end as a retry when that came first, and the purge does not wait for it', async () => {
+    await plant();
+    const reviving = await main.pool.connect();
+    try {
+      await reviving.query('begin');
+      await reviving.query(SQL.reviveDeadLetter, ['race', 1]);
+      expect((await main.pool.query(SQL.purgeDeadLetters, [1, null, null, 1_000])).rowCount).toBe(
+        0,
+      );
+      await reviving.query('commit');
+    } finally {
+      reviving.release();
+    }
+    expect([await rows('outlast_outbox'), await rows('outlast_dead_letter')]).toEqual([1, 0]);
   });
 });

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { MysqlOutboxWriter } from '../../src/adapters/mysql/mysql-outbox-writer.ts';
 import { isOutlastError } from '../../src/errors/error.ts';
 import type { ErrorCode } from '../../src/errors/codes.ts';
-import { composeTask } from '../../src/outbox/compose.ts';
+import { ALONE, composeTask } from '../../src/outbox/compose.ts';
 import type { NewTask } from '../../src/outbox/outbox-writer.ts';
 import { uuidv7 } from '../../src/runtime/random.ts';
 import { task, type SendOptions } from '../../src/task/define-task.ts';
@@ -215,10 +215,12 @@ describe.each(Object.entries(DRIVERS))('a send with %s', (_, open) => {
   }
 
   const compose = async (input: unknown, options: SendOptions = {}): Promise<NewTask> =>
-    await composeTask(anything, input, options, {
+    await composeTask(anything.with(input, options), ALONE, {
       nowMs: Date.now(),
       newId: () => uuidv7(Date.now()),
       maxPayloadBytes: 1_048_576,
+      redact: null,
+      parent: null,
     });
 
   describe('bad input', () => {
