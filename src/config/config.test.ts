@@ -267,6 +267,26 @@ describe('a store this version does not have', () => {
   });
 });
 
+describe('an outbox beside the database', () => {
+  it.each(['postgres://u@db/crm', 'mysql://u@db/crm', 'mariadb://u:p@db:3307/crm'])(
+    'may be %s',
+    database => {
+      const { outboxes } = resolveConfig({ outboxes: { crm: { database } } });
+      expect(outboxes['crm']).toEqual({
+        kind: database.startsWith('postgres') ? 'postgres' : 'mysql',
+        url: database,
+      });
+    },
+  );
+
+  it('must name its database, which MySQL does not do by itself', () => {
+    const outboxes = { crm: { database: 'mysql://u:hunter2@db' } };
+    const error = thrownBy(() => resolveConfig({ outboxes }));
+    expect(error).toMatchObject({ code: 'ERR_OPTION_RANGE', option: 'outboxes.crm.database' });
+    expect(inspect(error)).not.toContain('hunter2');
+  });
+});
+
 describe('a database URL', () => {
   const origin = { option: 'database', folder: '/app' };
 

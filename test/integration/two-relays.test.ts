@@ -18,8 +18,9 @@ interface Outbox {
 }
 
 async function inPostgres(): Promise<Outbox> {
-  const { url, pool, dispose } = await migratedDatabase('two_relays');
-  onTestFinished(dispose);
+  const database = await migratedDatabase('two_relays');
+  onTestFinished(() => database.dispose());
+  const { url, pool } = database;
   return {
     url,
     fill: () =>
@@ -40,8 +41,9 @@ async function inPostgres(): Promise<Outbox> {
 }
 
 async function inMariadb(): Promise<Outbox> {
-  const { url, pool, dispose } = await migratedMariadb('two_relays');
-  onTestFinished(dispose);
+  const database = await migratedMariadb('two_relays');
+  onTestFinished(() => database.dispose());
+  const { url, pool } = database;
   return {
     url,
     fill: () =>
@@ -79,7 +81,7 @@ describe.each([
     { timeout: 120_000 },
     async () => {
       const main = await migratedDatabase('two_relays_main');
-      onTestFinished(main.dispose);
+      onTestFinished(() => main.dispose());
       await noteArrivals(main);
       const outbox = await makeOutbox();
       await outbox.fill();
