@@ -4,8 +4,8 @@ import { maskUrl, type OutboxTarget } from './database-url.ts';
 import type { Env } from './from-env.ts';
 import { rangeError } from './options.ts';
 
-export const BROKER_ENV = 'OUTLAST_BROKER_URL';
-export const LEDGER_ENV = 'OUTLAST_LEDGER_URL';
+const BROKER_ENV = 'OUTLAST_BROKER_URL';
+const LEDGER_ENV = 'OUTLAST_LEDGER_URL';
 
 /** Where it is kept who runs what, and with what result. */
 export type LedgerTarget =

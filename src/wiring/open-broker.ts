@@ -1,8 +1,8 @@
 import { RabbitBroker } from '../adapters/rabbitmq/rabbitmq-broker.ts';
+import { openRedisBroker } from '../adapters/redis/redis-broker.ts';
 import type { Broker } from '../broker/broker.ts';
 import type { BrokerTarget } from '../config/broker-target.ts';
 import type { ResolvedConfig } from '../config/config.ts';
-import { outlastError } from '../errors/error.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
 /** A broker apart from the database, and what it needs to know of its process. */
@@ -36,10 +36,6 @@ export async function openBroker({ target, prefetch, log }: BrokerParts): Promis
             : log.warn({ reason }, 'RabbitMQ has blocked publishers'),
       });
     case 'redis':
-      throw outlastError('ERR_CONFIG_TIER', {
-        message: 'Redis as a broker is not part of this version',
-        hint: 'Use amqp://… as `broker`, or the database.',
-        fields: { option: 'broker' },
-      });
+      return await openRedisBroker(target.url);
   }
 }

@@ -358,7 +358,7 @@ function redaction(current: Current): void {
       const letter = await shown(current(), envelope.id);
       expect(JSON.parse(TEXT.decode(letter.options))).toEqual({ headers: { region: 'eu' } });
       expect(JSON.parse(TEXT.decode(letter.body))).toMatchObject({
-        2: copy === undefined ? null : JSON.parse(copy),
+        2: copy === undefined ? null : (JSON.parse(copy) as object),
       });
       expect(TEXT.decode(letter.body)).not.toContain('4242');
     }
