@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import { outlastError } from '../errors/error.ts';
 import { resolveConfig, type ResolvedConfig } from '../config/config.ts';
-import type { OutboxTarget } from '../config/database-url.ts';
+import { requireLedger, type OutboxTarget } from '../config/database-url.ts';
 import type { RelayOptions, ResolvedRelayOptions } from '../config/relay-options.ts';
 import type { ResurrectorOptions } from '../config/resurrector-options.ts';
 import type { WorkerOptions } from '../config/worker-options.ts';
@@ -217,7 +217,7 @@ export function makeWorker({
     heart ??
     (isEmbedded
       ? new LoopHeart(ledger, runtime, beatMs)
-      : new ThreadHeart({ target: config.database, beatMs, maxBlockMs, log }));
+      : new ThreadHeart({ target: requireLedger(config.database), beatMs, maxBlockMs, log }));
   const ackOn = config.broker?.ackOn ?? 'commit';
   const settings = { ...config.worker, ackOn, process: name, host: hostname(), pid: process.pid };
   const redact = redactOf(config, runtime);
