@@ -46,9 +46,9 @@ describe('migrations', () => {
     'go on where they were cut off, before or after any statement',
     { timeout: 120_000 },
     async () => {
-      const whole = await setup();
-      await migrate(whole);
-      const expected = await shape(whole);
+      const db = await setup();
+      await migrate(db);
+      const expected = await shape(db);
       const statements = MIGRATIONS.flatMap(({ version, statements: list }) =>
         list.map((text, step) => ({ version, step, text })),
       );
