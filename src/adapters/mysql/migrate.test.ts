@@ -54,8 +54,6 @@ describe('migrations', () => {
       );
       for (const cut of statements) {
         for (const isDone of [false, true]) {
-          const db = await setup();
-          await migrate(db);
           await undoFrom(db, cut, isDone);
           await expect(checkSchema(db)).rejects.toMatchObject({ code: 'ERR_SCHEMA_MISSING' });
           await migrate(db);
