@@ -27,6 +27,7 @@ const INSIDE = [...FOUNDATION, ...STAGES];
 const PORTS = [
   'outbox/outbox-store.ts',
   'outbox/outbox-reads.ts',
+  'outbox/outbox-checks.ts',
   'outbox/outbox-writer.ts',
   'outbox/scan-floor.ts',
   'outbox/transaction-adapter.ts',

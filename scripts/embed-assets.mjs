@@ -12,11 +12,16 @@ import {
   cutSql,
   placeholders,
   splitStatements,
+  withPlaces,
   withoutComments,
 } from './sql-text.mjs';
 
-/** Folders under src/adapters that have a sql and a migrations folder. */
-const DIALECTS = ['postgres'];
+/**
+ * Folders under src/adapters that have a sql and a migrations folder. Files of the first are cut by the rules that the
+ * others must live with too: what MySQL reads differently is refused there.
+ */
+const FIRST = 'postgres';
+const DIALECTS = [FIRST, 'mysql'];
 
 const HEADER =
   '// Written by scripts/embed-assets.mjs from the .sql files; edit those and run npm run build.\n';
@@ -37,10 +42,13 @@ export function embedAssets(root) {
   for (const dialect of DIALECTS) {
     const folder = join(root, 'src', 'adapters', dialect);
     if (!existsSync(folder)) continue;
-    modules.set(join(folder, 'sql.generated.ts'), sqlModule(join(folder, 'sql'), refusals));
+    const isFirst = dialect === FIRST;
+    const shape = isFirst ? SHAPES.numbered : SHAPES.placed;
+    modules.set(join(folder, 'sql.generated.ts'), sqlModule(join(folder, 'sql'), shape, refusals));
+    const known = isFirst ? null : sqlFiles(join(root, 'src', 'adapters', FIRST, 'migrations'));
     modules.set(
       join(folder, 'migrations.generated.ts'),
-      migrationsModule(join(folder, 'migrations'), refusals),
+      migrationsModule(join(folder, 'migrations'), known, refusals),
     );
   }
   const redis = join(root, 'src', 'adapters', 'redis');
@@ -49,24 +57,54 @@ export function embedAssets(root) {
 }
 
 /**
+ * How a statement is written down, and why it cannot be.
+ * @typedef {{ entryOf: (text: string) => string, refuse: (text: string) => string | null }} Shape
+ */
+
+/** @type {Partial<Record<import('./sql-text.mjs').PieceKind, RegExp>>} */
+const ODD_IN_MYSQL = { code: /[\\?#]/, quoted: /[\\?]/ };
+
+/** @type {{ numbered: Shape, placed: Shape }} */
+const SHAPES = {
+  numbered: { entryOf: text => quote(statementOf(cutSql(text))), refuse: () => null },
+  placed: {
+    entryOf: text => {
+      const { pieces, order } = withPlaces(cutSql(text));
+      return `{\n    text: ${quote(statementOf(pieces))},\n    order: [${order.join(', ')}],\n  }`;
+    },
+    refuse: text => {
+      const odd = cutSql(text).find(
+        ({ kind, text: part }) => ODD_IN_MYSQL[kind]?.test(part) ?? false,
+      );
+      return odd === undefined
+        ? null
+        : 'it has a \\, ? or # that MySQL or its drivers read otherwise';
+    },
+  },
+};
+
+/**
  * @param {string} folder
+ * @param {Shape} shape
  * @param {Refusal[]} refusals
  */
-function sqlModule(folder, refusals) {
+function sqlModule(folder, shape, refusals) {
   const entries = sqlFiles(folder).map(name => {
     const file = join(folder, name);
     const text = readFileSync(file, 'utf8');
-    const reason = FILE_NAME.test(name) ? whyNotStatement(text) : 'the name is not kebab-case';
+    const reason = FILE_NAME.test(name)
+      ? (whyNotStatement(text) ?? shape.refuse(text))
+      : 'the name is not kebab-case';
     if (reason !== null) refusals.push({ file, reason });
     const key = name.replace(/\.sql$/, '').replace(/-(.)/g, (_, letter) => letter.toUpperCase());
-    return `  ${key}: ${quote(statementOf(text))},\n`;
+    return `  ${key}: ${shape.entryOf(text)},\n`;
   });
   return `${HEADER}export const SQL = ${block('{', entries, '}')} as const;\n`;
 }
 
-/** @param {string} text */
-function statementOf(text) {
-  return withoutComments(cutSql(text)).replace(/\s*;$/, '');
+/** @param {readonly import('./sql-text.mjs').Piece[]} pieces */
+function statementOf(pieces) {
+  return withoutComments(pieces).replace(/\s*;$/, '');
 }
 
 /**
@@ -117,18 +155,24 @@ function whyNotNumbered(used, params) {
 }
 
 /**
+ * The first dialect numbers its migrations without a gap. Another has those of the same names that concern it.
  * @param {string} folder
+ * @param {readonly string[] | null} known names of the first dialect; null: this is it
  * @param {Refusal[]} refusals
  */
-function migrationsModule(folder, refusals) {
+function migrationsModule(folder, known, refusals) {
   const entries = sqlFiles(folder).map((name, index) => {
     const file = join(folder, name);
     const text = readFileSync(file, 'utf8');
-    const reason = whyNotMigration(name, text, index + 1);
+    const version = known === null ? index + 1 : known.indexOf(name) + 1;
+    const reason =
+      version === 0
+        ? `${FIRST} has no migration of this name`
+        : whyNotMigration(name, text, version);
     if (reason !== null) refusals.push({ file, reason });
     const breaking = text.startsWith('-- breaking: yes');
     const statements = splitStatements(cutSql(text)).map(sql => `      ${quote(sql)},\n`);
-    const fields = `version: ${index + 1}, name: '${name.replace(/\.sql$/, '')}', breaking: ${breaking}`;
+    const fields = `version: ${version}, name: '${name.replace(/\.sql$/, '')}', breaking: ${breaking}`;
     return `  {\n    ${fields},\n    statements: [\n${statements.join('')}    ],\n  },\n`;
   });
   return `${HEADER}export const MIGRATIONS = ${block('[', entries, ']')} as const;\n`;

@@ -56,6 +56,9 @@ function endOfBlockComment(sql, start) {
   return sql.length;
 }
 
+/** What looks like a comment and is not one: the schema marker, and what one kind of MySQL server executes. */
+const MEANT = /^\/\*( schema \*\/$|M?!)/;
+
 /**
  * The SQL without its comments. The schema marker stays: it is what a table name is qualified by.
  * @param {readonly Piece[]} pieces
@@ -64,7 +67,7 @@ export function withoutComments(pieces) {
   let text = '';
   let isLineGone = false;
   for (const piece of pieces) {
-    if (piece.kind === 'comment' && piece.text !== '/* schema */') {
+    if (piece.kind === 'comment' && !MEANT.test(piece.text)) {
       // A comment that had its line to itself takes the line with it.
       isLineGone = /(^|\n)[ \t]*$/.test(text);
       if (isLineGone || piece.text.startsWith('--')) text = text.replace(/[ \t]+$/, '');
@@ -85,6 +88,25 @@ export function placeholders(pieces) {
     .filter(piece => piece.kind === 'code')
     .flatMap(piece => [...piece.text.matchAll(/\$(\d+)/g)].map(match => Number(match[1])));
   return [...new Set(numbers)];
+}
+
+/**
+ * The SQL with `?` for its numbered parameters, and for each `?` the parameter it stands for, counted from 0. Drivers of
+ * MySQL know places only.
+ * @param {readonly Piece[]} pieces
+ */
+export function withPlaces(pieces) {
+  /** @type {number[]} */
+  const order = [];
+  const placed = pieces.map(piece => {
+    if (piece.kind !== 'code') return piece;
+    const text = piece.text.replace(/\$(\d+)/g, (_, number) => {
+      order.push(Number(number) - 1);
+      return '?';
+    });
+    return { ...piece, text };
+  });
+  return { pieces: placed, order };
 }
 
 /**

@@ -69,7 +69,7 @@ const mariadb = {
   name: 'mariadb',
   packages: ['mariadb-server'],
   env: 'OUTLAST_TEST_MARIADB_URL',
-  isUsed: false,
+  isUsed: true,
   find: () => findProgram('mariadbd', ['/usr/sbin']),
   server: {
     user: 'mysql',

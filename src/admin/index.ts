@@ -1,6 +1,13 @@
 export { createAdmin } from './create-admin.ts';
 export type { Admin } from './create-admin.ts';
 export type {
+  PurgeOptions,
+  PurgeSummary,
+  RetryAllOptions,
+  RetryStatus,
+  RetrySummary,
+} from './dead-letters.ts';
+export type {
   DeadLetterDetails,
   DeadLetterPage,
   DeadLetterSummary,
@@ -8,3 +15,4 @@ export type {
   Stats,
   TaskDetails,
 } from './read-model.ts';
+export type { OutboxEntry, OutboxPage } from '../outbox/outbox-reads.ts';

@@ -2,7 +2,7 @@ import { loadEnvFile } from 'node:process';
 import type { Command } from 'commander';
 import { adminOn, type Admin } from '../admin/create-admin.ts';
 import { outlastError } from '../errors/error.ts';
-import type { DatabaseTarget } from '../config/database-url.ts';
+import type { OutboxTarget } from '../config/database-url.ts';
 import { findOutbox } from '../config/outboxes.ts';
 import { resolveConfig, type ConfigFlags, type ResolvedConfig } from '../config/config.ts';
 import { loadConfig, type LoadedConfig, type LoaderKind } from '../config/load-config.ts';
@@ -12,11 +12,13 @@ import type { SectionName } from '../config/options.ts';
 import { embeddedDefaults } from '../wiring/embedded-defaults.ts';
 import { brokerOptions } from '../wiring/open-broker.ts';
 import { createRuntime } from '../wiring/runtime.ts';
+import { dialectOf } from '../wiring/writer-of.ts';
 import {
   openOutboxApart,
   openStores,
   withOutbox,
   type OpenOptions,
+  type OutboxApart,
   type Stores,
 } from '../wiring/stores.ts';
 import type { Runtime } from '../runtime/runtime.ts';
@@ -42,7 +44,7 @@ export interface CommandContext {
   readonly runtime: Runtime;
   readonly output: Output;
   /** A named outbox in another database, where one was asked for. */
-  readonly outboxTarget: DatabaseTarget | null;
+  readonly outboxTarget: OutboxTarget | null;
 }
 
 export async function readContext(
@@ -116,20 +118,36 @@ export function addOutboxFlag(command: Command): Command {
   return command.option('--outbox <name>', 'a named outbox of the configuration');
 }
 
-/** Opens the stores for one command and closes them whatever happens. */
+/** Opens the stores of the configuration for one command and closes them whatever happens. */
 export async function withStores<T>(
   context: CommandContext,
   options: OpenOptions,
   fn: (stores: Stores) => Promise<T>,
 ): Promise<T> {
-  const { outboxTarget, config, log } = context;
-  // A named outbox is only written to and looked at; its messages go where those of the default one go.
-  const messaging = outboxTarget === null ? brokerOptions(config, log) : {};
-  const stores = await openStores(outboxTarget ?? config.database, { ...options, ...messaging });
+  const { config, log } = context;
+  const stores = await openStores(config.database, { ...options, ...brokerOptions(config, log) });
   try {
     return await fn(stores);
   } finally {
     await stores.close();
+  }
+}
+
+/** The database that tasks are written to: of the outbox that was asked for, or the default one. */
+export async function withOutboxDatabase<T>(
+  context: CommandContext,
+  fn: (outbox: Pick<OutboxApart, 'db' | 'dialect'>) => Promise<T>,
+): Promise<T> {
+  const { outboxTarget } = context;
+  if (outboxTarget === null)
+    return await withStores(context, {}, ({ db }) =>
+      fn({ db, dialect: dialectOf(context.config.database) }),
+    );
+  const apart = await openOutboxApart(outboxTarget);
+  try {
+    return await fn(apart);
+  } finally {
+    await apart.db.close();
   }
 }
 

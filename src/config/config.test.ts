@@ -4,8 +4,7 @@ import { isOutlastError, type OutlastError } from '../errors/error.ts';
 import { silentLogger } from '../telemetry/logger.ts';
 import { configurationPage } from './configuration-page.ts';
 import { defineConfig, maskUrl, resolveConfig, type OutlastConfig } from './config.ts';
-import { parseDatabaseUrl, type DatabaseTarget } from './database-url.ts';
-import { readMessaging } from './messaging.ts';
+import { parseDatabaseUrl } from './database-url.ts';
 import { OPTION_TABLE } from './option-table.ts';
 
 function thrownBy(run: () => unknown): OutlastError {
@@ -143,6 +142,7 @@ describe('a config', () => {
     ['excludeTasks', { excludeTasks: [1] }],
     ['maxPayloadBytes', { maxPayloadBytes: 0 }],
     ['maxPayloadBytes', { maxPayloadBytes: '1mb' }],
+    ['redact', { redact: 'card' }],
     ["on['task:done']", { on: { 'task:done': 'x' } }],
     ['on', { on: [] }],
     ['log', { log: () => undefined }],
@@ -169,9 +169,7 @@ describe('a config', () => {
       code: 'ERR_UNKNOWN_OPTION',
       nearest: 'database',
     });
-    expect(thrownBy(() => resolveConfig(loose({ redact: () => ({}) }))).code).toBe(
-      'ERR_UNKNOWN_OPTION',
-    );
+    expect(thrownBy(() => resolveConfig(loose({ admission: {} }))).code).toBe('ERR_UNKNOWN_OPTION');
   });
 });
 
@@ -234,17 +232,24 @@ describe('broker and ledger', () => {
   });
 
   it('are needed beside a MySQL, which is an outbox only', () => {
-    const mysql = { kind: 'mysql', url: 'mysql://db/crm' } as unknown as DatabaseTarget;
-    const read = (file: object): object => readMessaging({ ...file }, {}, mysql);
-    expect(thrownBy(() => read({}))).toMatchObject({ code: 'ERR_CONFIG_TIER', option: 'broker' });
+    const mysql = 'mysql://u:hunter2@db/crm';
+    const read = (file: object): object => resolveConfig({ database: mysql, ...file });
+    const alone = thrownBy(() => read({}));
+    expect(alone).toMatchObject({ code: 'ERR_CONFIG_TIER', option: 'broker' });
+    expect(inspect(alone)).not.toContain('hunter2');
+    expect(thrownBy(() => read({ ledger: 'redis://r' }))).toMatchObject({ option: 'broker' });
     expect(thrownBy(() => read({ broker: 'amqp://mq' }))).toMatchObject({
       code: 'ERR_CONFIG_TIER',
       option: 'ledger',
     });
     expect(read({ broker: 'amqp://mq', ledger: 'redis://r' })).toMatchObject({
+      database: { kind: 'mysql' },
       ledger: { kind: 'redis' },
     });
     expect(read({ broker: 'redis://r' })).toMatchObject({ ledger: { kind: 'redis' } });
+    expect(read({ database: 'mariadb://db/crm', broker: 'redis://r' })).toMatchObject({
+      database: { kind: 'mysql' },
+    });
   });
 });
 
@@ -258,13 +263,25 @@ describe('a store this version does not have', () => {
     expect(error.hint).toContain('Remove');
     expect(inspect(error)).not.toContain('hunter2');
   });
+});
 
-  it('is refused when it is MySQL', () => {
-    for (const database of ['mysql://u:hunter2@db/crm', 'mariadb://u:hunter2@db/crm']) {
-      const error = thrownBy(() => resolveConfig({ database }));
-      expect(error).toMatchObject({ code: 'ERR_CONFIG_TIER', option: 'database' });
-      expect(inspect(error)).not.toContain('hunter2');
-    }
+describe('an outbox beside the database', () => {
+  it.each(['postgres://u@db/crm', 'mysql://u@db/crm', 'mariadb://u:p@db:3307/crm'])(
+    'may be %s',
+    database => {
+      const { outboxes } = resolveConfig({ outboxes: { crm: { database } } });
+      expect(outboxes['crm']).toEqual({
+        kind: database.startsWith('postgres') ? 'postgres' : 'mysql',
+        url: database,
+      });
+    },
+  );
+
+  it('must name its database, which MySQL does not do by itself', () => {
+    const outboxes = { crm: { database: 'mysql://u:hunter2@db' } };
+    const error = thrownBy(() => resolveConfig({ outboxes }));
+    expect(error).toMatchObject({ code: 'ERR_OPTION_RANGE', option: 'outboxes.crm.database' });
+    expect(inspect(error)).not.toContain('hunter2');
   });
 });
 

@@ -1,9 +1,10 @@
 import { outlastError } from '../errors/error.ts';
+import type { Redactor } from '../task/redact.ts';
 import type { EventListeners } from '../telemetry/events.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { BrokerOptions, BrokerTarget } from './broker-target.ts';
 import { checkRelations } from './check-relations.ts';
-import { maskUrl, parseDatabaseUrl, type DatabaseTarget } from './database-url.ts';
+import { maskUrl, parseDatabaseUrl, type OutboxTarget } from './database-url.ts';
 import { DATABASE_ENV, optionsFromEnv, type Env, type SectionOptions } from './from-env.ts';
 import { readMessaging, type LedgerTarget, type Messaging } from './messaging.ts';
 import { envOf, flagOf, OPTION_TABLE } from './option-table.ts';
@@ -41,7 +42,8 @@ export { maskUrl } from './database-url.ts';
 /** What a user writes in `outlast.config.ts` or gives to `createOutlast`. */
 export interface OutlastConfig {
   /**
-   * Where tasks live: `pglite:./folder`, `postgres://…` or `postgresql://…`.
+   * Where tasks live: `pglite:./folder`, `postgres://…` or `postgresql://…`; with a `broker` and a `ledger` elsewhere
+   * also `mysql://…` or `mariadb://…`.
    * @default 'pglite:./.outlast'
    */
   readonly database?: string | undefined;
@@ -56,8 +58,8 @@ export interface OutlastConfig {
    */
   readonly ledger?: string | undefined;
   /**
-   * Outboxes beside the default one, by name: tables in other PostgreSQL databases whose tasks a
-   * relay of their own publishes into `database`.
+   * Outboxes beside the default one, by name: tables in other PostgreSQL, MySQL or MariaDB databases whose
+   * tasks a relay of their own publishes where those of the default one go.
    * @default {}
    */
   readonly outboxes?: Readonly<Record<string, { readonly database: string }>> | undefined;
@@ -76,6 +78,12 @@ export interface OutlastConfig {
   readonly excludeTasks?: readonly string[] | undefined;
   /** Largest body of a task, in bytes. @default 1048576 */
   readonly maxPayloadBytes?: number | undefined;
+  /**
+   * Makes the copy of a task's arguments that people see, in dead letters and wherever else they are shown. It gets a
+   * copy of its own and must return at once; what is sent and run stays as it is. If it throws, nothing is shown.
+   * @default none
+   */
+  readonly redact?: Redactor | undefined;
   readonly relay?: RelayOptions | undefined;
   readonly worker?: WorkerOptions | undefined;
   readonly resurrector?: ResurrectorOptions | undefined;
@@ -117,16 +125,17 @@ export interface ConfigFlags extends Partial<SectionOptions> {
 
 /** The configuration a process runs on. */
 export interface ResolvedConfig {
-  readonly database: DatabaseTarget;
+  readonly database: OutboxTarget;
   /** Null: the database. */
   readonly broker: BrokerTarget | null;
   readonly ledger: LedgerTarget;
   /** Outboxes in other databases, by name. */
-  readonly outboxes: Readonly<Record<string, DatabaseTarget>>;
+  readonly outboxes: Readonly<Record<string, OutboxTarget>>;
   readonly tasks: readonly string[];
   readonly strict: boolean;
   readonly excludeTasks: readonly string[];
   readonly maxPayloadBytes: number;
+  readonly redact: Redactor | null;
   readonly relay: ResolvedRelayOptions;
   readonly worker: ResolvedWorkerOptions;
   readonly resurrector: ResolvedResurrectorOptions;
@@ -241,7 +250,7 @@ function layer<S extends SectionName>(
 }
 
 interface SourcedTarget {
-  readonly target: DatabaseTarget;
+  readonly target: OutboxTarget;
   readonly source: Source;
 }
 

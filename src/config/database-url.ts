@@ -10,6 +10,9 @@ export type DatabaseTarget =
   | { readonly kind: 'pglite'; readonly url: string; readonly folder: string }
   | { readonly kind: 'postgres'; readonly url: string };
 
+/** Where an outbox may live, its ledger included or not. */
+export type OutboxTarget = DatabaseTarget | { readonly kind: 'mysql'; readonly url: string };
+
 /** What a URL was given as, and what a relative folder in it is relative to. */
 export interface UrlOrigin {
   readonly option: string;
@@ -20,8 +23,10 @@ const SCHEME = /^([a-z][a-z0-9+.-]*):/i;
 const ALLOWED =
   'Use pglite:./folder, postgres://user:password@host:5432/name or postgresql://… as the database.';
 
+const NAMED = 'Write it behind the host: mysql://user:password@host:3306/name.';
+
 /** Reads a database URL; no message it throws holds a password. */
-export function parseDatabaseUrl(url: unknown, origin: UrlOrigin): DatabaseTarget {
+export function parseDatabaseUrl(url: unknown, origin: UrlOrigin): OutboxTarget {
   if (typeof url !== 'string' || url.trim() === '') {
     throw rangeError(origin.option, 'is not a URL', ALLOWED);
   }
@@ -30,14 +35,10 @@ export function parseDatabaseUrl(url: unknown, origin: UrlOrigin): DatabaseTarge
       return parseFolder(url, origin);
     case 'postgres':
     case 'postgresql':
-      return parsePostgres(url, origin);
+      return parseServer('postgres', url, origin);
     case 'mysql':
     case 'mariadb':
-      throw outlastError('ERR_CONFIG_TIER', {
-        message: `\`${origin.option}\` is ${maskUrl(url)}: MySQL and MariaDB are an outbox only`,
-        hint: 'They need a broker and a ledger, which this version does not have. Use postgres://.',
-        fields: { option: origin.option },
-      });
+      return parseServer('mysql', url, origin);
     default:
       throw rangeError(origin.option, `is ${maskUrl(url)}`, ALLOWED);
   }
@@ -50,7 +51,18 @@ function parseFolder(url: string, origin: UrlOrigin): DatabaseTarget {
   return Object.freeze({ kind: 'pglite', url: `pglite:${folder}`, folder });
 }
 
-function parsePostgres(url: string, origin: UrlOrigin): DatabaseTarget {
+/** For parts that have the ledger in the database: MySQL and MariaDB hold an outbox and nothing else. */
+export function requireLedger(target: OutboxTarget): DatabaseTarget {
+  if (target.kind !== 'mysql') return target;
+  throw outlastError('ERR_CONFIG_TIER', {
+    message:
+      '`database` is MySQL or MariaDB, which are an outbox only, and this needs the ledger in it',
+    hint: 'Use postgres:// for `database`, and name this one in `outboxes`: a relay publishes its tasks there.',
+    fields: { option: 'database' },
+  });
+}
+
+function parseServer(kind: 'postgres' | 'mysql', url: string, origin: UrlOrigin): OutboxTarget {
   // The error of `new URL` carries the whole text as `input`, so it is not kept as a cause.
   if (!/^[a-z]+:\/\//i.test(url) || !URL.canParse(url)) {
     throw rangeError(
@@ -59,7 +71,10 @@ function parsePostgres(url: string, origin: UrlOrigin): DatabaseTarget {
       `${ALLOWED} Special characters in the password must be percent-encoded.`,
     );
   }
-  return Object.freeze({ kind: 'postgres', url });
+  const isNamed = new URL(url).pathname.length > 1;
+  // Without a name PostgreSQL takes the user's; MySQL takes none, and finds no table.
+  if (kind === 'mysql' && !isNamed) throw rangeError(origin.option, 'names no database', NAMED);
+  return Object.freeze({ kind, url });
 }
 
 // In a query, and in libpq's `host=db password=…`, which people paste here too.

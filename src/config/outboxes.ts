@@ -1,13 +1,13 @@
 import { outlastError } from '../errors/error.ts';
 import { safeName } from '../task/names.ts';
-import { parseDatabaseUrl, type DatabaseTarget } from './database-url.ts';
+import { parseDatabaseUrl, type OutboxTarget } from './database-url.ts';
 import { asRecord, nearest, rangeError, refuseUnknown } from './options.ts';
 
 /** Reads the outboxes that live in databases of their own. */
 export function readOutboxes(
   value: unknown,
   folder: string,
-): Readonly<Record<string, DatabaseTarget>> {
+): Readonly<Record<string, OutboxTarget>> {
   const given = value === undefined ? {} : asRecord(value, 'outboxes');
   const read = Object.entries(given).map(([name, entry]) => {
     const option = `outboxes.${safeName(name, 'outbox')}`;
@@ -22,9 +22,9 @@ export function readOutboxes(
 
 /** The database of a named outbox. */
 export function findOutbox(
-  outboxes: Readonly<Record<string, DatabaseTarget>>,
+  outboxes: Readonly<Record<string, OutboxTarget>>,
   name: string,
-): DatabaseTarget {
+): OutboxTarget {
   const target = Object.hasOwn(outboxes, name) ? outboxes[name] : undefined;
   if (target) return target;
   const close = nearest(name, Object.keys(outboxes));
@@ -39,7 +39,7 @@ export function findOutbox(
 function embedded(option: string): Error {
   return outlastError('ERR_CONFIG_TIER', {
     message: `\`${option}\` is an embedded database, which one process has for itself`,
-    hint: 'Use postgres:// for an outbox of its own.',
+    hint: 'Use postgres:// or mysql:// for an outbox of its own.',
     fields: { option },
   });
 }

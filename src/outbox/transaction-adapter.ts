@@ -8,7 +8,7 @@ export type TextRow = Readonly<Record<string, string | null>>;
  * text or null and is cast in SQL, so that no driver can change a value by guessing its type.
  */
 export interface TransactionAdapter<Tx> {
-  readonly dialect: 'postgres';
+  readonly dialect: 'postgres' | 'mysql';
   /** True where the server can end a transaction that its process has forgotten, and does no harm by it. */
   readonly endsIdleTransactions: boolean;
   execute(tx: Tx, text: string, values: readonly (string | null)[]): Promise<readonly TextRow[]>;

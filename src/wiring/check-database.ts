@@ -1,14 +1,16 @@
 import { PostgresCheckup } from '../adapters/postgres/postgres-checkup.ts';
 import type { Check, CheckLimits } from '../admin/checkup.ts';
-import type { DatabaseTarget } from '../config/database-url.ts';
+import type { OutboxTarget } from '../config/database-url.ts';
 import { systemClock } from '../runtime/clock.ts';
+import { checkMysql } from './mysql-stores.ts';
 import { openDatabase } from './stores.ts';
 
 /** Connects to a database and looks at it; its tables may be missing. */
 export async function checkDatabase(
-  target: DatabaseTarget,
+  target: OutboxTarget,
   limits: CheckLimits,
 ): Promise<readonly Check[]> {
+  if (target.kind === 'mysql') return await checkMysql(target.url, limits);
   const db = await openDatabase(target, { createIfMissing: false, poolSize: 1 });
   try {
     const isEmbedded = target.kind === 'pglite';

@@ -1,5 +1,5 @@
 import type { ResolvedConfig } from '../config/config.ts';
-import type { DatabaseTarget } from '../config/database-url.ts';
+import type { OutboxTarget } from '../config/database-url.ts';
 import { Housekeeper } from '../recovery/housekeeper.ts';
 import { sleep } from '../runtime/clock.ts';
 import type { Runtime } from '../runtime/runtime.ts';
@@ -28,7 +28,7 @@ export async function cleanOutboxes(
 }
 
 async function cleanOutbox(
-  target: DatabaseTarget,
+  target: OutboxTarget,
   deadLetterAge: ResolvedConfig['retention']['deadLetters'],
   runtime: Runtime,
 ): Promise<void> {

@@ -1,7 +1,7 @@
 import { PostgresDoor } from '../adapters/postgres/postgres-door.ts';
-import { PostgresOutboxWriter } from '../adapters/postgres/postgres-outbox-writer.ts';
 import { fromDatabase, type SqlTransaction } from '../adapters/postgres/sql-transaction.ts';
 import { outlastError } from '../errors/error.ts';
+import type { SentCall } from '../outbox/compose-call.ts';
 import { Producer } from '../outbox/producer.ts';
 import type { TransactionAdapter } from '../outbox/transaction-adapter.ts';
 import {
@@ -10,14 +10,19 @@ import {
   type HandleOrigin,
   type TaskHandle,
 } from '../result/result-handle.ts';
+import { createGroupHandle } from '../result/group-handle.ts';
 import { safeName } from '../task/names.ts';
 import type { SendOptions } from '../task/define-task.ts';
 import type { Call, Task } from '../task/define-task.ts';
+import { currentTask } from '../worker/context.ts';
 import { defineHandler } from '../worker/handler.ts';
-import type { HandlerOrigin } from '../worker/door.ts';
+import type { FaultPoint } from '../runtime/fault-point.ts';
+import type { EffectDoor, HandlerOrigin } from '../worker/door.ts';
 import { Internals } from './internals.ts';
 import { INTERNALS, type CreateOptions, type Outlast } from './outlast.ts';
+import { redactOf } from './redact-of.ts';
 import type { Stores } from './stores.ts';
+import { dialectOf, refuseOtherDialect, writerOf } from './writer-of.ts';
 
 /**
  * Makes the instance an application works with. Nothing is connected before it is needed.
@@ -40,8 +45,11 @@ function instanceOf<Tx>(
   internals: Internals,
   given: TransactionAdapter<Tx> | undefined,
 ): Outlast<Tx> {
-  const own = fromDatabase(() => internals.outboxDatabase());
+  const { config, outboxTarget } = internals;
+  const dialect = dialectOf(outboxTarget ?? config.database);
+  const own = fromDatabase(() => internals.outboxDatabase(), dialect);
   const adapter = given ?? (own as unknown as TransactionAdapter<Tx>);
+  refuseOtherDialect(adapter.dialect, dialect);
   const producer = makeProducer(internals, adapter);
   const handleDeps: HandleDeps = {
     clock: internals.runtime.clock,
@@ -55,8 +63,16 @@ function instanceOf<Tx>(
   };
   const handleOf = (task: Task, origin: HandleOrigin): TaskHandle =>
     createHandle(task, origin, handleDeps);
+  const handleOfCall = (sent: SentCall, isUncommitted: () => boolean): TaskHandle =>
+    'members' in sent
+      ? createGroupHandle(
+          sent,
+          sent.members.map(member => handleOf(member.task, { ...member, isUncommitted })),
+          handleDeps,
+        )
+      : handleOf(sent.task, { ...sent, isUncommitted });
   const origin: HandlerOrigin = {
-    door: faultPoint => new PostgresDoor(adapter, faultPoint),
+    door: faultPoint => doorOf(adapter, faultPoint),
     sendInside: async (tx, task, input, sendOptions) => {
       const [sent] = await producer.send(tx as Tx, [{ task, input, options: sendOptions }]);
       return sent?.id ?? '';
@@ -65,8 +81,8 @@ function instanceOf<Tx>(
   const send = async (tx: Tx, calls: readonly Call[]): Promise<TaskHandle[]> => {
     const sent = await producer.send(tx, calls);
     const isUncommitted = (): boolean => adapter.status(tx) === 'open';
-    return sent.map(({ id, isNew }, index) => {
-      const handle = handleOf((calls[index] as Call).task, { id, isNew, isUncommitted });
+    return sent.map(call => {
+      const handle = handleOfCall(call, isUncommitted);
       const isEmbedded = internals.config.database.kind === 'pglite';
       return isEmbedded ? refuseInside(handle, isUncommitted) : handle;
     });
@@ -93,6 +109,21 @@ function instanceOf<Tx>(
   return made as unknown as Outlast<Tx>;
 }
 
+/** A fence stands where the ledger is; an outbox in MySQL has its ledger elsewhere. */
+function doorOf<Tx>(adapter: TransactionAdapter<Tx>, faultPoint: FaultPoint): EffectDoor<Tx> {
+  if (adapter.dialect === 'postgres') return new PostgresDoor(adapter, faultPoint);
+  return {
+    pass: run =>
+      Promise.reject(
+        outlastError('ERR_CONFIG_TIER', {
+          message: `the task row of ${run.id} is not in the database of this transaction, so it cannot be fenced`,
+          hint: 'MySQL and MariaDB have no effect-once door yet. Use a handler whose adapter is on `database`.',
+          fields: { option: 'adapter' },
+        }),
+      ),
+  };
+}
+
 /** The one backend of an embedded database is busy with the open transaction: whoever reads now waits for himself. */
 function refuseInside(handle: TaskHandle, isUncommitted: () => boolean): TaskHandle {
   return {
@@ -112,12 +143,14 @@ function makeProducer<Tx>(internals: Internals, adapter: TransactionAdapter<Tx>)
   const { config, log, runtime } = internals;
   return new Producer({
     adapter,
-    writer: new PostgresOutboxWriter(adapter),
+    writer: writerOf(adapter),
     broker: async () => (await internals.stores()).broker,
     clock: runtime.clock,
     log,
     strict: config.strict,
     excludeTasks: config.excludeTasks,
     maxPayloadBytes: config.maxPayloadBytes,
+    redact: redactOf(config, runtime),
+    parent: () => currentTask() ?? null,
   });
 }

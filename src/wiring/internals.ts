@@ -1,7 +1,7 @@
 import { outlastError } from '../errors/error.ts';
 import { resolveConfig, type OutlastConfig, type ResolvedConfig } from '../config/config.ts';
 import type { SqlDatabase } from '../adapters/postgres/sql-database.ts';
-import type { DatabaseTarget } from '../config/database-url.ts';
+import type { OutboxTarget } from '../config/database-url.ts';
 import { findOutbox } from '../config/outboxes.ts';
 import type { ResultStore } from '../result/result-store.ts';
 import { brokerOptions } from './open-broker.ts';
@@ -32,7 +32,7 @@ export class Internals {
   readonly log: Logger;
   readonly runtime: Runtime;
   /** The database of the outbox, where it is not the default one. */
-  readonly outboxTarget: DatabaseTarget | null;
+  readonly outboxTarget: OutboxTarget | null;
   #stores: Promise<Stores> | undefined;
   #apart: Promise<OutboxApart> | undefined;
   #closed: Promise<void> | undefined;
@@ -86,7 +86,7 @@ export class Internals {
   }
 
   /** Where tasks are written. */
-  async outboxDatabase(): Promise<SqlDatabase> {
+  async outboxDatabase(): Promise<Pick<SqlDatabase, 'transaction'>> {
     return (await (this.outboxApart() ?? this.stores())).db;
   }
 

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import { outlastError } from '../errors/error.ts';
 import { resolveConfig, type ResolvedConfig } from '../config/config.ts';
-import type { DatabaseTarget } from '../config/database-url.ts';
+import { requireLedger, type OutboxTarget } from '../config/database-url.ts';
 import type { RelayOptions, ResolvedRelayOptions } from '../config/relay-options.ts';
 import type { ResurrectorOptions } from '../config/resurrector-options.ts';
 import type { WorkerOptions } from '../config/worker-options.ts';
@@ -18,6 +18,7 @@ import { cleanOutboxes } from './clean-outboxes.ts';
 import { embeddedDefaults } from './embedded-defaults.ts';
 import type { Internals } from './internals.ts';
 import { INTERNALS, type Outlast } from './outlast.ts';
+import { redactOf } from './redact-of.ts';
 import { withHealth } from './relay-health.ts';
 import { openOutboxApart, type Stores } from './stores.ts';
 import { ThreadHeart } from './thread-heart.ts';
@@ -46,7 +47,7 @@ export async function startRelay(
 export interface RelayParts {
   readonly stores: Stores;
   /** Where the outbox is not in the database of the ledger. */
-  readonly outboxTarget: DatabaseTarget | null;
+  readonly outboxTarget: OutboxTarget | null;
   readonly runtime: Runtime;
   readonly settings: ResolvedRelayOptions;
 }
@@ -112,7 +113,7 @@ export interface ResurrectorParts {
 export function makeResurrector(parts: ResurrectorParts): Pick<Resurrector, 'run'> {
   const { stores, config, runtime } = parts;
   const { ledger, broker, outbox } = stores;
-  const settings = resurrectorSettings(config);
+  const settings = resurrectorSettings(config, runtime);
   const resurrector = new Resurrector({ ledger, broker, outbox, runtime, settings });
   return {
     run: async signal => {
@@ -219,10 +220,11 @@ export function makeWorker({
     heart ??
     (isEmbedded
       ? new LoopHeart(ledger, runtime, beatMs)
-      : new ThreadHeart({ target: config.database, beatMs, maxBlockMs, log }));
+      : new ThreadHeart({ target: requireLedger(config.database), beatMs, maxBlockMs, log }));
   const ackOn = config.broker?.ackOn ?? 'commit';
   const settings = { ...config.worker, ackOn, process: name, host: hostname(), pid: process.pid };
-  return new Worker({ ledger, broker, handlers, runtime, heart: beating, settings });
+  const redact = redactOf(config, runtime);
+  return new Worker({ ledger, broker, handlers, runtime, heart: beating, redact, settings });
 }
 
 export function handlerMap(handlers: readonly Handler[]): ReadonlyMap<string, Handler> {
@@ -241,9 +243,10 @@ export function handlerMap(handlers: readonly Handler[]): ReadonlyMap<string, Ha
   return map;
 }
 
-export function resurrectorSettings(config: ResolvedConfig): ResurrectorSettings {
+export function resurrectorSettings(config: ResolvedConfig, runtime: Runtime): ResurrectorSettings {
   const { intervalMs, batchSize, afterDelayMs } = config.resurrector;
   const { leaseMs, beatMs } = config.worker;
   const { deadLetters: deadLetterAge } = config.retention;
-  return { intervalMs, afterDelayMs, chunk: batchSize, leaseMs, beatMs, deadLetterAge };
+  const redact = redactOf(config, runtime);
+  return { intervalMs, afterDelayMs, chunk: batchSize, leaseMs, beatMs, deadLetterAge, redact };
 }

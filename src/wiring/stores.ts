@@ -17,13 +17,16 @@ import type { SqlDatabase } from '../adapters/postgres/sql-database.ts';
 import { openEmbedded, type EmbeddedMode } from '../adapters/pglite/open-embedded.ts';
 import type { Broker } from '../broker/broker.ts';
 import { outlastError } from '../errors/error.ts';
-import type { DatabaseTarget } from '../config/database-url.ts';
+import type { DatabaseTarget, OutboxTarget } from '../config/database-url.ts';
 import type { LedgerTarget } from '../config/messaging.ts';
 import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { OutboxReads } from '../outbox/outbox-reads.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
 import type { ResultStore } from '../result/result-store.ts';
+import { migrateMysql, openMysqlOutbox, printMysqlMigrations } from './mysql-stores.ts';
+import type { OutboxApart } from './outbox-apart.ts';
+import type { Dialect } from './writer-of.ts';
 import { openBroker, type BrokerParts } from './open-broker.ts';
 
 /** Every port, on the stores the configuration names. */
@@ -73,10 +76,8 @@ export async function openDatabase(
 }
 
 /** Connects, and refuses a database whose tables are not what this version works with. */
-export async function openStores(
-  target: DatabaseTarget,
-  options: OpenOptions = {},
-): Promise<Stores> {
+export async function openStores(target: OutboxTarget, options: OpenOptions = {}): Promise<Stores> {
+  if (target.kind === 'mysql') return await mysqlStores(target.url, options);
   const db = await openDatabase(target, options);
   try {
     // An embedded database is nobody's to administrate: whoever opens it first makes its tables.
@@ -89,17 +90,11 @@ export async function openStores(
   }
 }
 
-/** An outbox apart from the ledger: its rows are claimed, published and settled. */
-export interface OutboxApart {
-  readonly db: SqlDatabase;
-  readonly outbox: OutboxStore;
-  readonly reads: OutboxReads;
-  readonly results: ResultStore;
-}
-
-export async function openOutboxApart(target: DatabaseTarget): Promise<OutboxApart> {
+export async function openOutboxApart(target: OutboxTarget): Promise<OutboxApart> {
+  if (target.kind === 'mysql') return await openMysqlOutbox(target.url);
   const { db, results, outboxReads: reads } = await openStores(target);
-  return { db, results, reads, outbox: new PostgresOutboxStore(db, { movesIntoLedger: false }) };
+  const outbox = new PostgresOutboxStore(db, { movesIntoLedger: false });
+  return { db, dialect: 'postgres', results, reads, outbox };
 }
 
 /** The same stores with another outbox in front of the ledger. */
@@ -138,8 +133,35 @@ export async function storesOn(
   return ledger?.kind === 'redis' ? withoutLedger(stores) : stores;
 }
 
+/** The outbox in MySQL or MariaDB, and a broker: the ledger is elsewhere. */
+async function mysqlStores(url: string, { broker: parts }: OpenOptions): Promise<Stores> {
+  const { db, outbox, reads: outboxReads } = await openMysqlOutbox(url);
+  try {
+    if (parts === undefined) throw outboxOnly();
+    const broker = await openBroker(parts);
+    const close = async (): Promise<void> => {
+      await broker.close();
+      await db.close();
+    };
+    return withoutLedger({ db, outbox, outboxReads, broker, close });
+  } catch (error) {
+    await db.close();
+    throw error;
+  }
+}
+
+function outboxOnly(): Error {
+  return outlastError('ERR_CONFIG_TIER', {
+    message: 'MySQL and MariaDB are an outbox only: this needs the stores beside it',
+    hint: 'Run it with the broker of the configuration.',
+    fields: { option: 'database' },
+  });
+}
+
 /** Whoever only sends and relays needs no ledger; whoever asks for one is told that there is none. */
-function withoutLedger(stores: Stores): Stores {
+function withoutLedger(
+  stores: Omit<Stores, 'ledger' | 'results' | 'ledgerReads' | 'reads'>,
+): Stores {
   const refuse = (): never => {
     throw outlastError('ERR_CONFIG_TIER', {
       message: 'the ledger is in Redis, and a ledger in Redis is not part of this version',
@@ -150,7 +172,22 @@ function withoutLedger(stores: Stores): Stores {
   const missing = ['ledger', 'results', 'ledgerReads', 'reads'].map(
     port => [port, { get: refuse, enumerable: true }] as const,
   );
-  return Object.defineProperties({ ...stores }, Object.fromEntries(missing));
+  return Object.defineProperties({ ...stores }, Object.fromEntries(missing)) as Stores;
 }
 
-export { migrate, printMigrations, type MigrateReport };
+/** Makes or updates the tables of a database, or of an outbox alone. */
+export async function migrateTarget(target: OutboxTarget): Promise<MigrateReport> {
+  if (target.kind === 'mysql') return await migrateMysql(target.url);
+  const db = await openDatabase(target);
+  try {
+    return await migrate(db);
+  } finally {
+    await db.close();
+  }
+}
+
+export function printMigrationsOf(dialect: Dialect): string {
+  return dialect === 'mysql' ? printMysqlMigrations() : printMigrations();
+}
+
+export { migrate, type MigrateReport, type OutboxApart };

@@ -1,6 +1,7 @@
 import { pathToFileURL } from 'node:url';
 import { encodeError } from '../adapters/remote/wire-error.ts';
 import { resolveConfig, type ResolvedConfig } from '../config/config.ts';
+import { requireLedger } from '../config/database-url.ts';
 import { createLoader, loadConfig, loadTaskModules } from '../config/load-config.ts';
 import { sleep, systemClock } from '../runtime/clock.ts';
 import { Events } from '../telemetry/events.ts';
@@ -88,7 +89,12 @@ const stores = await openStores(config.database, {
   ...brokerOptions(config, log),
 });
 const { beatMs, maxBlockMs } = config.worker;
-const heart = new ThreadHeart({ target: config.database, beatMs, maxBlockMs, log });
+const heart = new ThreadHeart({
+  target: requireLedger(config.database),
+  beatMs,
+  maxBlockMs,
+  log,
+});
 const worker = makeWorker({
   internals: { runtime, log },
   stores,

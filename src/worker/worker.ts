@@ -4,6 +4,7 @@ import type { Broker, Delivery } from '../broker/broker.ts';
 import type { BeginOpen, BeginRequest, BegunTask, Ledger, RunRef } from '../ledger/ledger.ts';
 import { sleep } from '../runtime/clock.ts';
 import { Wakeable } from '../runtime/wakeable.ts';
+import type { Redact } from '../task/redact.ts';
 import { acceptDeliveries, answerDeliveries } from './deliveries.ts';
 import type { ExecuteDeps } from './execute.ts';
 import type { Beat, Heart } from './heart.ts';
@@ -32,6 +33,8 @@ export interface WorkerDeps extends ExecuteDeps {
   readonly ledger: Ledger;
   readonly broker: Broker;
   readonly heart: Heart;
+  /** Left out: people see the arguments of follow-ups themselves. */
+  readonly redact?: Redact | null;
   readonly settings: WorkerSettings;
 }
 
@@ -154,6 +157,7 @@ export class Worker {
       settler,
       dedupMs: dedupWindowMs,
       resultMs: resultTtlMs,
+      redact: this.#deps.redact ?? null,
     };
   }
 

@@ -12,6 +12,7 @@ import { describeEffectDoor } from './effect-door.ts';
 import { ledgerModel, type LedgerFixture } from './ledger-driver.ts';
 import { describeLedger } from './ledger.ts';
 import { describeLedgerReads, type LedgerReadsFixture } from './ledger-reads.ts';
+import { describeOutboxOrdering } from './outbox-ordering.ts';
 import { describeOutboxReads, type OutboxReadsFixture } from './outbox-reads.ts';
 import { describeOutboxStore, type OutboxFixture } from './outbox-store.ts';
 import { describeResultStore, type ResultFixture } from './result-store.ts';
@@ -79,6 +80,8 @@ describeOutboxReads('memory', () => makeOutbox(false));
 describeLedgerReads('memory', makeLedger);
 describeOutboxStore('memory, broker apart', () => makeOutbox(false));
 describeOutboxStore('memory, one database', () => makeOutbox(true));
+describeOutboxOrdering('memory, broker apart', () => makeOutbox(false));
+describeOutboxOrdering('memory, one database', () => makeOutbox(true));
 describeResultStore('memory', () => makeOutbox(true));
 
 describeBroker('memory', async () => {

@@ -36,7 +36,7 @@ export interface OutboxFixture {
 
 type Current = () => OutboxFixture;
 
-interface Claim {
+export interface Claim {
   readonly relay: string;
   readonly token: string;
   readonly rows: readonly OutboxRow[];
@@ -50,7 +50,7 @@ interface Claiming {
 }
 
 /** Claims under a relay that lives long enough for most tests. */
-async function claim(fixture: OutboxFixture, claiming: Claiming = {}): Promise<Claim> {
+export async function claim(fixture: OutboxFixture, claiming: Claiming = {}): Promise<Claim> {
   const relay = claiming.relay ?? unique('relay');
   const token = unique('token');
   if (claiming.relay === undefined) await fixture.store.beat(relay, claiming.leaseMs ?? 2 * HOUR);
@@ -58,39 +58,49 @@ async function claim(fixture: OutboxFixture, claiming: Claiming = {}): Promise<C
   return { relay, token, rows: await fixture.store.claim({ relay, token, limit, staleMs }) };
 }
 
-const taskIds = (rows: readonly OutboxRow[]): string[] => rows.map(({ envelope }) => envelope.id);
-const rowsOf = (rows: readonly OutboxRow[], ...tasks: readonly Envelope[]): string[] =>
+export const taskIds = (rows: readonly OutboxRow[]): string[] =>
+  rows.map(({ envelope }) => envelope.id);
+export const rowsOf = (rows: readonly OutboxRow[], ...tasks: readonly Envelope[]): string[] =>
   rows.filter(({ envelope }) => ids(tasks).includes(envelope.id)).map(({ row }) => row);
 
 /** Everything an adapter of the outbox must do. */
 export function describeOutboxStore(name: string, makeFixture: () => Promise<OutboxFixture>): void {
   describe(`outbox store: ${name}`, () => {
-    let fixture: OutboxFixture | undefined;
-    beforeAll(async () => {
-      fixture = await makeFixture();
-    });
-    afterAll(async () => {
-      await fixture?.dispose();
-    });
-    const current: Current = () => {
-      if (fixture === undefined) throw new Error('the fixture has not been made');
-      return fixture;
-    };
-    beforeEach(async () => {
-      // What other tests left behind would take the places this one counts: all claims lapse, all rows are due.
-      await current().advance(100 * HOUR);
-      const { token, rows } = await claim(current());
-      await current().store.settlePublished(
-        token,
-        rows.map(({ row }) => row),
-      );
-    });
+    const current = useFixture(makeFixture);
     describe('write', () => writing(current));
     describe('claim', () => claimSuite(current));
     describe('settle', () => settling(current));
     describe('dead letters', () => deadLetters(current));
     describe('move', () => moving(current));
   });
+}
+
+/** One fixture for a suite, without what other tests left behind. */
+export function useFixture<F extends OutboxFixture>(makeFixture: () => Promise<F>): () => F {
+  let fixture: F | undefined;
+  beforeAll(async () => {
+    fixture = await makeFixture();
+  });
+  afterAll(async () => {
+    await fixture?.dispose();
+  });
+  const current = (): F => {
+    if (fixture === undefined) throw new Error('the fixture has not been made');
+    return fixture;
+  };
+  beforeEach(async () => {
+    // What other tests left behind would take the places this one counts: all claims lapse, all rows are due.
+    await current().advance(100 * HOUR);
+    for (;;) {
+      const { token, rows } = await claim(current());
+      if (rows.length === 0) return;
+      await current().store.settlePublished(
+        token,
+        rows.map(({ row }) => row),
+      );
+    }
+  });
+  return current;
 }
 
 function writing(current: Current): void {

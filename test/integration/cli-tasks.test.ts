@@ -226,17 +226,17 @@ describe('stats', () => {
       queue_depth: 1,
       dlq_count: 1,
       outbox: expect.objectContaining({ pending: 1, claimed: 0, sent: 0 }) as object,
-      tasks: { waiting: 1, running: 0, done: 1, dead: 1, cancelled: 0 },
+      tasks: { waiting: 1, running: 0, done: 1, dead: 1, cancelled: 0, purged: 0 },
       queues: [
-        { queue: 'planted', waiting: 0, running: 0 },
-        { queue: 'vip', waiting: 1, running: 0 },
+        { queue: 'default', pending: 1, waiting: 0, running: 0 },
+        { queue: 'vip', pending: 0, waiting: 1, running: 0 },
       ],
       top_failing: [{ name: 'shop.planted', failures: 1 }],
       workers: 0,
     });
     const text = (await project.run('stats', '--top', '0')).stdout;
     expect(text).toContain('waiting 1  running 0  done 1  dead 1');
-    expect(text).toMatch(/^vip +1 +0$/m);
+    expect(text).toMatch(/^vip +0 +1 +0$/m);
     expect(text).not.toContain('shop.planted');
   });
 
@@ -283,13 +283,15 @@ describe('dead letters', () => {
     expect(code).toBe(0);
     expect(stdout).toMatch(/^ID +NAME +QUEUE +WHERE +REASON +DEAD_AT +ERROR\nd4 /);
     expect(stdout.trimEnd().split('\n')).toHaveLength(3);
-    expect(stderr).toContain("more: --cursor 'd3 2026-01-01 00:00:00.123456+00'");
+    expect(stderr).toContain("more: --cursor '2026-01-01T00:00:00.123456Z d3'");
   });
 
   it('refuse a cursor that no page gave', async () => {
-    const ended = await project.run('dead-letters', 'list', '--cursor', 'junk', '--json');
-    expect(ended).toMatchObject({ code: 2, stdout: '' });
-    expect(json<JsonError>(ended.stderr).error.code).toBe('ERR_OPTION_RANGE');
+    for (const cursor of ['junk', '2026-99-01T00:00:00Z x', "2026-01-01T00:00:00Z'; drop table"]) {
+      const ended = await project.run('dead-letters', 'list', '--cursor', cursor, '--json');
+      expect(ended).toMatchObject({ code: 2, stdout: '' });
+      expect(json<JsonError>(ended.stderr).error.code).toBe('ERR_OPTION_RANGE');
+    }
   });
 
   it('are shown with their bytes, reason and history', async () => {
@@ -301,7 +303,7 @@ describe('dead letters', () => {
       where: 'worker',
       reason: 'ERR_ATTEMPTS_SPENT',
       error: 'why d1',
-      dead_at: '2026-01-01T00:00:00.123Z',
+      dead_at: '2026-01-01T00:00:00.123456Z',
       body_text: '[[],{"n":1},null]',
       history: [{ step: 'dead', epoch: 1, error: { type: 'Error', message: 'why d1' } }],
     });

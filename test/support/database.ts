@@ -1,7 +1,10 @@
+import { createPool, type Pool as MysqlPool } from 'mysql2/promise';
 import { Pool } from 'pg';
+import { migrate as migrateMysql } from '../../src/adapters/mysql/migrate.ts';
+import { MysqlDatabase } from '../../src/adapters/mysql/mysql-database.ts';
 import { migrate } from '../../src/adapters/postgres/migrate.ts';
 import { PgDatabase } from '../../src/adapters/postgres/pg-database.ts';
-import { withDatabase } from './servers.ts';
+import { withDatabase, withMariadb } from './servers.ts';
 
 export interface MigratedDatabase {
   readonly url: string;
@@ -18,6 +21,29 @@ export async function migratedDatabase(name: string): Promise<MigratedDatabase> 
   const pool = new Pool({ connectionString: database.url, max: 10 });
   // Dropping the database by force ends idle connections; that is no failure of a test.
   pool.on('error', () => undefined);
+  return {
+    url: database.url,
+    pool,
+    dispose: async () => {
+      await pool.end();
+      await database.drop();
+    },
+  };
+}
+
+export interface MigratedMariadb {
+  readonly url: string;
+  readonly pool: MysqlPool;
+  dispose(): Promise<void>;
+}
+
+/** The same on MariaDB, with the outbox's tables. */
+export async function migratedMariadb(name: string): Promise<MigratedMariadb> {
+  const database = await withMariadb(name);
+  const db = await MysqlDatabase.open({ url: database.url, poolSize: 1, queryTimeoutMs: 30_000 });
+  await migrateMysql(db);
+  await db.close();
+  const pool = createPool({ uri: database.url, connectionLimit: 10 });
   return {
     url: database.url,
     pool,

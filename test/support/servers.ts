@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { createConnection } from 'mysql2/promise';
 import { Client, escapeIdentifier } from 'pg';
 
 /** A database that belongs to one test. */
@@ -10,6 +11,11 @@ export interface TestDatabase {
 /** The URL of the PostgreSQL server of this test run. Its user may create databases. */
 export function postgresUrl(): string {
   return required('OUTLAST_TEST_POSTGRES_URL', 'node scripts/servers.mjs postgres');
+}
+
+/** The URL of the MariaDB server of this test run. Its user may create databases. */
+export function mariadbUrl(): string {
+  return required('OUTLAST_TEST_MARIADB_URL', 'node scripts/servers.mjs mariadb');
 }
 
 /** The URL of the RabbitMQ of this test run. */
@@ -40,6 +46,28 @@ export async function withDatabase(name = 'test'): Promise<TestDatabase> {
     drop: () =>
       execute(server, `drop database if exists ${escapeIdentifier(database)} with (force)`),
   };
+}
+
+/** Makes an empty database on the MariaDB server. Whoever calls this drops it. */
+export async function withMariadb(name = 'test'): Promise<TestDatabase> {
+  const database = `${name}_${randomUUID().replaceAll('-', '')}`;
+  const server = mariadbUrl();
+  await executeMysql(server, `create database ${database}`);
+  const url = new URL(server);
+  url.pathname = `/${database}`;
+  return {
+    url: url.href,
+    drop: () => executeMysql(server, `drop database if exists ${database}`),
+  };
+}
+
+async function executeMysql(url: string, statement: string): Promise<void> {
+  const connection = await createConnection(url);
+  try {
+    await connection.query(statement);
+  } finally {
+    await connection.end();
+  }
 }
 
 /** The URL of the Redis of this test run, which tests share: they use names of their own and never flush it. */

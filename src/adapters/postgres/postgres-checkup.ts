@@ -1,5 +1,4 @@
 import {
-  advise,
   ok,
   problem,
   spoken,
@@ -8,6 +7,7 @@ import {
   type Checkup,
 } from '../../admin/checkup.ts';
 import { isOutlastError } from '../../errors/error.ts';
+import { clockCheck, outboxChecks } from '../../outbox/outbox-checks.ts';
 import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
 import { checkSchema } from './migrate.ts';
 import { checkSnapshots, checkTables } from './postgres-vacuum-checks.ts';
@@ -41,7 +41,8 @@ export class PostgresCheckup implements Checkup {
     const server = (await this.#db.query(SQL.doctorServer))[0] ?? {};
     const afterMs = nowMs();
     const checks = [serverCheck(server)];
-    if (!isEmbedded) checks.push(clockCheck(server, beforeMs, afterMs, limits));
+    if (!isEmbedded)
+      checks.push(clockCheck(Number(server['now_ms']), { beforeMs, afterMs }, limits));
     const schema = await this.#schema();
     checks.push(schema);
     if (schema.status === 'problem') return checks;
@@ -70,12 +71,15 @@ export class PostgresCheckup implements Checkup {
   async #outbox(limits: CheckLimits): Promise<readonly Check[]> {
     const params = [ROW_SCHEMA_VERSION, limits.maxOrphanMs];
     const row = (await this.#db.query(SQL.doctorOutbox, params))[0] ?? {};
-    return [
-      backlogCheck(row, limits),
-      formatCheck(row),
-      claimsCheck(row, limits),
-      parkedCheck(row),
-    ];
+    const figures = {
+      unsupported: Number(row['unsupported']),
+      orphans: Number(row['orphans']),
+      relays: Number(row['relays']),
+      deadLetters: Number(row['dead']),
+      parked: Number(row['parked']),
+      oldestPendingMs: readNumber(row['oldest_ms']),
+    };
+    return outboxChecks(figures, limits);
   }
 
   async #ledger(limits: CheckLimits): Promise<readonly Check[]> {
@@ -95,55 +99,4 @@ function serverCheck(row: SqlRow): Check {
   if (Number(row['number']) >= OLDEST_SERVER) return ok('server', `PostgreSQL ${version}`, details);
   const advice = 'Upgrade to PostgreSQL 13 or newer.';
   return problem('server', `PostgreSQL ${version} is older than 13`, advice, details);
-}
-
-/** The answer was made somewhere between question and reply; only what that cannot explain is skew. */
-function clockCheck(row: SqlRow, beforeMs: number, afterMs: number, limits: CheckLimits): Check {
-  const serverMs = Number(row['now_ms']);
-  const skewMs = serverMs < beforeMs ? serverMs - beforeMs : Math.max(0, serverMs - afterMs);
-  const details = { skewMs };
-  if (Math.abs(skewMs) <= limits.maxClockSkewMs)
-    return ok('clock', 'the clocks of this process and the database agree', details);
-  const way = skewMs > 0 ? 'behind' : 'ahead of';
-  const message = `the clock of this process is ${spoken(Math.abs(skewMs))} ${way} the database's`;
-  const advice = '`eta` and `expires` are counted by this clock: synchronise it (NTP).';
-  return problem('clock', message, advice, details);
-}
-
-function backlogCheck(row: SqlRow, limits: CheckLimits): Check {
-  const oldestPendingMs = readNumber(row['oldest_ms']);
-  const relays = Number(row['relays']);
-  const details = { oldestPendingMs, relays, deadLetters: Number(row['dead']) };
-  if (oldestPendingMs === null) return ok('backlog', 'no row is due', details);
-  const message = `the oldest row has been due for ${spoken(oldestPendingMs)}`;
-  if (oldestPendingMs <= limits.maxPendingMs) return ok('backlog', message, details);
-  const advice = 'See that a relay runs (npx outlast relay) and what its log says.';
-  return problem('backlog', `${message}; relays with a lease: ${relays}`, advice, details);
-}
-
-function formatCheck(row: SqlRow): Check {
-  const unsupported = Number(row['unsupported']);
-  const details = { unsupported, known: ROW_SCHEMA_VERSION };
-  if (unsupported === 0) return ok('format', 'every row is in a known format', details);
-  const message = `${unsupported} rows are in a format of a newer version, and no relay of this one takes them`;
-  return problem('format', message, 'Start a relay of the version that wrote them.', details);
-}
-
-function claimsCheck(row: SqlRow, limits: CheckLimits): Check {
-  const orphans = Number(row['orphans']);
-  const details = { orphans };
-  if (orphans === 0) return ok('claims', 'no claim has outlived its relay', details);
-  const age = spoken(limits.maxOrphanMs);
-  const message = `${orphans} rows are claimed by relays that have been gone for longer than ${age}`;
-  const advice = 'Any relay gives them back with its next claim: start one (npx outlast relay).';
-  return problem('claims', message, advice, details);
-}
-
-function parkedCheck(row: SqlRow): Check {
-  const parked = Number(row['parked']);
-  const details = { parked };
-  if (parked === 0) return ok('ordering', 'no dead letter parks its key', details);
-  const message = `${parked} ordering keys are parked behind a dead letter`;
-  const advice = 'Retry or purge those letters: npx outlast dead-letters list.';
-  return advise('ordering', message, advice, details);
 }

@@ -3,7 +3,8 @@ import type { SqlDatabase, SqlRunner } from './sql-database.ts';
 
 /**
  * A transaction on Outlast's own database, for those who bring no library of their own. A statement may take 30 s and
- * the transaction may stand idle for 10 s (embedded: 10 s in all); whoever needs more brings a library.
+ * the transaction may stand idle for 10 s (embedded: 10 s in all); whoever needs more brings a library. Statements are
+ * of the database's own kind: parameters are `$1` in PostgreSQL and `?` in MySQL and MariaDB.
  */
 export interface SqlTransaction {
   query(
@@ -13,10 +14,13 @@ export interface SqlTransaction {
 }
 
 /** Our own connections as one more library. `open` may connect late: a producer that never sends needs no connection. */
-export function fromDatabase(open: () => Promise<SqlDatabase>): TransactionAdapter<SqlTransaction> {
+export function fromDatabase(
+  open: () => Promise<Pick<SqlDatabase, 'transaction'>>,
+  dialect: 'postgres' | 'mysql' = 'postgres',
+): TransactionAdapter<SqlTransaction> {
   const opened = new WeakSet<SqlTransaction>();
   return {
-    dialect: 'postgres',
+    dialect,
     // Our own sessions have their limits from the start, and PGlite must have none.
     endsIdleTransactions: false,
     execute: async (tx, text, values) => (await tx.query(text, values)) as readonly TextRow[],

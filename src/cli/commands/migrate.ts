@@ -1,4 +1,5 @@
-import { migrate, openDatabase, printMigrations } from '../../wiring/stores.ts';
+import { migrateTarget, printMigrationsOf } from '../../wiring/stores.ts';
+import { dialectOf } from '../../wiring/writer-of.ts';
 import { addOutboxFlag, readContext, type CommonOptions } from '../context.ts';
 import type { AddCommand } from '../command.ts';
 
@@ -8,19 +9,15 @@ export const addMigrate: AddCommand = (program, output) => {
     .description("make or update Outlast's tables in the database")
     .option('--print', 'print the SQL instead of running it')
     .action(async (options: CommonOptions & { readonly print?: boolean }) => {
-      if (options.print) return output.line(printMigrations());
       const { config, outboxTarget } = await readContext(options, output);
-      const db = await openDatabase(outboxTarget ?? config.database);
-      try {
-        const report = await migrate(db);
-        if (options.json) return output.json(report);
-        output.line(
-          report.applied.length === 0
-            ? `nothing to do: schema version ${report.version}`
-            : `applied ${report.applied.join(', ')}: schema version ${report.version}`,
-        );
-      } finally {
-        await db.close();
-      }
+      const target = outboxTarget ?? config.database;
+      if (options.print) return output.line(printMigrationsOf(dialectOf(target)));
+      const report = await migrateTarget(target);
+      if (options.json) return output.json(report);
+      output.line(
+        report.applied.length === 0
+          ? `nothing to do: schema version ${report.version}`
+          : `applied ${report.applied.join(', ')}: schema version ${report.version}`,
+      );
     });
 };

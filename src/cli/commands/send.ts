@@ -6,12 +6,13 @@ import { decodeBody, inputFromCall, rawCall } from '../../task/input.ts';
 import { decodeJson, toBytes } from '../../task/json.ts';
 import { unchecked } from '../../task/standard-schema.ts';
 import type { SendOptions } from '../../task/define-task.ts';
+import { redactOf } from '../../wiring/redact-of.ts';
 import { sendCalls } from '../../wiring/send-calls.ts';
 import type { Handler } from '../../worker/handler.ts';
 import {
   addOutboxFlag,
   readContext,
-  withStores,
+  withOutboxDatabase,
   type CommandContext,
   type CommonOptions,
 } from '../context.ts';
@@ -53,8 +54,11 @@ export const addSend: AddCommand = (program, output) => {
         input: rawCall(options.args, options.kwargs),
         options: sendOptions(options),
       };
-      const [sent] = await withStores(context, {}, stores =>
-        sendCalls(stores, [call], context.config.maxPayloadBytes),
+      const [sent] = await withOutboxDatabase(context, outbox =>
+        sendCalls(outbox, [call], {
+          maxPayloadBytes: context.config.maxPayloadBytes,
+          redact: redactOf(context.config, context.runtime),
+        }),
       );
       if (options.json) output.json({ id: sent?.id, isNew: sent?.isNew });
       else output.line(sent?.id ?? '');

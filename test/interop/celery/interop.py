@@ -37,3 +37,18 @@ def headers(self):
         'timelimit': self.request.timelimit,
         'priority': self.request.delivery_info['priority'],
     }
+
+
+@app.task(name='interop.add')
+def add(a, b):
+    return a + b
+
+
+@app.task(name='interop.fail')
+def fail(text):
+    raise ValueError(text)
+
+
+@app.task(name='interop.alarm')
+def alarm(task_id):
+    store.rpush('alarms', task_id)

@@ -1,6 +1,7 @@
 -- breaking: no
 -- Figures for people come from indexes, so that a table of millions is not read to count a few. Each holds only rows that
--- are not as they should be, and costs the others nothing.
+-- are out of the ordinary, and costs the others nothing.
+create index outlast_outbox_sent on outlast_outbox (available_at, id) where state = 'sent';
 create index outlast_outbox_failing on outlast_outbox (task_name) include (retries) where retries > 0;
 create index outlast_outbox_unsupported on outlast_outbox (schema_version) where schema_version > 2;
 create index outlast_task_failing on outlast_task (name) include (failures, crashes)

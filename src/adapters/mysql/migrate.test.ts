@@ -1,0 +1,114 @@
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { withMariadb } from '../../../test/support/servers.ts';
+import { checkSchema, migrate } from './migrate.ts';
+import { MIGRATIONS } from './migrations.generated.ts';
+import { MysqlDatabase } from './mysql-database.ts';
+
+async function setup(): Promise<MysqlDatabase> {
+  const server = await withMariadb('migrate');
+  const db = await MysqlDatabase.open({ url: server.url, poolSize: 5, queryTimeoutMs: 30_000 });
+  onTestFinished(async () => {
+    await db.close();
+    await server.drop();
+  });
+  return db;
+}
+
+const names = MIGRATIONS.map(({ name }) => name);
+
+/** What the tables look like, in the server's own words. */
+async function shape(db: MysqlDatabase): Promise<unknown> {
+  const columns = await db.query(
+    `select table_name, column_name, column_type, is_nullable, collation_name from information_schema.columns
+     where table_schema = database() order by table_name, ordinal_position`,
+  );
+  const indexes = await db.query(
+    `select table_name, index_name, column_name, seq_in_index from information_schema.statistics
+     where table_schema = database() order by table_name, index_name, seq_in_index`,
+  );
+  const slots = await db.query('select count(*) as n from outlast_ordering_key');
+  return { columns, indexes, slots };
+}
+
+describe('migrations', () => {
+  it('are applied once, whoever starts at the same time', async () => {
+    const db = await setup();
+    const reports = await Promise.all([migrate(db), migrate(db), migrate(db)]);
+    expect(reports.map(({ applied }) => applied.length).toSorted((a, b) => a - b)).toEqual([
+      0,
+      0,
+      names.length,
+    ]);
+    await expect(checkSchema(db)).resolves.toBeUndefined();
+  });
+
+  it(
+    'go on where they were cut off, before or after any statement',
+    { timeout: 120_000 },
+    async () => {
+      const whole = await setup();
+      await migrate(whole);
+      const expected = await shape(whole);
+      const statements = MIGRATIONS.flatMap(({ version, statements: list }) =>
+        list.map((text, step) => ({ version, step, text })),
+      );
+      for (const cut of statements) {
+        for (const isDone of [false, true]) {
+          const db = await setup();
+          await migrate(db);
+          await undoFrom(db, cut, isDone);
+          await expect(checkSchema(db)).rejects.toMatchObject({ code: 'ERR_SCHEMA_MISSING' });
+          await migrate(db);
+          await checkSchema(db);
+          expect(await shape(db)).toEqual(expected);
+        }
+      }
+    },
+  );
+
+  it('do not take a foreign table for one of theirs', async () => {
+    const db = await setup();
+    await db.query('create table outlast_outbox (id int)');
+    await expect(migrate(db)).rejects.toMatchObject({ errno: 1050 });
+  });
+
+  it('of a newer version are refused where they broke something, and worked with otherwise', async () => {
+    const db = await setup();
+    await migrate(db);
+    await db.query(
+      `insert into outlast_migration values (99, '0099-later', false, 1, utc_timestamp(6))`,
+    );
+    await expect(checkSchema(db)).resolves.toBeUndefined();
+    await db.query('update outlast_migration set breaking = true where version = 99');
+    await expect(checkSchema(db)).rejects.toMatchObject({ code: 'ERR_SCHEMA_NEWER', found: 99 });
+    await expect(migrate(db)).rejects.toMatchObject({ code: 'ERR_SCHEMA_NEWER' });
+  });
+});
+
+/** Makes the database what a process leaves that was killed at this statement, before or after it was done. */
+async function undoFrom(
+  db: MysqlDatabase,
+  cut: { readonly version: number; readonly step: number },
+  isDone: boolean,
+): Promise<void> {
+  const tables = await db.query(
+    `select table_name as name from information_schema.tables where table_schema = database()`,
+  );
+  for (const { name } of tables) await db.query(`drop table ${String(name)}`);
+  await db.query(
+    `create table outlast_migration (version int not null primary key, name varchar(160) not null, breaking boolean not null,
+      steps int not null, applied_at datetime(6)) engine = InnoDB default character set utf8mb4 collate utf8mb4_bin`,
+  );
+  for (const { version, name, statements } of MIGRATIONS) {
+    if (version > cut.version) return;
+    const isCut = version === cut.version;
+    const done = isCut ? cut.step + (isDone ? 1 : 0) : statements.length;
+    for (const text of statements.slice(0, done)) await db.query(text);
+    await db.query('insert into outlast_migration values (?, ?, false, ?, ?)', [
+      version,
+      name,
+      isCut ? cut.step : statements.length,
+      isCut ? null : '2026-01-01',
+    ]);
+  }
+}

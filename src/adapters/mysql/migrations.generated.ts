@@ -1,0 +1,105 @@
+// Written by scripts/embed-assets.mjs from the .sql files; edit those and run npm run build.
+export const MIGRATIONS = [
+  {
+    version: 1, name: '0001-outbox', breaking: false,
+    statements: [
+      `create table outlast_outbox (
+  id bigint not null auto_increment primary key,
+  task_id varchar(160) not null,
+  task_name varchar(160) not null,
+  queue varchar(160) not null,
+  priority smallint not null,
+  args longblob not null,
+  kwargs longblob not null,
+  embed longblob not null,
+  options longblob not null,
+  digest varchar(64) not null,
+  schema_version smallint not null,
+  payload_version int not null,
+  state enum('pending', 'claimed', 'sent') not null default 'pending',
+  claims int not null default 0,
+  claim_token varchar(64),
+  claimed_by varchar(160),
+  claimed_until datetime(6),
+  available_at datetime(6) not null,
+  eta datetime(6),
+  expires_at datetime(6),
+  idempotency_key varbinary(1020),
+  deaths int not null default 0,
+  retries smallint not null default 0,
+  last_error text,
+  error_history longblob not null,
+  created_at datetime(6) not null,
+  updated_at datetime(6) not null,
+  unique key outlast_outbox_task (task_id),
+  key outlast_outbox_due (state, available_at, id, schema_version, retries, queue),
+  key outlast_outbox_claimed (claim_token, claimed_by, claimed_until),
+  constraint outlast_outbox_claim check (
+    (state = 'claimed') = (claim_token is not null)
+    and (claim_token is null) = (claimed_by is null)
+    and (claim_token is null) = (claimed_until is null)
+  )
+) engine = InnoDB default character set utf8mb4 collate utf8mb4_bin`,
+      `create table outlast_dead_letter (
+  task_id varchar(160) not null primary key,
+  version int not null,
+  task_name varchar(160) not null,
+  queue varchar(160) not null,
+  priority smallint not null,
+  args longblob not null,
+  kwargs longblob not null,
+  embed longblob not null,
+  options longblob not null,
+  digest varchar(64) not null,
+  schema_version smallint not null,
+  payload_version int not null,
+  eta datetime(6),
+  expires_at datetime(6),
+  idempotency_key varbinary(1020),
+  retries smallint not null,
+  failure_reason text not null,
+  error_history longblob not null,
+  created_at datetime(6) not null,
+  dead_at datetime(6) not null,
+  key outlast_dead_letter_dead_at (dead_at, task_id)
+) engine = InnoDB default character set utf8mb4 collate utf8mb4_bin`,
+      `create table outlast_relay (
+  id varchar(160) not null primary key,
+  lease_until datetime(6) not null
+) engine = InnoDB default character set utf8mb4 collate utf8mb4_bin`,
+      `create table outlast_send_key (
+  key_hash varchar(64) not null primary key,
+  task_id varchar(160) not null,
+  fingerprint varchar(64) not null,
+  token varchar(64) not null,
+  free_at datetime(6) not null,
+  key outlast_send_key_free_at (free_at)
+) engine = InnoDB default character set utf8mb4 collate utf8mb4_bin`,
+    ],
+  },
+  {
+    version: 3, name: '0003-ordering', breaking: false,
+    statements: [
+      `alter table outlast_outbox
+  add column ordering_key varbinary(1020),
+  add column parks_key boolean not null default false,
+  add column redacted_args longblob,
+  add column redacted_kwargs longblob,
+  add key outlast_outbox_ordered (ordering_key, id)`,
+      `alter table outlast_dead_letter
+  add column row_id bigint,
+  add column ordering_key varbinary(1020),
+  add column parks_key boolean not null default false,
+  add column redacted_args longblob,
+  add column redacted_kwargs longblob,
+  add key outlast_dead_letter_parked (ordering_key, parks_key),
+  add key outlast_dead_letter_created_at (created_at, task_id)`,
+      `create table outlast_ordering_key (
+  slot smallint unsigned not null primary key
+) engine = InnoDB`,
+      `insert into outlast_ordering_key (slot)
+with recursive byte (n) as (select 0 union all select n + 1 from byte where n < 255)
+select high.n * 256 + low.n from byte high cross join byte low`,
+    ],
+  },
+] as const;

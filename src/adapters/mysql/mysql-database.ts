@@ -1,0 +1,235 @@
+import type { Pool, PoolConnection, ResultSetHeader } from 'mysql2/promise';
+import { outlastError } from '../../errors/error.ts';
+import { refuseOldServer } from './check-server.ts';
+import { isBroken, isDeadlock, isLockWait, translateMysqlError } from './mysql-errors.ts';
+import { SQL } from './sql.generated.ts';
+import { bind, type MysqlStatement } from './statement.ts';
+
+export interface MysqlDatabaseOptions {
+  readonly url: string;
+  /** Most connections of the pool. */
+  readonly poolSize: number;
+  /** A statement without an answer for this long has failed, and its connection with it. */
+  readonly queryTimeoutMs: number;
+}
+
+export type MysqlValue = string | number | bigint | boolean | null | Uint8Array;
+export type MysqlParam = MysqlValue | readonly MysqlValue[];
+export type MysqlRow = Readonly<Record<string, unknown>>;
+
+/** What our own statements run on: one connection, inside a transaction or not. */
+export interface MysqlSession {
+  rows(statement: MysqlStatement, params?: readonly MysqlParam[]): Promise<readonly MysqlRow[]>;
+  /** How many rows it met, changed or not. */
+  change(statement: MysqlStatement, params?: readonly MysqlParam[]): Promise<number>;
+}
+
+/** What a transaction of the user runs on. */
+interface TextRunner {
+  query(text: string, params?: readonly MysqlParam[]): Promise<readonly MysqlRow[]>;
+}
+
+const CONNECT_TIMEOUT_MS = 5_000;
+/** A deadlock is over when one side has given way; a lock that did not come in ten seconds is somebody's open transaction. */
+const MAX_STARTS = { deadlock: 10, lockWait: 2 } as const;
+
+async function loadMysql2(): Promise<typeof import('mysql2/promise')> {
+  try {
+    return (await import('mysql2/promise')).default;
+  } catch (cause) {
+    throw outlastError('ERR_DRIVER_MISSING', {
+      message: 'the driver `mysql2` for MySQL and MariaDB is not installed',
+      hint: 'Run: npm i mysql2',
+      fields: { install: 'npm i mysql2' },
+      cause,
+    });
+  }
+}
+
+/**
+ * A MySQL or MariaDB reached through our own pool of connections. Counts and ids come back as text, bytes as Buffers.
+ * Our own statements are short: one that meets a deadlock is run again, alone or with its whole transaction.
+ */
+export class MysqlDatabase implements MysqlSession {
+  readonly #pool: Pool;
+  readonly #timeoutMs: number;
+  readonly #prepared = new WeakSet<object>();
+
+  private constructor(pool: Pool, timeoutMs: number) {
+    this.#pool = pool;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /** Connects, and refuses a server that is too old. */
+  static async open(options: MysqlDatabaseOptions): Promise<MysqlDatabase> {
+    const mysql = await loadMysql2();
+    const pool = mysql.createPool({
+      uri: options.url.replace(/^mariadb:/i, 'mysql:'),
+      connectionLimit: options.poolSize,
+      connectTimeout: CONNECT_TIMEOUT_MS,
+      enableKeepAlive: true,
+      charset: 'utf8mb4',
+      // Ours whatever the server's time zone is.
+      timezone: 'Z',
+      supportBigNumbers: true,
+      bigNumberStrings: true,
+      decimalNumbers: false,
+      multipleStatements: false,
+    });
+    const db = new MysqlDatabase(pool, options.queryTimeoutMs);
+    try {
+      refuseOldServer(String((await db.rows(SQL.serverVersion))[0]?.['version']));
+      return db;
+    } catch (error) {
+      await db.close();
+      throw error;
+    }
+  }
+
+  async rows(
+    statement: MysqlStatement,
+    params: readonly MysqlParam[] = [],
+  ): Promise<readonly MysqlRow[]> {
+    return await startOver(() => this.#connected(session => session.rows(statement, params)));
+  }
+
+  async change(statement: MysqlStatement, params: readonly MysqlParam[] = []): Promise<number> {
+    return await startOver(() => this.#connected(session => session.change(statement, params)));
+  }
+
+  /** A short transaction of ours: all or nothing, and once more from its beginning after a deadlock. */
+  async atomically<T>(fn: (session: MysqlSession) => Promise<T>): Promise<T> {
+    return await startOver(() =>
+      this.#connected((session, connection) => inTransaction(connection, () => fn(session))),
+    );
+  }
+
+  /** One connection for `fn` alone; what it changes about its session, locks by name included, ends with it. */
+  async alone<T>(fn: (session: MysqlSession & TextRunner) => Promise<T>): Promise<T> {
+    return await this.#connected(async (session, connection) => {
+      try {
+        const runner = this.#runnerOn(connection);
+        return await fn({ ...session, query: (text, params) => runner.query(text, params) });
+      } finally {
+        connection.destroy();
+      }
+    });
+  }
+
+  async query(text: string, params: readonly MysqlParam[] = []): Promise<readonly MysqlRow[]> {
+    return await this.#connected((_, connection) => this.#runnerOn(connection).query(text, params));
+  }
+
+  /** Commits when `fn` returns and rolls back when it throws; never runs it twice. */
+  async transaction<T>(fn: (tx: TextRunner) => Promise<T>): Promise<T> {
+    return await this.#connected((_, connection) =>
+      inTransaction(connection, () => fn(this.#runnerOn(connection))),
+    );
+  }
+
+  /** There are no notifications: whoever waits, polls. */
+  listen(): () => void {
+    return () => undefined;
+  }
+
+  async close(): Promise<void> {
+    await this.#pool.end();
+  }
+
+  async #connected<T>(
+    fn: (session: MysqlSession, connection: PoolConnection) => Promise<T>,
+  ): Promise<T> {
+    const connection = await this.#pool.getConnection().catch((error: unknown) => {
+      throw translateMysqlError(error);
+    });
+    let isUsable = true;
+    try {
+      await this.#prepare(connection);
+      return await fn(this.#sessionOn(connection), connection);
+    } catch (error) {
+      isUsable = !isBroken(error);
+      throw translateMysqlError(error, 'theirs');
+    } finally {
+      // A connection that broke, or still waits for an answer, must not be handed to the next caller.
+      if (isUsable) connection.release();
+      else connection.destroy();
+    }
+  }
+
+  /** A new connection gets our settings before its first statement. */
+  async #prepare(connection: PoolConnection): Promise<void> {
+    const { connection: core } = connection;
+    if (this.#prepared.has(core)) return;
+    // A server that goes away between two statements is met by the next one; without a listener it would end the process.
+    connection.on('error', () => undefined);
+    for (const { text } of [SQL.setIsolation, SQL.setSession]) await connection.query(text);
+    this.#prepared.add(core);
+  }
+
+  #sessionOn(connection: PoolConnection): MysqlSession {
+    const run = (statement: MysqlStatement, params: readonly MysqlParam[]): Promise<unknown> => {
+      const { text, values } = bind<MysqlValue>(statement, params);
+      return this.#run(connection, text, values).catch((error: unknown) => {
+        throw translateMysqlError(error);
+      });
+    };
+    return {
+      rows: async (statement, params = []) => (await run(statement, params)) as MysqlRow[],
+      change: async (statement, params = []) =>
+        ((await run(statement, params)) as ResultSetHeader).affectedRows,
+    };
+  }
+
+  #runnerOn(connection: PoolConnection): TextRunner {
+    return {
+      query: async (text, params = []) => {
+        const result = await this.#run(connection, text, params).catch((error: unknown) => {
+          throw translateMysqlError(error, 'theirs');
+        });
+        return Array.isArray(result) ? (result as MysqlRow[]) : [];
+      },
+    };
+  }
+
+  async #run(
+    connection: PoolConnection,
+    sql: string,
+    params: readonly MysqlParam[],
+  ): Promise<unknown> {
+    const values = params.map(asDriverValue);
+    return (await connection.query({ sql, values, timeout: this.#timeoutMs }))[0];
+  }
+}
+
+/** The driver knows bytes as Buffers only. */
+function asDriverValue(param: MysqlParam): MysqlValue | MysqlValue[] {
+  if (param instanceof Uint8Array) return Buffer.from(param);
+  return Array.isArray(param) ? [...(param as readonly MysqlValue[])] : (param as MysqlValue);
+}
+
+async function inTransaction<T>(connection: PoolConnection, fn: () => Promise<T>): Promise<T> {
+  await connection.beginTransaction();
+  try {
+    const value = await fn();
+    await connection.commit();
+    return value;
+  } catch (error) {
+    // Whether it rolled back is not known then: the server does so when the connection ends.
+    await connection.rollback().catch(() => connection.destroy());
+    throw error;
+  }
+}
+
+/** Runs something short again after a deadlock or a lock that did not come: nothing of it has happened then. */
+async function startOver<T>(run: () => Promise<T>): Promise<T> {
+  for (let start = 1; ; start++) {
+    try {
+      return await run();
+    } catch (error) {
+      const isOver = isDeadlock(error)
+        ? start >= MAX_STARTS.deadlock
+        : !isLockWait(error) || start >= MAX_STARTS.lockWait;
+      if (isOver) throw error;
+    }
+  }
+}

@@ -1,0 +1,133 @@
+import { isOutlastError, outlastError } from '../../errors/error.ts';
+
+/** As much of an error of `mysql2` or `mariadb` as is used. */
+interface DriverError extends Error {
+  readonly errno?: unknown;
+  readonly code?: unknown;
+  readonly fatal?: unknown;
+  sql?: unknown;
+}
+
+const DEADLOCK = 1213;
+const LOCK_WAIT = 1205;
+const DUPLICATE = 1062;
+
+/** A table, column or index that is there already, or a row of ours. */
+const PRESENT: ReadonlySet<unknown> = new Set([1050, 1060, 1061, DUPLICATE]);
+/** A table or a column that is not there. */
+const ABSENT: ReadonlySet<unknown> = new Set([1146, 1054]);
+/** The database, the user or the password is not what the server knows. */
+const REFUSED: ReadonlySet<unknown> = new Set([1044, 1045, 1049, 1698]);
+/**
+ * "Not now" rather than "not ever": too many connections, shutdown, out of memory or disk, read-only, killed or out of
+ * time, a node of a cluster that is not ready, and what locks and deadlocks end in.
+ */
+const UNAVAILABLE: ReadonlySet<unknown> = new Set([
+  1021,
+  1037,
+  1038,
+  1040,
+  1041,
+  1047,
+  1053,
+  1077,
+  1152,
+  1158,
+  1159,
+  1160,
+  1161,
+  1184,
+  1203,
+  LOCK_WAIT,
+  1206,
+  DEADLOCK,
+  1290,
+  1317,
+  1792,
+  1836,
+  1927,
+  1969,
+  3024,
+  3168,
+  4031,
+]);
+/** Of the operating system and of the drivers themselves: a connection that did not come about, or broke. */
+const NETWORK =
+  /^(E(?!R_)[A-Z_]+|PROTOCOL_[A-Z_]+|HANDSHAKE_[A-Z_]+|ER_(SOCKET|CONNECTION|CMD_CONNECTION|GET_CONNECTION|POOL|ADD_CONNECTION)[A-Z_]*)$/;
+// mysql2 gives these no code.
+const CONNECTION_ENDED =
+  /^(Pool is closed|Can't add new command when connection is in closed state|Connection lost)/;
+
+/** Drivers put it on the error itself, those around them on the cause. */
+function numberOf(error: unknown): unknown {
+  if (typeof error !== 'object' || error === null) return undefined;
+  const { errno, cause } = error as { readonly errno?: unknown; readonly cause?: unknown };
+  return typeof errno === 'number' && errno > 0 ? errno : numberOf(cause);
+}
+
+export const isDuplicate = (error: unknown): boolean => numberOf(error) === DUPLICATE;
+export const isPresent = (error: unknown): boolean => PRESENT.has(numberOf(error));
+export const isDeadlock = (error: unknown): boolean => numberOf(error) === DEADLOCK;
+export const isLockWait = (error: unknown): boolean => numberOf(error) === LOCK_WAIT;
+
+/** No further statement may be sent on the connection of this error, or of the one behind it. */
+export function isBroken(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  const { fatal, code, cause } = error as DriverError;
+  const isOfConnection = fatal === true || (typeof code === 'string' && NETWORK.test(code));
+  return isOfConnection || isBroken(cause);
+}
+
+/**
+ * Tells a store that is away from a statement that is wrong; other errors pass as they are, without their values. What a
+ * statement of ours does not find is missing; of the user's, only what bears our name.
+ */
+export function translateMysqlError(error: unknown, whose: 'ours' | 'theirs' = 'ours'): unknown {
+  if (isOutlastError(error) || !(error instanceof Error)) return error;
+  withoutValues(error);
+  const number = numberOf(error);
+  if (ABSENT.has(number)) {
+    const isOurs = whose === 'ours' || error.message.includes('outlast_');
+    return isOurs ? schemaMissing(error) : error;
+  }
+  if (REFUSED.has(number))
+    return unreachable(error, 'Check the database name, user and password of the URL.');
+  return UNAVAILABLE.has(number) || isNetwork(error)
+    ? unreachable(error, 'Check that the database runs and can be reached.')
+    : error;
+}
+
+function isNetwork(error: DriverError): boolean {
+  return typeof error.code === 'string'
+    ? NETWORK.test(error.code)
+    : CONNECTION_ENDED.test(error.message);
+}
+
+/** Both drivers hang the whole statement on their errors, `mariadb` into the message: a payload is nobody's to log. */
+function withoutValues(error: DriverError): void {
+  const { message, stack } = error;
+  const bare = message.split('\nsql: ')[0] ?? '';
+  if (bare !== message) {
+    error.message = bare;
+    if (stack !== undefined) error.stack = stack.replace(message, () => bare);
+  }
+  if (error.sql !== undefined) error.sql = undefined;
+}
+
+function schemaMissing(cause: Error): Error {
+  return outlastError('ERR_SCHEMA_MISSING', {
+    message: `the database lacks Outlast's tables: ${cause.message}`,
+    hint: 'Run: npx outlast migrate, with --outbox NAME for a named outbox',
+    fields: {},
+    cause,
+  });
+}
+
+function unreachable(cause: Error, hint: string): Error {
+  return outlastError('ERR_STORE_UNAVAILABLE', {
+    message: `the database cannot be used now: ${cause.message}`,
+    hint,
+    fields: {},
+    cause,
+  });
+}

@@ -1,0 +1,147 @@
+import {
+  cursorAfter,
+  readCursor,
+  type DeadLetterDetails,
+  type DeadLetterPage,
+  type DeadLetterSummary,
+  type LetterPageRequest,
+  type PageRequest,
+} from '../../admin/read-model.ts';
+import type {
+  OutboxEntry,
+  OutboxPage,
+  OutboxReads,
+  OutboxSample,
+} from '../../outbox/outbox-reads.ts';
+import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
+import { likePattern } from '../../task/glob.ts';
+import { shownPayload } from '../../task/redacted.ts';
+import type { MysqlDatabase, MysqlRow } from './mysql-database.ts';
+import {
+  readBytes,
+  readHistory,
+  readInstant,
+  readKey,
+  readNumber,
+  readOptionalBytes,
+} from './mysql-rows.ts';
+import { SQL } from './sql.generated.ts';
+
+/** Beyond so many rows, those of a queue are estimated from so many. */
+const COUNTED_ROWS = 100_000;
+
+/** What people see of an outbox in MySQL or MariaDB. */
+export class MysqlOutboxReads implements OutboxReads {
+  readonly #db: MysqlDatabase;
+
+  constructor(db: MysqlDatabase) {
+    this.#db = db;
+  }
+
+  async sample(top: number): Promise<OutboxSample> {
+    const rows = await this.#db.rows(SQL.outboxSample, [ROW_SCHEMA_VERSION]);
+    const [oldest] = await this.#db.rows(SQL.outboxOldest);
+    const [letters] = await this.#db.rows(SQL.outboxLetterCount);
+    const failing = top === 0 ? [] : await this.#db.rows(SQL.outboxFailing, [top]);
+    const countOf = (state: OutboxEntry['state']): number =>
+      Number(rows.find(row => row['state'] === state)?.['count'] ?? 0);
+    const counts = {
+      pending: countOf('pending'),
+      claimed: countOf('claimed'),
+      sent: countOf('sent'),
+    };
+    return {
+      ...counts,
+      unsupported: rows.reduce((sum, row) => sum + Number(row['unsupported']), 0),
+      deadLetters: Number(letters?.['count']),
+      oldestPendingMs: readNumber(oldest?.['oldest_ms']),
+      queues: await this.#queues(counts.pending + counts.claimed + counts.sent),
+      topFailing: failing.map(row => ({
+        name: row['name'] as string,
+        failures: Number(row['failures']),
+      })),
+    };
+  }
+
+  async #queues(total: number): Promise<OutboxSample['queues']> {
+    const rows =
+      total <= COUNTED_ROWS
+        ? await this.#db.rows(SQL.outboxQueues)
+        : await this.#db.rows(SQL.outboxQueuesSampled, [COUNTED_ROWS / 2, total]);
+    return rows.map(row => ({ queue: row['queue'] as string, rows: Number(row['count']) }));
+  }
+
+  async list({ limit, cursor }: PageRequest): Promise<OutboxPage> {
+    const given = [ROW_SCHEMA_VERSION, BigInt(cursor ?? 0), limit + 1];
+    const rows = await this.#db.rows(SQL.outboxList, given);
+    const items = rows.slice(0, limit).map(readEntry);
+    return { items, next: rows.length > limit ? (items.at(-1)?.row ?? null) : null };
+  }
+
+  async recent(limit: number): Promise<readonly OutboxEntry[]> {
+    return (await this.#db.rows(SQL.outboxRecent, [ROW_SCHEMA_VERSION, limit])).map(readEntry);
+  }
+
+  async find(id: string): Promise<OutboxEntry | null> {
+    const [row] = await this.#db.rows(SQL.outboxFind, [ROW_SCHEMA_VERSION, id]);
+    return row?.['id'] === id ? readEntry(row) : null;
+  }
+
+  async listDeadLetters(page: LetterPageRequest): Promise<DeadLetterPage> {
+    const { cursor, taskName, limit, order } = page;
+    const place = cursor === null ? null : readCursor(cursor);
+    const deadAt = place === null ? null : place.deadAt.replace('T', ' ').replace('Z', '');
+    const statement = order === 'newest' ? SQL.outboxLettersNewest : SQL.outboxLettersOldest;
+    const given = [deadAt, place?.id ?? null, likePattern(taskName), limit + 1];
+    const rows = await this.#db.rows(statement, given);
+    const items = rows.slice(0, limit).map(readSummary);
+    const last = items.at(-1);
+    return { items, next: rows.length > limit && last ? cursorAfter(last) : null };
+  }
+
+  async showDeadLetter(id: string): Promise<DeadLetterDetails | null> {
+    const [row] = await this.#db.rows(SQL.outboxLetter, [id]);
+    if (row?.['id'] !== id) return null;
+    return {
+      ...readSummary(row),
+      createdAt: readInstant(row['created_ms']),
+      expiresAt: row['expires_ms'] === null ? null : readInstant(row['expires_ms']),
+      ...shownPayload({
+        body: readBytes(row['body']),
+        options: readBytes(row['options']),
+        redactedArgs: readOptionalBytes(row['redacted_args']),
+        redactedKwargs: readOptionalBytes(row['redacted_kwargs']),
+      }),
+      history: readHistory(row['history']),
+    };
+  }
+}
+
+function readEntry(row: MysqlRow): OutboxEntry {
+  return {
+    row: String(row['row_id']),
+    id: row['id'] as string,
+    name: row['name'] as string,
+    queue: row['queue'] as string,
+    state: row['state'] as OutboxEntry['state'],
+    isSupported: Number(row['supported']) === 1,
+    retries: Number(row['retries']),
+    lastError: row['last_error'] as string | null,
+    createdAt: readInstant(row['created_ms']),
+    availableAt: readInstant(row['available_ms']),
+    orderingKey: readKey(row['ordering_key']),
+  };
+}
+
+function readSummary(row: MysqlRow): DeadLetterSummary {
+  return {
+    id: row['id'] as string,
+    name: row['name'] as string,
+    queue: row['queue'] as string,
+    where: 'relay',
+    reason: 'ERR_ATTEMPTS_SPENT',
+    error: row['error'] as string,
+    deadAt: row['dead_at'] as string,
+    version: Number(row['version']),
+  };
+}

@@ -1,0 +1,229 @@
+import type {
+  ClaimRequest,
+  OutboxRow,
+  OutboxStore,
+  PublishFailure,
+  PurgeReply,
+  PurgeRequest,
+  ReviveStatus,
+} from '../../outbox/outbox-store.ts';
+import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
+import { ScanFloor } from '../../outbox/scan-floor.ts';
+import { likePattern } from '../../task/glob.ts';
+import { toBytes } from '../../task/json.ts';
+import type { MysqlDatabase, MysqlRow, MysqlSession } from './mysql-database.ts';
+import { isDuplicate } from './mysql-errors.ts';
+import { readNumber, readOutboxRow } from './mysql-rows.ts';
+import { SQL } from './sql.generated.ts';
+
+/** Claims that are over are returned so many at a time: they are those of a few relays. */
+const RECLAIM_LIMIT = 1_000;
+
+/**
+ * The relay's side of the outbox in MySQL and MariaDB. Rows are always locked by id in rising order, or passed over when
+ * somebody else has them, so two relays never wait for each other.
+ */
+export class MysqlOutboxStore implements OutboxStore {
+  readonly #db: MysqlDatabase;
+  readonly #floor: ScanFloor;
+  /** Claims with rows that have an order: when one of those goes, the next of its key may stand before the floor. */
+  readonly #ordered = new Set<string>();
+  /** The ledger is never here: rows are published. */
+  readonly move: null = null;
+
+  /** `monotonic` gives milliseconds of a clock that never jumps. */
+  constructor(db: MysqlDatabase, monotonic: () => number = () => performance.now()) {
+    this.#db = db;
+    this.#floor = new ScanFloor(monotonic);
+  }
+
+  async beat(relay: string, leaseMs: number): Promise<void> {
+    await this.#db.change(SQL.relayBeat, [relay, leaseMs]);
+  }
+
+  async leave(relay: string): Promise<void> {
+    await this.#db.change(SQL.relayLeave, [relay]);
+  }
+
+  async claim(request: ClaimRequest): Promise<readonly OutboxRow[]> {
+    const rows = await this.#floor.look(async floorMs => {
+      if (floorMs === null) await this.#reclaim();
+      const found = await this.#db.atomically(session => claimRows(session, request, floorMs));
+      return found.map(row => ({ row, availableMs: Number(row['available_ms']) }));
+    });
+    if (rows.some(({ row }) => Number(row['is_ordered']) === 1)) this.#ordered.add(request.token);
+    return rows.map(({ row }) => readOutboxRow(row)).toSorted((a, b) => compareRows(a.row, b.row));
+  }
+
+  async #reclaim(): Promise<void> {
+    const over = await this.#db.rows(SQL.reclaim, [RECLAIM_LIMIT]);
+    if (over.length === 0) return;
+    await this.#db.atomically(async session => {
+      const locked = await session.rows(SQL.reclaimLock, [numbersOf(over)]);
+      if (locked.length > 0) await session.change(SQL.reclaimMark, [numbersOf(locked)]);
+    });
+  }
+
+  async renewClaim(token: string, staleMs: number): Promise<number> {
+    const rows = await this.#claimed(token);
+    return rows.length === 0 ? 0 : await this.#db.change(SQL.renewClaim, [token, rows, staleMs]);
+  }
+
+  async settlePublished(token: string, rows: readonly string[]): Promise<number> {
+    if (rows.length === 0) return 0;
+    const settled = await this.#db.change(SQL.settlePublished, [token, inOrder(rows)]);
+    if (this.#ordered.has(token)) this.#floor.reset();
+    return settled;
+  }
+
+  async settleFailed(token: string, failures: readonly PublishFailure[]): Promise<number> {
+    if (failures.length === 0) return 0;
+    const sorted = failures.toSorted((a, b) => compareRows(a.row, b.row));
+    const settled = await this.#db.atomically(async session => {
+      let count = 0;
+      for (const failure of sorted) count += await settleOne(session, token, failure);
+      return count;
+    });
+    if (this.#ordered.has(token)) this.#floor.reset();
+    return settled;
+  }
+
+  async defer(token: string, rows: readonly string[], delayMs: number): Promise<number> {
+    if (rows.length === 0) return 0;
+    return await this.#db.change(SQL.deferClaim, [token, inOrder(rows), Math.round(delayMs)]);
+  }
+
+  async release(token: string): Promise<number> {
+    this.#ordered.delete(token);
+    const rows = await this.#claimed(token);
+    if (rows.length === 0) return 0;
+    // They stand in their old places.
+    this.#floor.reset();
+    return await this.#db.change(SQL.releaseClaim, [token, rows]);
+  }
+
+  async reviveDeadLetter(id: string, version: number): Promise<ReviveStatus> {
+    return await this.#db.atomically(async session => {
+      const [letter] = await session.rows(SQL.lockDeadLetter, [id]);
+      if (letter?.['id'] !== id) return 'absent';
+      if (Number(letter['version']) !== version) return 'conflict';
+      if (Number(letter['is_expired']) === 1) return 'expired';
+      try {
+        await session.change(SQL.reviveDeadLetter, [id]);
+      } catch (error) {
+        if (isDuplicate(error)) return 'conflict';
+        throw error;
+      }
+      await session.change(SQL.deleteDeadLetters, [[id]]);
+      return 'ok';
+    });
+  }
+
+  async purgeDeadLetters(request: PurgeRequest): Promise<PurgeReply> {
+    const { olderThanDeadMs, olderThanCreatedMs, taskName, limit, isDryRun } = request;
+    const which = [olderThanDeadMs, olderThanCreatedMs, likePattern(taskName)];
+    if (isDryRun) {
+      const rows = await this.#db.rows(SQL.countDeadLetters, which);
+      return {
+        counts: rows.map(row => ({ name: row['name'] as string, count: Number(row['count']) })),
+      };
+    }
+    const gone = await this.#db.atomically(async session => {
+      const found = await session.rows(SQL.purgeDeadLetters, [...which, limit]);
+      const ids = found.map(row => row['id'] as string);
+      if (ids.length > 0) await session.change(SQL.deleteDeadLetters, [ids.toSorted()]);
+      return found;
+    });
+    return { counts: countByName(gone) };
+  }
+
+  async nextDueMs(): Promise<number | null> {
+    const { floorMs } = this.#floor;
+    const given = [ROW_SCHEMA_VERSION, floorMs === null ? null : Math.floor(floorMs)];
+    const [row] = await this.#db.rows(SQL.outboxNextDue, given);
+    return readNumber(row?.['wait_ms']);
+  }
+
+  async prune(limit: number): Promise<number> {
+    return await this.#db.atomically(async session => {
+      const found = await session.rows(SQL.pruneSendKeys, [limit]);
+      const keys = found.map(row => row['key_hash'] as string);
+      return keys.length === 0 ? 0 : await session.change(SQL.pruneSendKeysGone, [keys]);
+    });
+  }
+
+  /** Nothing here tells of a commit: a relay looks when the next row is due, and every `idleTime`. */
+  onReady(): () => void {
+    return () => undefined;
+  }
+
+  async #claimed(token: string): Promise<readonly bigint[]> {
+    return numbersOf(await this.#db.rows(SQL.claimedRows, [token]));
+  }
+}
+
+async function claimRows(
+  session: MysqlSession,
+  { relay, token, limit, staleMs }: ClaimRequest,
+  floorMs: number | null,
+): Promise<readonly MysqlRow[]> {
+  const floor = floorMs === null ? null : Math.floor(floorMs);
+  const found = await session.rows(SQL.claim, [limit, ROW_SCHEMA_VERSION, floor]);
+  if (found.length > 0)
+    await session.change(SQL.claimMark, [relay, token, staleMs, numbersOf(found)]);
+  return found;
+}
+
+async function settleOne(
+  session: MysqlSession,
+  token: string,
+  failure: PublishFailure,
+): Promise<number> {
+  const row = BigInt(failure.row);
+  const error = storable(failure.error);
+  const line = errorLine(failure);
+  if (failure.delayMs !== null) {
+    const delayMs = Math.round(failure.delayMs);
+    return await session.change(SQL.settleFailed, [token, row, error, delayMs, line]);
+  }
+  const [owned] = await session.rows(SQL.settleDeadLock, [token, row]);
+  if (!owned) return 0;
+  await session.change(SQL.settleDead, [token, row, error, line]);
+  return await session.change(SQL.settleDeadRow, [token, row]);
+}
+
+/** An error message may be of any length, the column is not. */
+const storable = (text: string): string => text.replaceAll('\u0000', '\uFFFD').slice(0, 4_000);
+
+/** A line of history without its beginning: the time is the database's. */
+function errorLine(failure: PublishFailure): Uint8Array {
+  const error = { type: 'publish', message: storable(failure.error), traceback: '' };
+  const step = failure.delayMs === null ? 'dead' : 'failed';
+  return toBytes(`${JSON.stringify({ step, epoch: 0, error }).slice(1)}\n`);
+}
+
+function countByName(rows: readonly MysqlRow[]): PurgeReply['counts'] {
+  const counts = new Map<string, number>();
+  for (const row of rows) {
+    const name = row['name'] as string;
+    counts.set(name, (counts.get(name) ?? 0) + 1);
+  }
+  return [...counts]
+    .map(([name, count]) => ({ name, count }))
+    .toSorted((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+function numbersOf(rows: readonly MysqlRow[]): bigint[] {
+  return rows.map(row => BigInt(row['row_id'] as string)).toSorted(compareNumbers);
+}
+
+function inOrder(rows: readonly string[]): bigint[] {
+  return rows.map(row => BigInt(row)).toSorted(compareNumbers);
+}
+
+const compareNumbers = (a: bigint, b: bigint): number => (a < b ? -1 : a > b ? 1 : 0);
+
+/** Row numbers are text: shorter is smaller, then by digits. */
+function compareRows(a: string, b: string): number {
+  return a.length - b.length || (a < b ? -1 : 1);
+}

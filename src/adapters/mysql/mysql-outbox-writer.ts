@@ -1,0 +1,228 @@
+import { createHash } from 'node:crypto';
+import { outlastError } from '../../errors/error.ts';
+import type { NewTask, OutboxWriter, WriteAnswer } from '../../outbox/outbox-writer.ts';
+import type { TextRow, TransactionAdapter } from '../../outbox/transaction-adapter.ts';
+import { systemRandom } from '../../runtime/random.ts';
+import { rowTexts, type Texts } from './enqueue-row.ts';
+import { isDuplicate, translateMysqlError } from './mysql-errors.ts';
+import { SQL } from './sql.generated.ts';
+import { bind, bindRows, type Bound } from './statement.ts';
+
+const ROWS_PER_STATEMENT = 1_000;
+/** Half of what the strictest default of any server allows for one statement; a row that is longer goes alone. */
+const BYTES_PER_STATEMENT = 500_000;
+/** What a row adds to the text besides its values. */
+const ROW_OVERHEAD_BYTES = 1_000;
+/** A second send with the same key gives the first task's handle for this long. */
+const KEY_WINDOW_MS = '86400000';
+
+interface PlannedRow {
+  readonly task: NewTask;
+  readonly texts: Texts;
+  readonly bytes: number;
+}
+
+/** Who has an idempotency key now: this very send, or an earlier one. */
+interface KeyHolder {
+  readonly id: string;
+  readonly fingerprint: string;
+  readonly isOurs: boolean;
+}
+
+/**
+ * Writes tasks into the user's open transaction, through whatever library it belongs to. An error of a statement undoes
+ * that statement only, so an id that is there already harms no transaction.
+ */
+export class MysqlOutboxWriter<Tx> implements OutboxWriter<Tx> {
+  readonly #adapter: TransactionAdapter<Tx>;
+
+  constructor(adapter: TransactionAdapter<Tx>) {
+    this.#adapter = adapter;
+  }
+
+  async write(tx: Tx, tasks: readonly NewTask[]): Promise<readonly WriteAnswer[]> {
+    if (tasks.length === 0) return [];
+    const firsts = firstOfEach(tasks, task => task.envelope.id);
+    const rows = [...firsts.values()].map(planRow);
+    await this.#refuseTooLarge(tx, rows);
+    await this.#lockOrder(tx, rows);
+    const answers = await this.#takeKeys(tx, rows);
+    const wanted = rows.filter(({ task }) => !answers.has(task));
+    for (const part of inStatements(wanted)) await this.#insert(tx, part, answers);
+    return tasks.map(task => {
+      const first = firsts.get(task.envelope.id) ?? task;
+      if (first === task) return answers.get(task) ?? { kind: 'new' };
+      return judgeId(task, first.envelope.digest);
+    });
+  }
+
+  /** A statement that the server does not take ends the connection: a row may be longer than that only if it is asked. */
+  async #refuseTooLarge(tx: Tx, rows: readonly PlannedRow[]): Promise<void> {
+    const longest = rows.reduce((longer, row) => (row.bytes > longer.bytes ? row : longer));
+    if (longest.bytes <= BYTES_PER_STATEMENT) return;
+    const [limit] = await this.#execute(tx, bind<string>(SQL.packetLimit, []));
+    const maxBytes = Number(limit?.['bytes']);
+    if (longest.bytes <= maxBytes) return;
+    throw outlastError('ERR_PAYLOAD_TOO_LARGE', {
+      message: `a ${longest.task.envelope.name} makes a statement of ${longest.bytes} bytes, and the server takes ${maxBytes}`,
+      hint: 'Store the data elsewhere and send a reference to it, or raise max_allowed_packet of the server.',
+      fields: { bytes: longest.bytes, maxBytes },
+    });
+  }
+
+  /** Held until the transaction ends: whoever sends with the same key next gets a higher id and commits later. */
+  async #lockOrder(tx: Tx, rows: readonly PlannedRow[]): Promise<void> {
+    const keys = rows.flatMap(({ task }) => task.orderingKey ?? []);
+    const slots = [...new Set(keys.map(slotOf))].toSorted((a, b) => a - b);
+    for (let at = 0; at < slots.length; at += ROWS_PER_STATEMENT) {
+      const part = slots.slice(at, at + ROWS_PER_STATEMENT).map(String);
+      const locked = await this.#execute(tx, bind<string>(SQL.lockOrderingKeys, [part]));
+      // Without the row nothing is locked, and the order would be a promise nobody keeps.
+      if (locked.length < part.length) throw slotsMissing();
+    }
+  }
+
+  /** Answers for the tasks whose key belongs to another send; they are not written. */
+  async #takeKeys(tx: Tx, rows: readonly PlannedRow[]): Promise<Map<NewTask, WriteAnswer>> {
+    const keyed = rows.flatMap(({ task }) =>
+      task.idempotencyKey === null ? [] : [{ task, hash: sha256(task.idempotencyKey) }],
+    );
+    const answers = new Map<NewTask, WriteAnswer>();
+    const firsts = [...firstOfEach(keyed, ({ hash }) => hash).values()];
+    const holders = await this.#holders(tx, firsts);
+    for (const { task, hash } of keyed) {
+      const holder = holders.get(hash);
+      if (!holder || (holder.isOurs && holder.id === task.envelope.id)) continue;
+      const isSame = holder.fingerprint === task.fingerprint;
+      answers.set(task, isSame ? { kind: 'earlier', id: holder.id } : { kind: 'key-mismatch' });
+    }
+    return answers;
+  }
+
+  /** In the order of the keys, so that two who want the same ones do not lock them crosswise. */
+  async #holders(
+    tx: Tx,
+    wanted: readonly { readonly task: NewTask; readonly hash: string }[],
+  ): Promise<ReadonlyMap<string, KeyHolder>> {
+    const holders = new Map<string, KeyHolder>();
+    const token = systemRandom.token();
+    const sorted = wanted.toSorted((a, b) => (a.hash < b.hash ? -1 : 1));
+    for (let at = 0; at < sorted.length; at += ROWS_PER_STATEMENT) {
+      const takes = new Map(
+        sorted
+          .slice(at, at + ROWS_PER_STATEMENT)
+          .map(({ task: { envelope, fingerprint }, hash }) => [
+            hash,
+            [hash, envelope.id, fingerprint, token, KEY_WINDOW_MS] as const,
+          ]),
+      );
+      await this.#execute(tx, bindRows(SQL.takeSendKey, [...takes.values()]));
+      const held = await this.#execute(tx, bind<string>(SQL.readSendKeys, [[...takes.keys()]]));
+      for (const row of held) {
+        const hash = row['key_hash'] ?? '';
+        const take = takes.get(hash);
+        if (!take) continue;
+        const isFree = row['is_free'] === 'yes';
+        if (isFree) await this.#execute(tx, bind<string>(SQL.takeOverSendKey, take));
+        holders.set(hash, isFree ? ours(take) : readHolder(row, token));
+      }
+    }
+    return holders;
+  }
+
+  /** One statement; again without those whose id is taken. */
+  async #insert(
+    tx: Tx,
+    rows: readonly PlannedRow[],
+    answers: Map<NewTask, WriteAnswer>,
+  ): Promise<void> {
+    let left = rows;
+    while (left.length > 0) {
+      try {
+        const inserted = left.map(({ texts }) => texts);
+        await this.#execute(tx, bindRows(SQL.enqueue, inserted));
+        return;
+      } catch (error) {
+        if (!isDuplicate(error)) throw error;
+        const ids = left.map(({ task }) => task.envelope.id);
+        const known = await this.#execute(tx, bind<string>(SQL.readDigests, [ids]));
+        if (known.length === 0) throw error;
+        const digests = new Map(known.map(row => [row['id'], row['digest']]));
+        for (const { task } of left) {
+          const digest = digests.get(task.envelope.id);
+          if (digest !== undefined) answers.set(task, judgeId(task, digest));
+        }
+        left = left.filter(({ task }) => !answers.has(task));
+      }
+    }
+  }
+
+  async #execute(tx: Tx, { text, values }: Bound<string | null>): Promise<readonly TextRow[]> {
+    try {
+      return await this.#adapter.execute(tx, text, values);
+    } catch (error) {
+      throw translateMysqlError(error);
+    }
+  }
+}
+
+function planRow(task: NewTask): PlannedRow {
+  const texts = rowTexts(task);
+  const length = texts.reduce((sum, text) => sum + (text?.length ?? 0), 0);
+  return { task, texts, bytes: length + ROW_OVERHEAD_BYTES };
+}
+
+/** Parts of a thousand rows, or of as many as one statement may be long. */
+function inStatements(rows: readonly PlannedRow[]): readonly (readonly PlannedRow[])[] {
+  const parts: PlannedRow[][] = [];
+  let bytes = Infinity;
+  for (const row of rows) {
+    bytes += row.bytes;
+    if (bytes > BYTES_PER_STATEMENT || parts.at(-1)?.length === ROWS_PER_STATEMENT) {
+      parts.push([]);
+      bytes = row.bytes;
+    }
+    parts.at(-1)?.push(row);
+  }
+  return parts;
+}
+
+function firstOfEach<T>(items: readonly T[], keyOf: (item: T) => string): ReadonlyMap<string, T> {
+  const firsts = new Map<string, T>();
+  for (const item of items) {
+    const key = keyOf(item);
+    if (!firsts.has(key)) firsts.set(key, item);
+  }
+  return firsts;
+}
+
+const sha256 = (text: string): string => createHash('sha256').update(text, 'utf8').digest('hex');
+
+/** Which of the 65,536 rows of `outlast_ordering_key` a key stands for. Every version must say the same. */
+const slotOf = (key: string): number => Number.parseInt(sha256(key).slice(0, 4), 16);
+
+function ours([, id, fingerprint]: readonly [string, string, string, ...string[]]): KeyHolder {
+  return { id, fingerprint, isOurs: true };
+}
+
+function readHolder(row: TextRow, token: string): KeyHolder {
+  return {
+    id: row['held_by'] ?? '',
+    fingerprint: row['fingerprint'] ?? '',
+    isOurs: row['token'] === token,
+  };
+}
+
+function judgeId({ envelope }: NewTask, digest: string | null): WriteAnswer {
+  return digest === envelope.digest
+    ? { kind: 'earlier', id: envelope.id }
+    : { kind: 'id-mismatch' };
+}
+
+function slotsMissing(): Error {
+  return outlastError('ERR_SCHEMA_MISSING', {
+    message: 'outlast_ordering_key lacks rows, so nothing keeps the order of sends',
+    hint: 'Restore the rows 0 to 65535 that the migration 0003-ordering inserts.',
+    fields: {},
+  });
+}

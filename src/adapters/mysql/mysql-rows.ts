@@ -1,0 +1,54 @@
+import type { HistoryEntry } from '../../admin/read-model.ts';
+import type { OutboxRow } from '../../outbox/outbox-store.ts';
+import { toText } from '../../task/json.ts';
+import type { MysqlRow } from './mysql-database.ts';
+
+/** Numbers that may pass 2^53 come as text. */
+export function readNumber(value: unknown): number | null {
+  return value === null || value === undefined ? null : Number(value);
+}
+
+export function readBytes(value: unknown): Uint8Array {
+  return new Uint8Array(value as Buffer);
+}
+
+export function readOptionalBytes(value: unknown): Uint8Array | null {
+  return value === null || value === undefined ? null : readBytes(value);
+}
+
+/** Bytes of a key that somebody chose, as the text it was. */
+export function readKey(value: unknown): string | null {
+  return value === null || value === undefined ? null : toText(value as Buffer);
+}
+
+export function readInstant(ms: unknown): string {
+  return new Date(Number(ms)).toISOString();
+}
+
+/** A row of `claim.sql`, which tells how often it was claimed before. */
+export function readOutboxRow(row: MysqlRow): OutboxRow {
+  return {
+    row: String(row['row_id']),
+    retries: Number(row['retries']),
+    isFirstClaim: Number(row['claims']) === 0,
+    envelope: {
+      id: row['id'] as string,
+      name: row['name'] as string,
+      queue: row['queue'] as string,
+      priority: Number(row['priority']),
+      version: Number(row['payload_version']),
+      body: readBytes(row['body']),
+      options: readBytes(row['options']),
+      digest: row['digest'] as string,
+      etaMs: readNumber(row['eta_ms']),
+      expiresMs: readNumber(row['expires_ms']),
+    },
+  };
+}
+
+export function readHistory(value: unknown): readonly HistoryEntry[] {
+  const lines = toText(readBytes(value))
+    .split('\n')
+    .filter(line => line !== '');
+  return lines.map(line => JSON.parse(line) as HistoryEntry);
+}

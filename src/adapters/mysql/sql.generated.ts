@@ -1,0 +1,355 @@
+// Written by scripts/embed-assets.mjs from the .sql files; edit those and run npm run build.
+export const SQL = {
+  claimMark: {
+    text: `update outlast_outbox
+set state = 'claimed', claim_token = ?, claimed_by = ?, claims = claims + 1,
+  claimed_until = utc_timestamp(6) + interval ? * 1000 microsecond, updated_at = utc_timestamp(6)
+where id in (?)`,
+    order: [1, 0, 2, 3],
+  },
+  claim: {
+    text: `select o.id as row_id, o.task_id as id, o.task_name as name, o.queue, o.priority, o.payload_version,
+  concat('[', o.args, ',', o.kwargs, ',', o.embed, ']') as body, o.options, o.digest,
+  timestampdiff(microsecond, '1970-01-01 00:00:00', o.eta) div 1000 as eta_ms,
+  timestampdiff(microsecond, '1970-01-01 00:00:00', o.expires_at) div 1000 as expires_ms, o.retries, o.claims,
+  timestampdiff(microsecond, '1970-01-01 00:00:00', o.available_at) div 1000 as available_ms,
+  o.ordering_key is not null as is_ordered
+from outlast_outbox o force index (outlast_outbox_due)
+where o.state = 'pending' and o.available_at <= utc_timestamp(6) and o.schema_version <= ?
+  and o.available_at >= coalesce(timestamp '1970-01-01 00:00:00' + interval ? * 1000 microsecond, timestamp '0001-01-01 00:00:00')
+  and (o.ordering_key is null or (
+    not exists (select 1 from outlast_outbox e where e.ordering_key = o.ordering_key and e.id < o.id)
+    and not exists (select 1 from outlast_dead_letter d where d.ordering_key = o.ordering_key and d.parks_key)))
+order by o.available_at, o.id limit ? for update skip locked`,
+    order: [1, 2, 0],
+  },
+  claimedRows: {
+    text: `select id as row_id from outlast_outbox where claim_token = ? order by id`,
+    order: [0],
+  },
+  countDeadLetters: {
+    text: `select task_name as name, count(*) as count from outlast_dead_letter
+where (? is null or dead_at < utc_timestamp(6) - interval ? * 1000 microsecond)
+  and (? is null or created_at < utc_timestamp(6) - interval ? * 1000 microsecond)
+  and (? is null or task_name like ?)
+group by task_name order by task_name`,
+    order: [0, 0, 1, 1, 2, 2],
+  },
+  deferClaim: {
+    text: `update outlast_outbox
+set state = 'pending', claim_token = null, claimed_by = null, claimed_until = null, updated_at = utc_timestamp(6),
+  available_at = utc_timestamp(6) + interval ? * 1000 microsecond
+where id in (?) and claim_token = ? and state = 'claimed'`,
+    order: [2, 1, 0],
+  },
+  deleteDeadLetters: {
+    text: `delete from outlast_dead_letter where task_id in (?)`,
+    order: [0],
+  },
+  doctorOutbox: {
+    text: `select
+  (select coalesce(sum(schema_version > ?), 0) from outlast_outbox force index (outlast_outbox_due)) as unsupported,
+  (select count(*) from outlast_outbox o force index (outlast_outbox_claimed) left join outlast_relay r on r.id = o.claimed_by
+    where o.claim_token > '' and (
+      o.claimed_until < utc_timestamp(6) - interval ? * 1000 microsecond
+      or (o.updated_at < utc_timestamp(6) - interval ? * 1000 microsecond
+        and (r.lease_until is null or r.lease_until < utc_timestamp(6) - interval ? * 1000 microsecond)))) as orphans,
+  (select count(*) from outlast_relay where lease_until >= utc_timestamp(6)) as relays,
+  (select count(*) from outlast_dead_letter) as dead,
+  (select count(distinct ordering_key) from outlast_dead_letter where parks_key and ordering_key is not null) as parked`,
+    order: [0, 1, 1, 1],
+  },
+  doctorServer: {
+    text: `select version() as version, cast(unix_timestamp(now(6)) * 1000 as signed) as now_ms`,
+    order: [],
+  },
+  doctorTransactions: {
+    text: `select trx_mysql_thread_id as id, timestampdiff(microsecond, trx_started, now(6)) div 1000 as age_ms
+from information_schema.innodb_trx where trx_started < now(6) - interval ? * 1000 microsecond order by trx_started`,
+    order: [0],
+  },
+  enqueue: {
+    text: `insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
+  payload_version, available_at, eta, expires_at,
+  idempotency_key, ordering_key, parks_key, redacted_args, redacted_kwargs, error_history, created_at, updated_at)
+values (?, ?, ?, ?, from_base64(?), from_base64(?), from_base64(?), from_base64(?), ?, ?,
+  ?, coalesce(timestamp '1970-01-01 00:00:00' + interval cast(? as signed) * 1000 microsecond, utc_timestamp(6)),
+  timestamp '1970-01-01 00:00:00' + interval cast(? as signed) * 1000 microsecond,
+  timestamp '1970-01-01 00:00:00' + interval cast(? as signed) * 1000 microsecond,
+  from_base64(?), from_base64(?), ?, from_base64(?), from_base64(?), '', utc_timestamp(6), utc_timestamp(6))`,
+    order: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 11, 12, 13, 14, 15, 16, 17],
+  },
+  lockDeadLetter: {
+    text: `select task_id as id, version, coalesce(expires_at <= utc_timestamp(6), 0) as is_expired
+from outlast_dead_letter where task_id = ? for update`,
+    order: [0],
+  },
+  lockOrderingKeys: {
+    text: `select cast(slot as char) as slot from outlast_ordering_key where slot in (?) order by slot for update`,
+    order: [0],
+  },
+  outboxFailing: {
+    text: `select f.name, sum(f.retries) as failures from (
+  select task_name as name, retries from outlast_dead_letter
+  union all
+  select w.task_name, w.retries from (
+    select task_name, retries from outlast_outbox force index (outlast_outbox_due)
+    where state in ('pending', 'claimed') and retries > 0 limit 10000) w
+) f group by f.name order by sum(f.retries) desc, f.name limit ?`,
+    order: [0],
+  },
+  outboxFind: {
+    text: `select o.id as row_id, o.task_id as id, o.task_name as name, o.queue, o.state, o.schema_version <= ? as supported, o.retries,
+  o.last_error, o.ordering_key, timestampdiff(microsecond, '1970-01-01 00:00:00', o.created_at) div 1000 as created_ms,
+  timestampdiff(microsecond, '1970-01-01 00:00:00', o.available_at) div 1000 as available_ms
+from outlast_outbox o where o.task_id = ?`,
+    order: [0, 1],
+  },
+  outboxLetterCount: {
+    text: `select count(*) as count from outlast_dead_letter`,
+    order: [],
+  },
+  outboxLetter: {
+    text: `select d.task_id as id, d.task_name as name, d.queue, d.failure_reason as error, d.version,
+  date_format(d.dead_at, '%Y-%m-%dT%H:%i:%s.%fZ') as dead_at,
+  timestampdiff(microsecond, '1970-01-01 00:00:00', d.created_at) div 1000 as created_ms,
+  timestampdiff(microsecond, '1970-01-01 00:00:00', d.expires_at) div 1000 as expires_ms,
+  concat('[', d.args, ',', d.kwargs, ',', d.embed, ']') as body, d.options, d.redacted_args, d.redacted_kwargs,
+  d.error_history as history
+from outlast_dead_letter d where d.task_id = ?`,
+    order: [0],
+  },
+  outboxLettersNewest: {
+    text: `select d.task_id as id, d.task_name as name, d.queue, d.failure_reason as error, d.version,
+  date_format(d.dead_at, '%Y-%m-%dT%H:%i:%s.%fZ') as dead_at
+from outlast_dead_letter d force index (outlast_dead_letter_dead_at)
+where (? is null or d.dead_at < ? or (d.dead_at = ? and d.task_id < ?)) and (? is null or d.task_name like ?)
+order by d.dead_at desc, d.task_id desc limit ?`,
+    order: [0, 0, 0, 1, 2, 2, 3],
+  },
+  outboxLettersOldest: {
+    text: `select d.task_id as id, d.task_name as name, d.queue, d.failure_reason as error, d.version,
+  date_format(d.dead_at, '%Y-%m-%dT%H:%i:%s.%fZ') as dead_at
+from outlast_dead_letter d force index (outlast_dead_letter_dead_at)
+where (? is null or d.dead_at > ? or (d.dead_at = ? and d.task_id > ?)) and (? is null or d.task_name like ?)
+order by d.dead_at, d.task_id limit ?`,
+    order: [0, 0, 0, 1, 2, 2, 3],
+  },
+  outboxList: {
+    text: `select o.id as row_id, o.task_id as id, o.task_name as name, o.queue, o.state, o.schema_version <= ? as supported, o.retries,
+  o.last_error, o.ordering_key, timestampdiff(microsecond, '1970-01-01 00:00:00', o.created_at) div 1000 as created_ms,
+  timestampdiff(microsecond, '1970-01-01 00:00:00', o.available_at) div 1000 as available_ms
+from outlast_outbox o where o.id > ? order by o.id limit ?`,
+    order: [0, 1, 2],
+  },
+  outboxNextDue: {
+    text: `select greatest(0, timestampdiff(microsecond, utc_timestamp(6), o.available_at)) div 1000 as wait_ms
+from outlast_outbox o force index (outlast_outbox_due)
+where o.state = 'pending' and o.schema_version <= ?
+  and o.available_at >= coalesce(timestamp '1970-01-01 00:00:00' + interval ? * 1000 microsecond, timestamp '0001-01-01 00:00:00')
+  and (o.ordering_key is null or (
+    not exists (select 1 from outlast_outbox e where e.ordering_key = o.ordering_key and e.id < o.id)
+    and not exists (select 1 from outlast_dead_letter d where d.ordering_key = o.ordering_key and d.parks_key)))
+order by o.available_at, o.id limit 1`,
+    order: [0, 1],
+  },
+  outboxOldest: {
+    text: `select timestampdiff(microsecond, min(first.available_at), utc_timestamp(6)) div 1000 as oldest_ms from (
+  (select available_at from outlast_outbox force index (outlast_outbox_due)
+    where state = 'pending' and available_at <= utc_timestamp(6) order by available_at limit 1)
+  union all
+  (select available_at from outlast_outbox force index (outlast_outbox_due)
+    where state = 'claimed' order by available_at limit 1)
+) first`,
+    order: [],
+  },
+  outboxQueuesSampled: {
+    text: `select s.queue, round(count(*) * ? / (2 * ?)) as count from (
+  (select queue from outlast_outbox force index (outlast_outbox_due) order by state, available_at, id limit ?)
+  union all
+  (select queue from outlast_outbox force index (outlast_outbox_due) order by state desc, available_at desc, id desc limit ?)
+) s group by s.queue order by s.queue`,
+    order: [1, 0, 0, 0],
+  },
+  outboxQueues: {
+    text: `select queue, count(*) as count from outlast_outbox force index (outlast_outbox_due) group by queue order by queue`,
+    order: [],
+  },
+  outboxRecent: {
+    text: `select o.id as row_id, o.task_id as id, o.task_name as name, o.queue, o.state, o.schema_version <= ? as supported, o.retries,
+  o.last_error, o.ordering_key, timestampdiff(microsecond, '1970-01-01 00:00:00', o.created_at) div 1000 as created_ms,
+  timestampdiff(microsecond, '1970-01-01 00:00:00', o.available_at) div 1000 as available_ms
+from outlast_outbox o order by o.id desc limit ?`,
+    order: [0, 1],
+  },
+  outboxSample: {
+    text: `select state, count(*) as count, sum(schema_version > ?) as unsupported
+from outlast_outbox force index (outlast_outbox_due) group by state`,
+    order: [0],
+  },
+  packetLimit: {
+    text: `select cast(@@max_allowed_packet as char) as bytes`,
+    order: [],
+  },
+  pruneSendKeysGone: {
+    text: `delete from outlast_send_key where key_hash in (?)`,
+    order: [0],
+  },
+  pruneSendKeys: {
+    text: `select k.key_hash from outlast_send_key k force index (outlast_send_key_free_at)
+where k.free_at < utc_timestamp(6) and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id)
+order by k.free_at limit ? for update skip locked`,
+    order: [0],
+  },
+  purgeDeadLetters: {
+    text: `select task_id as id, task_name as name from outlast_dead_letter force index (outlast_dead_letter_dead_at)
+where (? is null or dead_at < utc_timestamp(6) - interval ? * 1000 microsecond)
+  and (? is null or created_at < utc_timestamp(6) - interval ? * 1000 microsecond)
+  and (? is null or task_name like ?)
+order by dead_at, task_id limit ? for update skip locked`,
+    order: [0, 0, 1, 1, 2, 2, 3],
+  },
+  readDigests: {
+    text: `select task_id as id, digest from outlast_outbox where task_id in (?) order by task_id lock in share mode`,
+    order: [0],
+  },
+  readResult: {
+    text: `select 'dead' as state, d.failure_reason, d.task_id as id from outlast_dead_letter d where d.task_id = ?
+union all
+select 'pending', null, o.task_id from outlast_outbox o where o.task_id = ?
+limit 1`,
+    order: [0, 0],
+  },
+  readSendKeys: {
+    text: `select k.key_hash, k.task_id as held_by, k.fingerprint, k.token,
+  case when k.free_at <= utc_timestamp(6) and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id)
+    then 'yes' else 'no' end as is_free
+from outlast_send_key k where k.key_hash in (?) order by k.key_hash for update`,
+    order: [0],
+  },
+  reclaimLock: {
+    text: `select o.id as row_id from outlast_outbox o
+where o.id in (?) and o.state = 'claimed' and (
+  o.claimed_until < utc_timestamp(6)
+  or not exists (select 1 from outlast_relay r where r.id = o.claimed_by and r.lease_until >= utc_timestamp(6)))
+order by o.id for update skip locked`,
+    order: [0],
+  },
+  reclaimMark: {
+    text: `update outlast_outbox
+set state = 'pending', claim_token = null, claimed_by = null, claimed_until = null, updated_at = utc_timestamp(6)
+where id in (?)`,
+    order: [0],
+  },
+  reclaim: {
+    text: `select o.id as row_id
+from outlast_outbox o force index (outlast_outbox_claimed) left join outlast_relay r on r.id = o.claimed_by
+where o.claim_token > '' and (
+  o.claimed_until < utc_timestamp(6) or r.lease_until is null or r.lease_until < utc_timestamp(6))
+limit ?`,
+    order: [0],
+  },
+  relayBeat: {
+    text: `insert into outlast_relay (id, lease_until) values (?, utc_timestamp(6) + interval ? * 1000 microsecond)
+on duplicate key update lease_until = values(lease_until)`,
+    order: [0, 1],
+  },
+  relayLeave: {
+    text: `delete from outlast_relay where id = ? or lease_until < utc_timestamp(6) - interval 1 day`,
+    order: [0],
+  },
+  releaseClaim: {
+    text: `update outlast_outbox
+set state = 'pending', claim_token = null, claimed_by = null, claimed_until = null, updated_at = utc_timestamp(6)
+where id in (?) and claim_token = ? and state = 'claimed'`,
+    order: [1, 0],
+  },
+  renewClaim: {
+    text: `update outlast_outbox set claimed_until = utc_timestamp(6) + interval ? * 1000 microsecond
+where id in (?) and claim_token = ? and state = 'claimed'`,
+    order: [2, 1, 0],
+  },
+  reviveDeadLetter: {
+    text: `insert into outlast_outbox (id, task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
+  payload_version, available_at, eta, expires_at, idempotency_key, deaths, error_history, created_at, updated_at,
+  ordering_key, parks_key, redacted_args, redacted_kwargs)
+select case when parks_key then row_id else null end,
+  task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
+  payload_version, utc_timestamp(6), eta, expires_at, idempotency_key, version,
+  case when length(error_history) > 262144 then error_history else concat(error_history, '{"at":"',
+    date_format(utc_timestamp(6), '%Y-%m-%dT%H:%i:%s.%fZ'), '","step":"revived","epoch":0}', char(10)) end, created_at, utc_timestamp(6),
+  ordering_key, parks_key, redacted_args, redacted_kwargs
+from outlast_dead_letter where task_id = ?`,
+    order: [0],
+  },
+  serverVersion: {
+    text: `select version() as version`,
+    order: [],
+  },
+  setIsolation: {
+    text: `set session transaction isolation level read committed`,
+    order: [],
+  },
+  setSession: {
+    text: `set session autocommit = 1, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',
+  innodb_lock_wait_timeout = 10, lock_wait_timeout = 30
+  /*!80001 , max_execution_time = 30000, wait_timeout = 300 */
+  /*M!100600 , max_statement_time = 30, idle_transaction_timeout = 10 */`,
+    order: [],
+  },
+  setUnlimited: {
+    text: `set session lock_wait_timeout = 60 /*M!100600 , max_statement_time = 0 */`,
+    order: [],
+  },
+  settleDeadLock: {
+    text: `select id as row_id from outlast_outbox where id = ? and claim_token = ? and state = 'claimed' for update`,
+    order: [1, 0],
+  },
+  settleDeadRow: {
+    text: `delete from outlast_outbox where id = ? and claim_token = ? and state = 'claimed'`,
+    order: [1, 0],
+  },
+  settleDead: {
+    text: `insert into outlast_dead_letter (task_id, version, task_name, queue, priority, args, kwargs, embed, options, digest,
+  schema_version, payload_version, eta, expires_at, idempotency_key, retries, failure_reason, error_history, created_at,
+  dead_at, row_id, ordering_key, parks_key, redacted_args, redacted_kwargs)
+select case when exists (select 1 from outlast_dead_letter l where l.task_id = o.task_id and l.digest <> o.digest)
+    then concat(o.task_id, '#', left(o.digest, 16)) else o.task_id end,
+  o.deaths + 1, o.task_name, o.queue, o.priority, o.args, o.kwargs, o.embed, o.options, o.digest,
+  o.schema_version, o.payload_version, o.eta, o.expires_at, o.idempotency_key, o.retries + 1, ?,
+  case when length(o.error_history) > 262144 then o.error_history
+    else concat(o.error_history, '{"at":"', date_format(utc_timestamp(6), '%Y-%m-%dT%H:%i:%s.%fZ'), '",', ?) end,
+  o.created_at, utc_timestamp(6), o.id, o.ordering_key, o.parks_key, o.redacted_args, o.redacted_kwargs
+from outlast_outbox o where o.id = ? and o.claim_token = ? and o.state = 'claimed'
+on duplicate key update version = outlast_dead_letter.version + 1, failure_reason = values(failure_reason),
+  error_history = case when length(outlast_dead_letter.error_history) > 262144 then outlast_dead_letter.error_history
+    else concat(outlast_dead_letter.error_history, values(error_history)) end,
+  dead_at = values(dead_at), row_id = values(row_id)`,
+    order: [2, 3, 1, 0],
+  },
+  settleFailed: {
+    text: `update outlast_outbox
+set state = 'pending', claim_token = null, claimed_by = null, claimed_until = null, retries = retries + 1, last_error = ?,
+  error_history = case when length(error_history) > 262144 then error_history
+    else concat(error_history, '{"at":"', date_format(utc_timestamp(6), '%Y-%m-%dT%H:%i:%s.%fZ'), '",', ?) end,
+  available_at = utc_timestamp(6) + interval ? * 1000 microsecond, updated_at = utc_timestamp(6)
+where id = ? and claim_token = ? and state = 'claimed'`,
+    order: [2, 4, 3, 1, 0],
+  },
+  settlePublished: {
+    text: `delete from outlast_outbox where id in (?) and claim_token = ? and state = 'claimed'`,
+    order: [1, 0],
+  },
+  takeOverSendKey: {
+    text: `update outlast_send_key
+set task_id = ?, fingerprint = ?, token = ?, free_at = utc_timestamp(6) + interval cast(? as signed) * 1000 microsecond
+where key_hash = ?`,
+    order: [1, 2, 3, 4, 0],
+  },
+  takeSendKey: {
+    text: `insert into outlast_send_key (key_hash, task_id, fingerprint, token, free_at)
+values (?, ?, ?, ?, utc_timestamp(6) + interval cast(? as signed) * 1000 microsecond)
+on duplicate key update key_hash = outlast_send_key.key_hash`,
+    order: [0, 1, 2, 3, 4],
+  },
+} as const;

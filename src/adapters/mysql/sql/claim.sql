@@ -1,0 +1,19 @@
+-- Locks up to $1 due rows, first of two statements of a claim; claim-mark.sql makes them the relay's. Rows that others
+-- have locked are passed over. Locks are taken by the outer query only: the rows that the others look at are read as
+-- they were committed, so a head that another relay has locked still stands before those behind it.
+-- Of rows with an ordering key only the first, in any state, may go, and none while a dead one parks the key.
+-- Rows in a format we do not know are a newer version's to publish. Rows due before the floor are left out; null is no floor.
+-- params: limit int, known_format int, floor_ms bigint
+select o.id as row_id, o.task_id as id, o.task_name as name, o.queue, o.priority, o.payload_version,
+  concat('[', o.args, ',', o.kwargs, ',', o.embed, ']') as body, o.options, o.digest,
+  timestampdiff(microsecond, '1970-01-01 00:00:00', o.eta) div 1000 as eta_ms,
+  timestampdiff(microsecond, '1970-01-01 00:00:00', o.expires_at) div 1000 as expires_ms, o.retries, o.claims,
+  timestampdiff(microsecond, '1970-01-01 00:00:00', o.available_at) div 1000 as available_ms,
+  o.ordering_key is not null as is_ordered
+from outlast_outbox o force index (outlast_outbox_due)
+where o.state = 'pending' and o.available_at <= utc_timestamp(6) and o.schema_version <= $2
+  and o.available_at >= coalesce(timestamp '1970-01-01 00:00:00' + interval $3 * 1000 microsecond, timestamp '0001-01-01 00:00:00')
+  and (o.ordering_key is null or (
+    not exists (select 1 from outlast_outbox e where e.ordering_key = o.ordering_key and e.id < o.id)
+    and not exists (select 1 from outlast_dead_letter d where d.ordering_key = o.ordering_key and d.parks_key)))
+order by o.available_at, o.id limit $1 for update skip locked

@@ -1,0 +1,3 @@
+-- What the server calls itself.
+-- params: none
+select version() as version

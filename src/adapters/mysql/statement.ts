@@ -1,0 +1,40 @@
+/** A statement of a .sql file: its text with `?`, and for each `?` which of the file's parameters it stands for. */
+export interface MysqlStatement {
+  readonly text: string;
+  readonly order: readonly number[];
+}
+
+export interface Bound<V> {
+  readonly text: string;
+  readonly values: readonly V[];
+}
+
+/**
+ * Puts parameters in the order of their places. A list becomes as many places as it has members: MySQL has no arrays.
+ * A `?` in the text of our files is always a place; the generator sees to that.
+ */
+export function bind<V>(
+  statement: MysqlStatement,
+  params: readonly (V | readonly V[])[],
+): Bound<V> {
+  const [head = '', ...rest] = statement.text.split('?');
+  const values: V[] = [];
+  const parts = rest.map((after, place) => {
+    const param = params[statement.order[place] ?? -1] as V | readonly V[];
+    const members: readonly V[] = Array.isArray(param) ? param : [param as V];
+    values.push(...members);
+    return `${members.map(() => '?').join(', ')}${after}`;
+  });
+  return { text: head + parts.join(''), values };
+}
+
+/** What follows `values`, up to the end or to what is to be done about duplicates. */
+const ROW = /\bvalues (\([^]*?\))(?=\s+on duplicate key update|$)/;
+
+/** An INSERT of one row as one of many rows. */
+export function bindRows<V>(statement: MysqlStatement, rows: readonly (readonly V[])[]): Bound<V> {
+  const one = ROW.exec(statement.text)?.[1] ?? '';
+  const text = statement.text.replace(ROW, () => `values ${rows.map(() => one).join(',\n')}`);
+  const values = rows.flatMap(row => statement.order.map(number => row[number] as V));
+  return { text, values };
+}

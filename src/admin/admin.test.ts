@@ -1,0 +1,170 @@
+import { describe, expect, it } from 'vitest';
+import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
+import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
+import { MemoryOutboxReads } from '../adapters/memory/memory-outbox-reads.ts';
+import { MemoryOutboxStore } from '../adapters/memory/memory-outbox-store.ts';
+import type { Envelope } from '../task/envelope.ts';
+import { toBytes } from '../task/json.ts';
+import { composeReads } from './compose-reads.ts';
+import { adminOn, type Admin } from './create-admin.ts';
+
+const ERROR = { type: 'Error', message: 'broken', traceback: '' };
+
+function envelope(id: string, name = 'a'): Envelope {
+  return {
+    id,
+    name,
+    queue: 'default',
+    priority: 0,
+    version: 1,
+    body: toBytes('[[],{},null]'),
+    options: toBytes('{}'),
+    digest: id,
+    etaMs: null,
+    expiresMs: null,
+  };
+}
+
+/** An outbox and a ledger that are different stores, with one clock that the test moves. */
+function setup() {
+  let nowMs = Date.UTC(2026, 0, 1);
+  const clock = { now: () => nowMs };
+  const outbox = new MemoryOutboxStore({ clock });
+  const ledger = new MemoryLedger({ clock });
+  const outboxReads = new MemoryOutboxReads(outbox);
+  const reads = composeReads(outboxReads, new MemoryLedgerReads(ledger));
+  const admin = adminOn(() => Promise.resolve({ outbox, outboxReads, ledger, reads }));
+  const write = (task: Envelope): void => {
+    const tx = outbox.begin();
+    outbox.write(tx, [task]);
+    tx.commit();
+  };
+  const killRow = async (id: string): Promise<void> => {
+    write(envelope(id));
+    await outbox.beat('relay', 1_000);
+    const [row] = await outbox.claim({ relay: 'relay', token: id, limit: 1, staleMs: 1_000 });
+    const failure = { row: row?.row ?? '', error: 'no exchange', delayMs: null };
+    await outbox.settleFailed(id, [failure]);
+  };
+  const killTask = async (id: string): Promise<void> => {
+    await ledger.bury([
+      { kind: 'message', envelope: envelope(id), reason: 'ERR_TIMEOUT', error: ERROR },
+    ]);
+  };
+  return { admin, ledger, write, killRow, killTask, advance: (ms: number) => void (nowMs += ms) };
+}
+
+async function walk(admin: Admin, between: () => Promise<void> = async () => undefined) {
+  const seen: string[] = [];
+  let cursor: string | null = null;
+  do {
+    const { items, next } = await admin.deadLetters.list({
+      limit: 2,
+      ...(cursor === null ? {} : { cursor }),
+    });
+    seen.push(...items.map(({ id }) => id));
+    cursor = next;
+    await between();
+  } while (cursor !== null);
+  return seen;
+}
+
+describe('letters of an outbox and a ledger that are two stores', () => {
+  it('are one list, newest first, also where many died in one instant', async () => {
+    const { admin, killRow, killTask, advance } = setup();
+    await killRow('r1');
+    await killTask('w1');
+    advance(1_000);
+    for (const id of ['w3', 'w5', 'w2']) await killTask(id);
+    for (const id of ['r4', 'r2', 'x9']) await killRow(id);
+    advance(1_000);
+    await killRow('r9');
+    expect(await walk(admin)).toEqual(['r9', 'x9', 'w5', 'w3', 'w2', 'r4', 'r2', 'w1', 'r1']);
+  });
+
+  it('keep their places while others die and come back', async () => {
+    const { admin, killRow, killTask, advance } = setup();
+    for (const id of ['r1', 'r2', 'r3']) {
+      await killRow(id);
+      advance(10);
+      await killTask(`w${id}`);
+      advance(10);
+    }
+    let turn = 0;
+    const seen = await walk(admin, async () => {
+      turn += 1;
+      advance(10);
+      await killTask(`late-${turn}`);
+      if (turn === 1) await admin.deadLetters.retry('wr1');
+    });
+    expect(seen).toEqual(['wr3', 'r3', 'wr2', 'r2', 'r1']);
+  });
+
+  it('are retried and purged where they are', async () => {
+    const { admin, killRow, killTask, advance } = setup();
+    await killRow('row');
+    await killTask('task');
+    expect(await admin.deadLetters.retry('row')).toBe('ok');
+    expect(await admin.deadLetters.retry('task')).toBe('ok');
+    expect(await admin.stats()).toMatchObject({
+      queueDepth: 1,
+      dlqCount: 0,
+      tasks: { waiting: 1 },
+    });
+    await killRow('row-2');
+    await killTask('task-2');
+    advance(60_000);
+    const purged = await admin.deadLetters.purge({ olderThanDead: '30s' });
+    expect(purged).toEqual({ count: 2, tasks: [{ name: 'a', count: 2 }] });
+    expect(await admin.stats()).toMatchObject({ dlqCount: 0, tasks: { purged: 1 } });
+  });
+
+  it('are found by their task, wherever it is', async () => {
+    const { admin, write, killRow, killTask } = setup();
+    await killRow('of-relay');
+    await killTask('of-worker');
+    write(envelope('pending'));
+    const states = await Promise.all(
+      ['pending', 'of-relay', 'of-worker', 'nobody'].map(
+        async id => (await admin.tasks.inspect(id))?.state,
+      ),
+    );
+    expect(states).toEqual(['pending', 'dead', 'dead', undefined]);
+  });
+});
+
+describe('a retry of all', () => {
+  it('does not bring back for ever what dies again at once', async () => {
+    const { admin, ledger, killTask, advance } = setup();
+    await killTask('t1');
+    await killTask('t2');
+    const revive = ledger.revive.bind(ledger);
+    ledger.revive = async (id, version) => {
+      const status = await revive(id, version);
+      advance(5);
+      const record = ledger.state.records.get(id);
+      if (record) ledger.state.die(record, 'ERR_TIMEOUT', ERROR);
+      return status;
+    };
+    expect(await admin.deadLetters.retryAll()).toEqual({
+      retried: 2,
+      skipped: { expired: 0, conflict: 0 },
+    });
+  });
+
+  it.each([0, -1, 1.5, Number.NaN])('refuses a limit of %s', async limit => {
+    const { admin } = setup();
+    await expect(admin.deadLetters.retryAll({ limit })).rejects.toMatchObject({
+      code: 'ERR_OPTION_RANGE',
+    });
+  });
+});
+
+describe('a purge', () => {
+  it('needs an age', async () => {
+    const { admin } = setup();
+    await expect(admin.deadLetters.purge({ taskName: 'a' })).rejects.toMatchObject({
+      code: 'ERR_OPTIONS_CONFLICT',
+    });
+  });
+});

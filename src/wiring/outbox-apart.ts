@@ -1,0 +1,15 @@
+import type { SqlDatabase } from '../adapters/postgres/sql-database.ts';
+import type { OutboxReads } from '../outbox/outbox-reads.ts';
+import type { OutboxStore } from '../outbox/outbox-store.ts';
+import type { ResultStore } from '../result/result-store.ts';
+import type { Dialect } from './writer-of.ts';
+
+/** An outbox apart from the ledger: its rows are claimed, published and settled. */
+export interface OutboxApart {
+  /** For transactions of our own. */
+  readonly db: SqlDatabase;
+  readonly dialect: Dialect;
+  readonly outbox: OutboxStore;
+  readonly reads: OutboxReads;
+  readonly results: ResultStore;
+}

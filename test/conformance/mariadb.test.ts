@@ -1,0 +1,26 @@
+import { afterAll, beforeAll } from 'vitest';
+import { migrate } from '../../src/adapters/mysql/migrate.ts';
+import { MysqlDatabase } from '../../src/adapters/mysql/mysql-database.ts';
+import { withMariadb, type TestDatabase } from '../support/servers.ts';
+import { mysqlOutbox } from './mysql-fixtures.ts';
+import { describeOutboxOrdering } from './outbox-ordering.ts';
+import { describeOutboxReads } from './outbox-reads.ts';
+import { describeOutboxStore } from './outbox-store.ts';
+
+let server: TestDatabase;
+let db: MysqlDatabase;
+
+beforeAll(async () => {
+  server = await withMariadb('conformance');
+  db = await MysqlDatabase.open({ url: server.url, poolSize: 5, queryTimeoutMs: 30_000 });
+  await migrate(db);
+});
+
+afterAll(async () => {
+  await db.close();
+  await server.drop();
+});
+
+describeOutboxStore('MariaDB', () => mysqlOutbox(db));
+describeOutboxOrdering('MariaDB', () => mysqlOutbox(db));
+describeOutboxReads('MariaDB', () => mysqlOutbox(db));

@@ -1,0 +1,192 @@
+import { describe, expect, it } from 'vitest';
+import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
+import type { Envelope } from '../../src/task/envelope.ts';
+import { HOUR, ids, makeEnvelope, makeEnvelopes, MINUTE, unique } from './envelopes.ts';
+import {
+  claim,
+  rowsOf,
+  taskIds,
+  useFixture,
+  type Claim,
+  type OutboxFixture,
+} from './outbox-store.ts';
+import type { OutboxReadsFixture } from './outbox-reads.ts';
+
+type OrderingFixture = OutboxFixture & Pick<OutboxReadsFixture, 'writeRow'>;
+type Current = () => OrderingFixture;
+
+/** Rows with the same key are published in commit order, one at a time, across relays and retries. */
+export function describeOutboxOrdering(
+  name: string,
+  makeFixture: () => Promise<OrderingFixture>,
+): void {
+  describe(`outbox ordering: ${name}`, () => {
+    const current = useFixture(makeFixture);
+    describe('a key', () => keySuite(current));
+    describe('a dead head', () => deadHeadSuite(current));
+  });
+}
+
+/** Three rows of one key, committed one after the other. */
+async function writeThree(
+  fixture: OrderingFixture,
+  parksKey = false,
+): Promise<[Envelope, Envelope, Envelope]> {
+  const orderingKey = unique('key');
+  const tasks = [makeEnvelope(), makeEnvelope(), makeEnvelope()] as const;
+  for (const envelope of tasks) await fixture.writeRow({ envelope, orderingKey, parksKey });
+  return [...tasks];
+}
+
+const claimedIds = async (current: Current): Promise<string[]> =>
+  taskIds((await claim(current())).rows);
+
+async function publish(current: Current, { token, rows }: Claim): Promise<void> {
+  const settled = await current().store.settlePublished(
+    token,
+    rows.map(({ row }) => row),
+  );
+  expect(settled).toBe(rows.length);
+}
+
+function keySuite(current: Current): void {
+  it('gives its first row only, and holds back no other key', async () => {
+    const [first] = await writeThree(current());
+    const [other] = await writeThree(current());
+    const free = makeEnvelope();
+    await current().write([free]);
+    expect((await claimedIds(current)).sort()).toEqual(ids([first, other, free]).sort());
+    expect(await claimedIds(current)).toEqual([]);
+  });
+
+  it('gives the next row to whichever relay asks when the first is published', async () => {
+    const tasks = await writeThree(current());
+    for (const task of tasks) {
+      const claimed = await claim(current());
+      expect(taskIds(claimed.rows)).toEqual([task.id]);
+      await publish(current, claimed);
+    }
+  });
+
+  it('gives the first row again when it was given back', async () => {
+    const [first] = await writeThree(current());
+    const { token } = await claim(current());
+    await current().store.release(token);
+    expect(await claimedIds(current)).toEqual([first.id]);
+  });
+
+  it('waits for the retry of its first row, and nothing behind it makes a relay look sooner', async () => {
+    const [first, second] = await writeThree(current());
+    const { token, rows } = await claim(current());
+    const failures = rows.map(({ row }) => ({ row, error: 'unroutable', delayMs: 10 * MINUTE }));
+    await current().store.settleFailed(token, failures);
+    expect(await claimedIds(current)).toEqual([]);
+    const waitMs = await current().store.nextDueMs();
+    expect(waitMs).toBeGreaterThan(5 * MINUTE);
+    expect(waitMs).toBeLessThanOrEqual(10 * MINUTE);
+    await current().advance(11 * MINUTE);
+    const again = await claim(current());
+    expect(taskIds(again.rows)).toEqual([first.id]);
+    expect(again.rows[0]?.retries).toBe(1);
+    await publish(current, again);
+    expect(await claimedIds(current)).toEqual([second.id]);
+  });
+
+  it('waits while its first row is deferred', async () => {
+    const [first] = await writeThree(current());
+    const { token, rows } = await claim(current());
+    await current().store.defer(token, rowsOf(rows, first), 10 * MINUTE);
+    expect(await claimedIds(current)).toEqual([]);
+    await current().advance(11 * MINUTE);
+    expect(await claimedIds(current)).toEqual([first.id]);
+  });
+
+  it('does not keep a relay awake while its first row is being published', async () => {
+    await writeThree(current());
+    await claim(current());
+    expect(await current().store.nextDueMs()).toBeNull();
+  });
+
+  it('passes its first row to another relay when the first one died, and nothing behind it', async () => {
+    const [first] = await writeThree(current());
+    await claim(current(), { leaseMs: 2 * MINUTE, staleMs: HOUR });
+    await current().advance(5 * MINUTE);
+    expect(await claimedIds(current)).toEqual([first.id]);
+  });
+
+  it('keeps its order under relays that claim and settle at the same time', async () => {
+    const keys = ['a', 'b', 'c', 'd'].map(letter => unique(letter));
+    const written = new Map(keys.map(key => [key, makeEnvelopes(8)]));
+    for (const [orderingKey, tasks] of written)
+      for (const envelope of tasks) await current().writeRow({ envelope, orderingKey });
+    const sent: string[] = [];
+    const relay = async (): Promise<void> => {
+      for (let idle = 0; idle < 3;) {
+        const claimed = await claim(current(), { limit: 3 });
+        sent.push(...taskIds(claimed.rows));
+        await publish(current, claimed);
+        idle = claimed.rows.length === 0 ? idle + 1 : 0;
+      }
+    };
+    await Promise.all([relay(), relay(), relay()]);
+    await relay();
+    for (const tasks of written.values())
+      expect(sent.filter(id => ids(tasks).includes(id))).toEqual(ids(tasks));
+  });
+
+  it('moves its first row only, where outbox and ledger are one database', async () => {
+    const { store } = current();
+    const move: OutboxStore['move'] = store.move?.bind(store) ?? null;
+    if (move === null) return;
+    for (const task of await writeThree(current()))
+      expect((await move(10)).rows.map(({ id }) => id)).toEqual([task.id]);
+  });
+}
+
+function deadHeadSuite(current: Current): void {
+  /** Fails what is claimable for good; the version it died under. */
+  const kill = async (task: Envelope): Promise<number> => {
+    const { token, rows } = await claim(current());
+    expect(taskIds(rows)).toEqual([task.id]);
+    const failures = rows.map(({ row }) => ({ row, error: 'refused', delayMs: null }));
+    expect(await current().store.settleFailed(token, failures)).toBe(1);
+    return (await current().readModel.showDeadLetter(task.id))?.version ?? -1;
+  };
+
+  it('lets the next one go', async () => {
+    const [first, second] = await writeThree(current());
+    await kill(first);
+    expect(await claimedIds(current)).toEqual([second.id]);
+  });
+
+  it('holds back the rest where it parks its key, and wakes nobody', async () => {
+    const [first] = await writeThree(current(), true);
+    const version = await kill(first);
+    expect(await claimedIds(current)).toEqual([]);
+    expect(await current().store.nextDueMs()).toBeNull();
+    // Left behind, they would be there for ever.
+    await current().store.reviveDeadLetter(first.id, version);
+  });
+
+  it('goes first again when it is revived', async () => {
+    const tasks = await writeThree(current(), true);
+    const version = await kill(tasks[0]);
+    expect(await current().store.reviveDeadLetter(tasks[0].id, version)).toBe('ok');
+    for (const task of tasks) {
+      const claimed = await claim(current());
+      expect(taskIds(claimed.rows)).toEqual([task.id]);
+      await publish(current, claimed);
+    }
+  });
+
+  it('goes to the end when it is revived after the others were let go', async () => {
+    const [first, second, third] = await writeThree(current());
+    const version = await kill(first);
+    expect(await current().store.reviveDeadLetter(first.id, version)).toBe('ok');
+    for (const task of [second, third, first]) {
+      const claimed = await claim(current());
+      expect(taskIds(claimed.rows)).toEqual([task.id]);
+      await publish(current, claimed);
+    }
+  });
+}

@@ -1,0 +1,93 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { CliProject, json, type JsonError } from '../support/cli-project.ts';
+import { migratedDatabase, type MigratedDatabase } from '../support/database.ts';
+
+let database: MigratedDatabase;
+let project: CliProject;
+
+beforeAll(async () => {
+  database = await migratedDatabase('operators');
+  project = new CliProject({}, { OUTLAST_DATABASE_URL: database.url });
+});
+
+afterAll(async () => {
+  await project.dispose();
+  await database.dispose();
+});
+
+describe('outbox list', () => {
+  interface Page {
+    readonly items: readonly { readonly id: string }[];
+    readonly next: string | null;
+  }
+
+  it('shows what waits, oldest first, page by page', async () => {
+    for (const id of ['o1', 'o2', 'o3'])
+      await project.run('send', 'py.any', '--id', id, '--args', '["secret"]');
+    const first = json<Page>(
+      (await project.run('outbox', 'list', '--limit', '2', '--json')).stdout,
+    );
+    expect(first.items.map(({ id }) => id)).toEqual(['o1', 'o2']);
+    expect(first.items[0]).toMatchObject({
+      name: 'py.any',
+      queue: 'default',
+      state: 'pending',
+      is_supported: true,
+      retries: 0,
+      last_error: null,
+      ordering_key: null,
+      available_at: expect.stringMatching(/Z$/) as string,
+    });
+    const cursor = ['--cursor', first.next ?? ''];
+    const { stdout } = await project.run('outbox', 'list', ...cursor, '--json');
+    expect(json<Page>(stdout)).toMatchObject({ items: [{ id: 'o3' }], next: null });
+    const text = await project.run('outbox', 'list', '--limit', '1');
+    expect(text.stdout).toMatch(/^ID +NAME +QUEUE +STATE +RETRIES/);
+    expect(text.stderr).toContain('more: --cursor ');
+    expect(text.stdout).not.toContain('secret');
+  });
+
+  it('says that there is nothing, and refuses a cursor that no page gave', async () => {
+    await project.run('relay', '--drain');
+    const empty = await project.run('outbox', 'list');
+    expect(empty).toMatchObject({ code: 0, stdout: '', stderr: 'the outbox is empty\n' });
+    const refused = await project.run('outbox', 'list', '--cursor', '1; drop table', '--json');
+    expect(refused).toMatchObject({ code: 2, stdout: '' });
+    expect(json<JsonError>(refused.stderr).error.code).toBe('ERR_OPTION_RANGE');
+  });
+});
+
+describe('config show', () => {
+  it('tells every setting with its source, and no secret', async () => {
+    project.write(
+      'shown.config.mjs',
+      `export default {
+        outboxes: { crm: { database: 'postgres://app:hunter2@db/crm' } },
+        relay: { batchSize: 7 },
+        retention: { deadLetters: { olderThanDead: '30d' } },
+      };`,
+    );
+    const env = {
+      OUTLAST_DATABASE_URL: 'postgres://app:hunter3@db/shop',
+      OUTLAST_RELAY_IDLE_TIME: '2',
+    };
+    const args = ['config', 'show', '--config', 'shown.config.mjs'];
+    const ended = await project.runWith(env, ...args, '--json');
+    expect(ended.code).toBe(0);
+    const { file, settings } = json<{
+      file: string;
+      settings: { key: string; value: unknown; source: string }[];
+    }>(ended.stdout);
+    expect(file).toContain('shown.config.mjs');
+    const of = (key: string) => settings.find(setting => setting.key === key);
+    expect(of('database')).toMatchObject({ value: 'postgres://app:***@db/shop', source: 'env' });
+    expect(of('outboxes.crm')).toMatchObject({ value: 'postgres://app:***@db/crm' });
+    expect(of('relay.batchSize')).toMatchObject({ value: 7, source: 'file' });
+    expect(of('relay.idleTime')).toMatchObject({ value: '2s', source: 'env' });
+    expect(of('worker.concurrency')).toMatchObject({ value: 50, source: 'default' });
+    expect(of('retention')?.value).toEqual({ deadLetters: { olderThanDead: '30d' } });
+    const text = await project.runWith(env, ...args);
+    expect(text.stdout).toMatch(/^relay\.batchSize +7 +file$/m);
+    expect(`${text.stdout}${text.stderr}${ended.stdout}`).not.toMatch(/hunter/);
+  });
+});
