@@ -1,4 +1,4 @@
-import type { Broker } from '../broker/broker.ts';
+import type { Broker, PublishOutcome } from '../broker/broker.ts';
 import { outlastError } from '../errors/error.ts';
 import type { Clock } from '../runtime/clock.ts';
 import { uuidv7 } from '../runtime/random.ts';
@@ -9,6 +9,9 @@ import { ALONE, composeTask, type ComposeDeps } from './compose.ts';
 import { composeCall, type SentCall, type SentRow } from './compose-call.ts';
 import type { NewTask, OutboxWriter, WriteAnswer } from './outbox-writer.ts';
 import { failedTransaction, type TransactionAdapter } from './transaction-adapter.ts';
+
+/** How long a push waits for the broker. */
+const CONFIRM_MS = 10_000;
 
 export interface ProducerDeps<Tx> {
   readonly adapter: Pick<TransactionAdapter<Tx>, 'status'>;
@@ -73,12 +76,23 @@ export class Producer<Tx> {
 
   async #publish(task: NewTask): Promise<SentRow> {
     const broker = await this.#deps.broker();
-    const [outcome] = await broker.publish([task.envelope]);
-    if (outcome?.status === 'confirmed') return { id: task.envelope.id, isNew: true };
+    const outcome = await this.#inTime(broker.publish([task.envelope]));
+    if (outcome.status === 'confirmed') return { id: task.envelope.id, isNew: true };
+    if (outcome.status === 'unavailable') throw unanswered(task, outcome.error);
     throw outlastError('ERR_UNROUTABLE', {
-      message: `the broker refused ${task.envelope.name}: ${outcome?.error ?? 'no answer'}`,
+      message: `the broker refused ${task.envelope.name}: ${outcome.error}`,
       hint: 'Check that the queue exists.',
       fields: { queue: task.envelope.queue },
+    });
+  }
+
+  /** A broker that has stopped taking messages may not answer for hours. */
+  #inTime(publishing: Promise<readonly PublishOutcome[]>): Promise<PublishOutcome> {
+    return new Promise((resolve, reject) => {
+      const error = `it was not confirmed within ${CONFIRM_MS} ms`;
+      const late = (): void => resolve({ status: 'unavailable', error });
+      const cancel = this.#deps.clock.timer(CONFIRM_MS, late);
+      publishing.then(([outcome]) => resolve(outcome as PublishOutcome), reject).finally(cancel);
     });
   }
 
@@ -122,6 +136,14 @@ function readAnswer(task: NewTask, answer: WriteAnswer): SentRow {
     case 'id-mismatch':
       throw mismatch(id, 'the id belongs to a task with other input');
   }
+}
+
+function unanswered({ envelope }: NewTask, why: string): Error {
+  return outlastError('ERR_BROKER_UNAVAILABLE', {
+    message: `the broker has not confirmed ${envelope.name}: ${why}`,
+    hint: 'It may have arrived. Push it again under the same `id`: what has arrived runs once.',
+    fields: { scope: 'message' },
+  });
 }
 
 function mismatch(key: string, message: string): Error {
