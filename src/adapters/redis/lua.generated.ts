@@ -38,6 +38,2762 @@ local function put_back(held, tags, lists, most)
 end
 return put_back(KEYS[5], ARGV, { KEYS[1], KEYS[2], KEYS[3], KEYS[4] }, #ARGV)`,
   },
+  ledgerAfterList: {
+    sha: 'af4b1f49ab90de8c616aeea0f37a779837784219',
+    text: `#!lua flags=no-writes
+local root, older_than_ms, limit = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local keys = redis.call('ZRANGEBYSCORE', root .. 'after', '-inf', now_ms - older_than_ms, 'LIMIT', 0, limit)
+local reply = {}
+for place, entry in ipairs(#keys > 0 and redis.call('HMGET', root .. 'after-entries', unpack(keys)) or {}) do
+  if entry then
+    reply[#reply + 1] = keys[place]
+    reply[#reply + 1] = entry
+  end
+end
+return reply`,
+  },
+  ledgerAfterStrike: {
+    sha: 'eaf4fc9ae2ab1caf0032f076a87d8549097dbe18',
+    text: `#!lua flags=allow-oom
+local root = KEYS[1]
+redis.call('ZREM', root .. 'after', unpack(ARGV))
+redis.call('HDEL', root .. 'after-entries', unpack(ARGV))
+return 1`,
+  },
+  ledgerBeginFull: {
+    sha: '623b6772765858825159f9bebf00a4b59f913cad',
+    text: `#!lua flags=allow-oom
+local root = KEYS[1]
+local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local run_id, known_generation, packed_budgets = ARGV[5], tonumber(ARGV[6]), ARGV[8]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local function run_id_of_server()
+  local info = redis.pcall('INFO', 'server')
+  return type(info) == 'string' and string.match(info, 'run_id:(%x+)') or 'unknown'
+end
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created = {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local function read(ids)
+  local unknown, keys = {}, {}
+  for _, id in ipairs(ids) do
+    if records[id] == nil then
+      unknown[#unknown + 1] = id
+      keys[#keys + 1] = root .. 't:' .. id
+    end
+  end
+  if #keys == 0 then return end
+  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
+    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+  end
+end
+local function digits(number) return string.format('%.0f', number) end
+local function note(record, step, rest)
+  local line = step .. digits(now_ms) .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  local history = record[HISTORY] .. line
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local function write(id, record)
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = { 'w', 0, '', '', '' }
+  for place = NAME, BODY do record[place] = message[place - NAME + 2] end
+  for place = FAILURES, KEEP do record[place] = 0 end
+  record[DUE], record[SEQ], record[CREATED] = now_ms, seq, now_ms
+  record[HISTORY], record[ENDING], record[WHY], record[ERROR], record[RESULT] = '', '', '', '', false
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = {}
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
+  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
+  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then
+    redis.call('LPUSH', root .. 'recent', unpack(created))
+    redis.call('LTRIM', root .. 'recent', 0, 999)
+  end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local URGENCY = 2 ^ 44
+local function is_suspect(record)
+  return record[CRASHES] > 0 and record[CRASHES] >= math.min(2, record[BUDGET])
+end
+local function waiting_set(queue, suspected, is_later)
+  return root .. (is_later and 'later' or 'ready') .. (suspected and '-suspects:' or ':') .. queue
+end
+local function urgency_of(record)
+  return 9 - math.max(0, math.min(9, record[PRIORITY]))
+end
+local function member_of(id, record)
+  return urgency_of(record) .. string.format('%010x', record[SEQ]) .. id
+end
+local function enter(id, record)
+  local is_later = record[DUE] > now_ms
+  local score = is_later and record[DUE] or urgency_of(record) * URGENCY + record[DUE]
+  local set = waiting_set(record[QUEUE], is_suspect(record), is_later)
+  plan('ZADD', set, digits(score), member_of(id, record))
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function leave(id, record)
+  local suspected, member = is_suspect(record), member_of(id, record)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, false), member)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, true), member)
+end
+local function wait(id, record, delay_ms)
+  record[STATE], record[RUN], record[OWNER] = 'w', '', ''
+  if delay_ms then record[DUE] = now_ms + delay_ms end
+  enter(id, record)
+end
+local BEGUN, HELD, DONE, EXPIRED, CONFLICT = 1, 2, 3, 4, 5
+local handed, running_fields = {}, {}
+local of_messages, of_waiting, expired = {}, {}, {}
+local budgets
+local meta = redis.call('HMGET', root .. 'meta', 'generation', 'run_id')
+local function is_settled()
+  local shown = run_id == '' and run_id_of_server() or run_id
+  return meta[1] and meta[2] == shown and tonumber(meta[1]) >= known_generation
+end
+local function may_run(record)
+  return suspects > 0 or not is_suspect(record)
+end
+local function hand(id, record)
+  if not handed[id] then
+    handed[id] = true
+    if is_suspect(record) then suspects = suspects - 1 end
+    return true
+  end
+end
+local function checkpoint_of(id, record)
+  return record[CHECKPOINT_EPOCH] > 0 and redis.call('GET', root .. 'c:' .. id)
+end
+local function run_now(id, record)
+  budgets = budgets or cmsgpack.unpack(packed_budgets)
+  record[STATE], record[RUN], record[OWNER] = 'r', run, worker
+  record[EPOCH] = math.max(record[EPOCH] + 1, tonumber(meta[1]) * 2 ^ 20 + 1)
+  record[BUDGET] = budgets[record[NAME]] or budgets['*'] or 0
+  note(record, 'b', worker)
+  running_fields[#running_fields + 1] = id
+  running_fields[#running_fields + 1] = digits(record[EPOCH]) .. ' ' .. run
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) + 1
+  write(id, record)
+end
+local function expire(id, record)
+  note(record, 'e')
+  finish(id, record, 'c', 'expired', DAY_MS)
+  write(id, record)
+end
+local function is_over(record)
+  return record[EXPIRES] and record[EXPIRES] <= now_ms
+end
+local function is_mine(record)
+  return record[STATE] == 'r' and record[OWNER] == worker and record[RUN] == run
+end
+local function hand_message(place, id, record)
+  if hand(id, record) then
+    of_messages[#of_messages + 1] = {
+      place, record[EPOCH], record[FAILURES], record[CRASHES], is_suspect(record) and 1 or 0,
+      record[CHECKPOINT_SEQ], checkpoint_of(id, record),
+    }
+  end
+  return BEGUN
+end
+local function hand_waiting(id, record)
+  if hand(id, record) then
+    local body = record[BODY] == false and redis.call('GET', root .. 'b:' .. id)
+    of_waiting[#of_waiting + 1] = { id, cmsgpack.pack(record), body, checkpoint_of(id, record) }
+  end
+end
+local function answer_known(place, id, record, digest)
+  if record[DIGEST] == '' then return HELD end
+  if record[DIGEST] ~= digest then return CONFLICT end
+  if is_mine(record) then return hand_message(place, id, record) end
+  if record[STATE] == 'd' then return DONE end
+  if record[ENDING] == 'expired' then return EXPIRED end
+  if record[STATE] ~= 'w' then return HELD end
+  if is_over(record) then
+    leave(id, record)
+    expire(id, record)
+    return EXPIRED
+  end
+  if record[DUE] > now_ms or not may_run(record) then return HELD end
+  leave(id, record)
+  run_now(id, record)
+  return hand_message(place, id, record)
+end
+local function answer(place, message, count_of_messages)
+  local id = message[1]
+  local record = records[id]
+  if record then return answer_known(place, id, record, message[6]) end
+  record = new_record(message, take_seq(count_of_messages))
+  if is_over(record) then
+    expire(id, record)
+    return EXPIRED
+  end
+  run_now(id, record)
+  return hand_message(place, id, record)
+end
+local function take_again(message_ids)
+  local ids = {}
+  for _, value in ipairs(redis.call('HVALS', root .. 'r:' .. worker)) do
+    if string.sub(value, -#run - 1) == ' ' .. run then
+      local all = redis.call('HGETALL', root .. 'r:' .. worker)
+      for place = 1, #all, 2 do
+        if string.sub(all[place + 1], -#run - 1) == ' ' .. run then ids[#ids + 1] = all[place] end
+      end
+      break
+    end
+  end
+  read(ids)
+  for _, id in ipairs(ids) do
+    local record = records[id]
+    if record and is_mine(record) and not message_ids[id] then hand_waiting(id, record) end
+  end
+  return #ids > 0
+end
+local function promote(queue, suspected)
+  local later, ready = waiting_set(queue, suspected, true), waiting_set(queue, suspected, false)
+  local due = redis.call('ZRANGEBYSCORE', later, '-inf', now_ms, 'WITHSCORES', 'LIMIT', 0, 1000)
+  if #due == 0 then return end
+  local adding, removing = {}, {}
+  for place = 1, #due, 2 do
+    adding[place] = digits(tonumber(string.sub(due[place], 1, 1)) * URGENCY + due[place + 1])
+    adding[place + 1] = due[place]
+    removing[#removing + 1] = due[place]
+  end
+  redis.call('ZADD', ready, unpack(adding))
+  redis.call('ZREM', later, unpack(removing))
+end
+local function hand_out(queue, suspected, most)
+  promote(queue, suspected)
+  local set, given, from = waiting_set(queue, suspected, false), 0, 0
+  while given < most do
+    local members = redis.call('ZRANGE', set, from, from + most - given - 1)
+    if #members == 0 then return given end
+    from = from + #members
+    local ids = {}
+    for place, member in ipairs(members) do ids[place] = string.sub(member, 12) end
+    read(ids)
+    plan('ZREM', set, unpack(members))
+    for _, id in ipairs(ids) do
+      local record = records[id]
+      if record and record[STATE] == 'w' and is_over(record) then
+        expired[#expired + 1] = { id, record[NAME], record[QUEUE] }
+        expire(id, record)
+      elseif record and record[STATE] == 'w' then
+        run_now(id, record)
+        hand_waiting(id, record)
+        given = given + 1
+      end
+    end
+  end
+  return given
+end
+local function next_due(queues)
+  local next
+  local function look(queue, suspected)
+    if redis.call('EXISTS', waiting_set(queue, suspected, false)) == 1 then next = 0 end
+    local first = redis.call('ZRANGE', waiting_set(queue, suspected, true), 0, 0, 'WITHSCORES')
+    if #first > 0 then next = math.min(next or math.huge, math.max(0, first[2] - now_ms)) end
+  end
+  for _, queue in ipairs(queues) do
+    look(queue, false)
+    if suspects > 0 then look(queue, true) end
+  end
+  return next
+end
+local function begin(queues, messages)
+  if not redis.call('ZSCORE', root .. 'leases', worker) then return { 'closed' } end
+  if not is_settled() then return { 'unsettled' } end
+  local ids, message_ids, answers = {}, {}, {}
+  for place, message in ipairs(messages) do
+    ids[place] = message[1]
+    message_ids[message[1]] = true
+  end
+  local is_repeat = take_again(message_ids)
+  read(ids)
+  for place, message in ipairs(messages) do answers[place] = answer(place, message, #messages) end
+  if not is_repeat then
+    local left = limit
+    for _, queue in ipairs(queues) do
+      if left > 0 and suspects > 0 then left = left - hand_out(queue, true, math.min(left, suspects)) end
+      if left > 0 then left = left - hand_out(queue, false, left) end
+    end
+  end
+  if #running_fields > 0 then plan('HSET', root .. 'r:' .. worker, unpack(running_fields)) end
+  flush()
+  local next = #of_messages + #of_waiting == 0 and next_due(queues)
+  return { 'open', answers, of_messages, of_waiting, expired, next }
+end
+return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]))`,
+  },
+  ledgerBegin: {
+    sha: 'e35c30116b471f6f8d7f712e08a18664e04d5050',
+    text: `#!lua
+local root = KEYS[1]
+local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local run_id, known_generation, packed_budgets = ARGV[5], tonumber(ARGV[6]), ARGV[8]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local function run_id_of_server()
+  local info = redis.pcall('INFO', 'server')
+  return type(info) == 'string' and string.match(info, 'run_id:(%x+)') or 'unknown'
+end
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created = {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local function read(ids)
+  local unknown, keys = {}, {}
+  for _, id in ipairs(ids) do
+    if records[id] == nil then
+      unknown[#unknown + 1] = id
+      keys[#keys + 1] = root .. 't:' .. id
+    end
+  end
+  if #keys == 0 then return end
+  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
+    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+  end
+end
+local function digits(number) return string.format('%.0f', number) end
+local function note(record, step, rest)
+  local line = step .. digits(now_ms) .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  local history = record[HISTORY] .. line
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local function write(id, record)
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = { 'w', 0, '', '', '' }
+  for place = NAME, BODY do record[place] = message[place - NAME + 2] end
+  for place = FAILURES, KEEP do record[place] = 0 end
+  record[DUE], record[SEQ], record[CREATED] = now_ms, seq, now_ms
+  record[HISTORY], record[ENDING], record[WHY], record[ERROR], record[RESULT] = '', '', '', '', false
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = {}
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
+  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
+  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then
+    redis.call('LPUSH', root .. 'recent', unpack(created))
+    redis.call('LTRIM', root .. 'recent', 0, 999)
+  end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local URGENCY = 2 ^ 44
+local function is_suspect(record)
+  return record[CRASHES] > 0 and record[CRASHES] >= math.min(2, record[BUDGET])
+end
+local function waiting_set(queue, suspected, is_later)
+  return root .. (is_later and 'later' or 'ready') .. (suspected and '-suspects:' or ':') .. queue
+end
+local function urgency_of(record)
+  return 9 - math.max(0, math.min(9, record[PRIORITY]))
+end
+local function member_of(id, record)
+  return urgency_of(record) .. string.format('%010x', record[SEQ]) .. id
+end
+local function enter(id, record)
+  local is_later = record[DUE] > now_ms
+  local score = is_later and record[DUE] or urgency_of(record) * URGENCY + record[DUE]
+  local set = waiting_set(record[QUEUE], is_suspect(record), is_later)
+  plan('ZADD', set, digits(score), member_of(id, record))
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function leave(id, record)
+  local suspected, member = is_suspect(record), member_of(id, record)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, false), member)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, true), member)
+end
+local function wait(id, record, delay_ms)
+  record[STATE], record[RUN], record[OWNER] = 'w', '', ''
+  if delay_ms then record[DUE] = now_ms + delay_ms end
+  enter(id, record)
+end
+local BEGUN, HELD, DONE, EXPIRED, CONFLICT = 1, 2, 3, 4, 5
+local handed, running_fields = {}, {}
+local of_messages, of_waiting, expired = {}, {}, {}
+local budgets
+local meta = redis.call('HMGET', root .. 'meta', 'generation', 'run_id')
+local function is_settled()
+  local shown = run_id == '' and run_id_of_server() or run_id
+  return meta[1] and meta[2] == shown and tonumber(meta[1]) >= known_generation
+end
+local function may_run(record)
+  return suspects > 0 or not is_suspect(record)
+end
+local function hand(id, record)
+  if not handed[id] then
+    handed[id] = true
+    if is_suspect(record) then suspects = suspects - 1 end
+    return true
+  end
+end
+local function checkpoint_of(id, record)
+  return record[CHECKPOINT_EPOCH] > 0 and redis.call('GET', root .. 'c:' .. id)
+end
+local function run_now(id, record)
+  budgets = budgets or cmsgpack.unpack(packed_budgets)
+  record[STATE], record[RUN], record[OWNER] = 'r', run, worker
+  record[EPOCH] = math.max(record[EPOCH] + 1, tonumber(meta[1]) * 2 ^ 20 + 1)
+  record[BUDGET] = budgets[record[NAME]] or budgets['*'] or 0
+  note(record, 'b', worker)
+  running_fields[#running_fields + 1] = id
+  running_fields[#running_fields + 1] = digits(record[EPOCH]) .. ' ' .. run
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) + 1
+  write(id, record)
+end
+local function expire(id, record)
+  note(record, 'e')
+  finish(id, record, 'c', 'expired', DAY_MS)
+  write(id, record)
+end
+local function is_over(record)
+  return record[EXPIRES] and record[EXPIRES] <= now_ms
+end
+local function is_mine(record)
+  return record[STATE] == 'r' and record[OWNER] == worker and record[RUN] == run
+end
+local function hand_message(place, id, record)
+  if hand(id, record) then
+    of_messages[#of_messages + 1] = {
+      place, record[EPOCH], record[FAILURES], record[CRASHES], is_suspect(record) and 1 or 0,
+      record[CHECKPOINT_SEQ], checkpoint_of(id, record),
+    }
+  end
+  return BEGUN
+end
+local function hand_waiting(id, record)
+  if hand(id, record) then
+    local body = record[BODY] == false and redis.call('GET', root .. 'b:' .. id)
+    of_waiting[#of_waiting + 1] = { id, cmsgpack.pack(record), body, checkpoint_of(id, record) }
+  end
+end
+local function answer_known(place, id, record, digest)
+  if record[DIGEST] == '' then return HELD end
+  if record[DIGEST] ~= digest then return CONFLICT end
+  if is_mine(record) then return hand_message(place, id, record) end
+  if record[STATE] == 'd' then return DONE end
+  if record[ENDING] == 'expired' then return EXPIRED end
+  if record[STATE] ~= 'w' then return HELD end
+  if is_over(record) then
+    leave(id, record)
+    expire(id, record)
+    return EXPIRED
+  end
+  if record[DUE] > now_ms or not may_run(record) then return HELD end
+  leave(id, record)
+  run_now(id, record)
+  return hand_message(place, id, record)
+end
+local function answer(place, message, count_of_messages)
+  local id = message[1]
+  local record = records[id]
+  if record then return answer_known(place, id, record, message[6]) end
+  record = new_record(message, take_seq(count_of_messages))
+  if is_over(record) then
+    expire(id, record)
+    return EXPIRED
+  end
+  run_now(id, record)
+  return hand_message(place, id, record)
+end
+local function take_again(message_ids)
+  local ids = {}
+  for _, value in ipairs(redis.call('HVALS', root .. 'r:' .. worker)) do
+    if string.sub(value, -#run - 1) == ' ' .. run then
+      local all = redis.call('HGETALL', root .. 'r:' .. worker)
+      for place = 1, #all, 2 do
+        if string.sub(all[place + 1], -#run - 1) == ' ' .. run then ids[#ids + 1] = all[place] end
+      end
+      break
+    end
+  end
+  read(ids)
+  for _, id in ipairs(ids) do
+    local record = records[id]
+    if record and is_mine(record) and not message_ids[id] then hand_waiting(id, record) end
+  end
+  return #ids > 0
+end
+local function promote(queue, suspected)
+  local later, ready = waiting_set(queue, suspected, true), waiting_set(queue, suspected, false)
+  local due = redis.call('ZRANGEBYSCORE', later, '-inf', now_ms, 'WITHSCORES', 'LIMIT', 0, 1000)
+  if #due == 0 then return end
+  local adding, removing = {}, {}
+  for place = 1, #due, 2 do
+    adding[place] = digits(tonumber(string.sub(due[place], 1, 1)) * URGENCY + due[place + 1])
+    adding[place + 1] = due[place]
+    removing[#removing + 1] = due[place]
+  end
+  redis.call('ZADD', ready, unpack(adding))
+  redis.call('ZREM', later, unpack(removing))
+end
+local function hand_out(queue, suspected, most)
+  promote(queue, suspected)
+  local set, given, from = waiting_set(queue, suspected, false), 0, 0
+  while given < most do
+    local members = redis.call('ZRANGE', set, from, from + most - given - 1)
+    if #members == 0 then return given end
+    from = from + #members
+    local ids = {}
+    for place, member in ipairs(members) do ids[place] = string.sub(member, 12) end
+    read(ids)
+    plan('ZREM', set, unpack(members))
+    for _, id in ipairs(ids) do
+      local record = records[id]
+      if record and record[STATE] == 'w' and is_over(record) then
+        expired[#expired + 1] = { id, record[NAME], record[QUEUE] }
+        expire(id, record)
+      elseif record and record[STATE] == 'w' then
+        run_now(id, record)
+        hand_waiting(id, record)
+        given = given + 1
+      end
+    end
+  end
+  return given
+end
+local function next_due(queues)
+  local next
+  local function look(queue, suspected)
+    if redis.call('EXISTS', waiting_set(queue, suspected, false)) == 1 then next = 0 end
+    local first = redis.call('ZRANGE', waiting_set(queue, suspected, true), 0, 0, 'WITHSCORES')
+    if #first > 0 then next = math.min(next or math.huge, math.max(0, first[2] - now_ms)) end
+  end
+  for _, queue in ipairs(queues) do
+    look(queue, false)
+    if suspects > 0 then look(queue, true) end
+  end
+  return next
+end
+local function begin(queues, messages)
+  if not redis.call('ZSCORE', root .. 'leases', worker) then return { 'closed' } end
+  if not is_settled() then return { 'unsettled' } end
+  local ids, message_ids, answers = {}, {}, {}
+  for place, message in ipairs(messages) do
+    ids[place] = message[1]
+    message_ids[message[1]] = true
+  end
+  local is_repeat = take_again(message_ids)
+  read(ids)
+  for place, message in ipairs(messages) do answers[place] = answer(place, message, #messages) end
+  if not is_repeat then
+    local left = limit
+    for _, queue in ipairs(queues) do
+      if left > 0 and suspects > 0 then left = left - hand_out(queue, true, math.min(left, suspects)) end
+      if left > 0 then left = left - hand_out(queue, false, left) end
+    end
+  end
+  if #running_fields > 0 then plan('HSET', root .. 'r:' .. worker, unpack(running_fields)) end
+  flush()
+  local next = #of_messages + #of_waiting == 0 and next_due(queues)
+  return { 'open', answers, of_messages, of_waiting, expired, next }
+end
+return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]))`,
+  },
+  ledgerBuryMessages: {
+    sha: '87659c38eaea83b51c5316a60779eb17df9c7a1c',
+    text: `#!lua flags=allow-oom
+local root = KEYS[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created = {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local function read(ids)
+  local unknown, keys = {}, {}
+  for _, id in ipairs(ids) do
+    if records[id] == nil then
+      unknown[#unknown + 1] = id
+      keys[#keys + 1] = root .. 't:' .. id
+    end
+  end
+  if #keys == 0 then return end
+  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
+    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+  end
+end
+local function digits(number) return string.format('%.0f', number) end
+local function note(record, step, rest)
+  local line = step .. digits(now_ms) .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  local history = record[HISTORY] .. line
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local function write(id, record)
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = { 'w', 0, '', '', '' }
+  for place = NAME, BODY do record[place] = message[place - NAME + 2] end
+  for place = FAILURES, KEEP do record[place] = 0 end
+  record[DUE], record[SEQ], record[CREATED] = now_ms, seq, now_ms
+  record[HISTORY], record[ENDING], record[WHY], record[ERROR], record[RESULT] = '', '', '', '', false
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = {}
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
+  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
+  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then
+    redis.call('LPUSH', root .. 'recent', unpack(created))
+    redis.call('LTRIM', root .. 'recent', 0, 999)
+  end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local function bury_message(message, reason, err, most)
+  local id = message[1]
+  local found = records[id]
+  if found then return found[STATE] == 'x' and found[DIGEST] == message[6] and 1 or 2 end
+  local record = new_record(message, take_seq(most))
+  note(record, 'u', err)
+  die(id, record, reason, err)
+  write(id, record)
+  return 1
+end
+local items, ids, statuses = cmsgpack.unpack(ARGV[1]), {}, {}
+for place, item in ipairs(items) do ids[place] = item[1][1] end
+read(ids)
+for place, item in ipairs(items) do
+  statuses[place] = bury_message(item[1], item[2], item[3], #items)
+end
+flush()
+return statuses`,
+  },
+  ledgerBuryRuns: {
+    sha: '27b5017f52fb6b62b7f691bd24e949b0181af7f7',
+    text: `#!lua flags=allow-oom
+local root = KEYS[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created = {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local function read(ids)
+  local unknown, keys = {}, {}
+  for _, id in ipairs(ids) do
+    if records[id] == nil then
+      unknown[#unknown + 1] = id
+      keys[#keys + 1] = root .. 't:' .. id
+    end
+  end
+  if #keys == 0 then return end
+  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
+    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+  end
+end
+local function digits(number) return string.format('%.0f', number) end
+local function note(record, step, rest)
+  local line = step .. digits(now_ms) .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  local history = record[HISTORY] .. line
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local function write(id, record)
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = { 'w', 0, '', '', '' }
+  for place = NAME, BODY do record[place] = message[place - NAME + 2] end
+  for place = FAILURES, KEEP do record[place] = 0 end
+  record[DUE], record[SEQ], record[CREATED] = now_ms, seq, now_ms
+  record[HISTORY], record[ENDING], record[WHY], record[ERROR], record[RESULT] = '', '', '', '', false
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = {}
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
+  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
+  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then
+    redis.call('LPUSH', root .. 'recent', unpack(created))
+    redis.call('LTRIM', root .. 'recent', 0, 999)
+  end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local function settle(items, step, apply)
+  local ids, statuses = {}, {}
+  for place, item in ipairs(items) do ids[place] = item[1] end
+  read(ids)
+  for place, item in ipairs(items) do
+    local id, epoch, run = item[1], item[2], item[3]
+    local record = records[id]
+    local mark = step .. digits(epoch) .. ' ' .. run
+    if not record then
+      statuses[place] = 3
+    elseif record[SETTLED] == mark then
+      statuses[place] = 1
+    elseif record[STATE] ~= 'r' or record[EPOCH] ~= epoch or record[RUN] ~= run then
+      statuses[place] = 2
+    else
+      record[SETTLED] = mark
+      let_go(id, record)
+      apply(id, record, item)
+      write(id, record)
+      statuses[place] = 1
+    end
+  end
+  flush()
+  return statuses
+end
+return settle(cmsgpack.unpack(ARGV[1]), 'u', function(id, record, item)
+  note(record, 'u', item[4])
+  die(id, record, item[5], item[4])
+end)`,
+  },
+  ledgerCancel: {
+    sha: '42e837deeb4b22dfe1dbb09f548a8eb313ccf3c4',
+    text: `#!lua flags=allow-oom
+local root, id, is_known_only = KEYS[1], ARGV[1], ARGV[2] == '1'
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created = {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local function read(ids)
+  local unknown, keys = {}, {}
+  for _, id in ipairs(ids) do
+    if records[id] == nil then
+      unknown[#unknown + 1] = id
+      keys[#keys + 1] = root .. 't:' .. id
+    end
+  end
+  if #keys == 0 then return end
+  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
+    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+  end
+end
+local function digits(number) return string.format('%.0f', number) end
+local function note(record, step, rest)
+  local line = step .. digits(now_ms) .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  local history = record[HISTORY] .. line
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local function write(id, record)
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = { 'w', 0, '', '', '' }
+  for place = NAME, BODY do record[place] = message[place - NAME + 2] end
+  for place = FAILURES, KEEP do record[place] = 0 end
+  record[DUE], record[SEQ], record[CREATED] = now_ms, seq, now_ms
+  record[HISTORY], record[ENDING], record[WHY], record[ERROR], record[RESULT] = '', '', '', '', false
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = {}
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
+  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
+  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then
+    redis.call('LPUSH', root .. 'recent', unpack(created))
+    redis.call('LTRIM', root .. 'recent', 0, 999)
+  end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local URGENCY = 2 ^ 44
+local function is_suspect(record)
+  return record[CRASHES] > 0 and record[CRASHES] >= math.min(2, record[BUDGET])
+end
+local function waiting_set(queue, suspected, is_later)
+  return root .. (is_later and 'later' or 'ready') .. (suspected and '-suspects:' or ':') .. queue
+end
+local function urgency_of(record)
+  return 9 - math.max(0, math.min(9, record[PRIORITY]))
+end
+local function member_of(id, record)
+  return urgency_of(record) .. string.format('%010x', record[SEQ]) .. id
+end
+local function enter(id, record)
+  local is_later = record[DUE] > now_ms
+  local score = is_later and record[DUE] or urgency_of(record) * URGENCY + record[DUE]
+  local set = waiting_set(record[QUEUE], is_suspect(record), is_later)
+  plan('ZADD', set, digits(score), member_of(id, record))
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function leave(id, record)
+  local suspected, member = is_suspect(record), member_of(id, record)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, false), member)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, true), member)
+end
+local function wait(id, record, delay_ms)
+  record[STATE], record[RUN], record[OWNER] = 'w', '', ''
+  if delay_ms then record[DUE] = now_ms + delay_ms end
+  enter(id, record)
+end
+read({ id })
+local record = records[id]
+if not record then
+  if is_known_only then return 3 end
+  record = new_record({ id, 'unknown', '', 0, 1, '', false, false, '', '' }, 0)
+elseif record[STATE] == 'c' then
+  return 1
+elseif record[STATE] == 'r' then
+  let_go(id, record)
+elseif record[STATE] == 'w' then
+  leave(id, record)
+else
+  return 2
+end
+note(record, 'c')
+finish(id, record, 'c', 'cancelled', DAY_MS)
+write(id, record)
+flush()
+return 1`,
+  },
+  ledgerCheckpoint: {
+    sha: '6bdcda9cd1081cb5c9343c69f5693a82eb31715a',
+    text: `#!lua flags=allow-oom
+local root = KEYS[1]
+local id, epoch, run, seq, data = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created = {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local function read(ids)
+  local unknown, keys = {}, {}
+  for _, id in ipairs(ids) do
+    if records[id] == nil then
+      unknown[#unknown + 1] = id
+      keys[#keys + 1] = root .. 't:' .. id
+    end
+  end
+  if #keys == 0 then return end
+  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
+    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+  end
+end
+local function digits(number) return string.format('%.0f', number) end
+local function note(record, step, rest)
+  local line = step .. digits(now_ms) .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  local history = record[HISTORY] .. line
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local function write(id, record)
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = { 'w', 0, '', '', '' }
+  for place = NAME, BODY do record[place] = message[place - NAME + 2] end
+  for place = FAILURES, KEEP do record[place] = 0 end
+  record[DUE], record[SEQ], record[CREATED] = now_ms, seq, now_ms
+  record[HISTORY], record[ENDING], record[WHY], record[ERROR], record[RESULT] = '', '', '', '', false
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = {}
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
+  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
+  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then
+    redis.call('LPUSH', root .. 'recent', unpack(created))
+    redis.call('LTRIM', root .. 'recent', 0, 999)
+  end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+read({ id })
+local record = records[id]
+if not record then return 3 end
+if record[STATE] ~= 'r' or record[EPOCH] ~= epoch or record[RUN] ~= run then return 2 end
+if record[CHECKPOINT_EPOCH] == epoch and record[CHECKPOINT_SEQ] >= seq then
+  local is_same = record[CHECKPOINT_SEQ] == seq and redis.call('GET', root .. 'c:' .. id) == data
+  return is_same and 1 or 2
+end
+record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = epoch, seq
+plan('SET', root .. 'c:' .. id, data)
+write(id, record)
+flush()
+return 1`,
+  },
+  ledgerCommit: {
+    sha: 'd1ecd83c8f26a8e697afd2d4ba7087ee6900e8ef',
+    text: `#!lua flags=allow-oom
+local root = KEYS[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created = {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local function read(ids)
+  local unknown, keys = {}, {}
+  for _, id in ipairs(ids) do
+    if records[id] == nil then
+      unknown[#unknown + 1] = id
+      keys[#keys + 1] = root .. 't:' .. id
+    end
+  end
+  if #keys == 0 then return end
+  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
+    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+  end
+end
+local function digits(number) return string.format('%.0f', number) end
+local function note(record, step, rest)
+  local line = step .. digits(now_ms) .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  local history = record[HISTORY] .. line
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local function write(id, record)
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = { 'w', 0, '', '', '' }
+  for place = NAME, BODY do record[place] = message[place - NAME + 2] end
+  for place = FAILURES, KEEP do record[place] = 0 end
+  record[DUE], record[SEQ], record[CREATED] = now_ms, seq, now_ms
+  record[HISTORY], record[ENDING], record[WHY], record[ERROR], record[RESULT] = '', '', '', '', false
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = {}
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
+  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
+  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then
+    redis.call('LPUSH', root .. 'recent', unpack(created))
+    redis.call('LTRIM', root .. 'recent', 0, 999)
+  end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local function settle(items, step, apply)
+  local ids, statuses = {}, {}
+  for place, item in ipairs(items) do ids[place] = item[1] end
+  read(ids)
+  for place, item in ipairs(items) do
+    local id, epoch, run = item[1], item[2], item[3]
+    local record = records[id]
+    local mark = step .. digits(epoch) .. ' ' .. run
+    if not record then
+      statuses[place] = 3
+    elseif record[SETTLED] == mark then
+      statuses[place] = 1
+    elseif record[STATE] ~= 'r' or record[EPOCH] ~= epoch or record[RUN] ~= run then
+      statuses[place] = 2
+    else
+      record[SETTLED] = mark
+      let_go(id, record)
+      apply(id, record, item)
+      write(id, record)
+      statuses[place] = 1
+    end
+  end
+  flush()
+  return statuses
+end
+return settle(cmsgpack.unpack(ARGV[1]), 'c', function(id, record, item)
+  local ending, why, result, keep_ms, after = item[4], item[5], item[6], item[7], item[8]
+  note(record, ending == 'done' and 'd' or 'i')
+  finish(id, record, 'd', ending, keep_ms)
+  record[WHY], record[RESULT], record[ERROR] = why, result, ''
+  for place = 1, #after, 2 do
+    plan('ZADD', root .. 'after', 'NX', now_ms, after[place])
+    plan('HSETNX', root .. 'after-entries', after[place], after[place + 1])
+  end
+end)`,
+  },
+  ledgerCondemnExpired: {
+    sha: 'e3479fab09ae98981f96f5c9619c2ea66610a924',
+    text: `#!lua flags=allow-oom
+local root = KEYS[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local function close(workers, is_unknown_too)
+  local closed = {}
+  for _, worker in ipairs(workers) do
+    local is_open = redis.call('ZREM', root .. 'leases', worker) == 1
+    if is_open then closed[#closed + 1] = worker end
+    if is_open or is_unknown_too then redis.call('ZADD', root .. 'closed', 'NX', now_ms, worker) end
+  end
+  return { now_ms, closed }
+end
+return close(redis.call('ZRANGEBYSCORE', root .. 'leases', '-inf', '(' .. string.format('%.0f', now_ms)))`,
+  },
+  ledgerCondemnProcess: {
+    sha: 'f9ed8cdd1d2496954d831204ca6812686afb48d5',
+    text: `#!lua flags=allow-oom
+local root, process = KEYS[1], ARGV[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local function close(workers, is_unknown_too)
+  local closed = {}
+  for _, worker in ipairs(workers) do
+    local is_open = redis.call('ZREM', root .. 'leases', worker) == 1
+    if is_open then closed[#closed + 1] = worker end
+    if is_open or is_unknown_too then redis.call('ZADD', root .. 'closed', 'NX', now_ms, worker) end
+  end
+  return { now_ms, closed }
+end
+local theirs = {}
+for _, worker in ipairs(redis.call('ZRANGE', root .. 'leases', 0, -1)) do
+  local row = redis.call('HGET', root .. 'workers', worker)
+  if row and cmsgpack.unpack(row)[1] == process then theirs[#theirs + 1] = worker end
+end
+return close(theirs)`,
+  },
+  ledgerCondemnWorkers: {
+    sha: '0621bdd63ce5881252d6e1e1eecf0a74132ddb7f',
+    text: `#!lua flags=allow-oom
+local root = KEYS[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local function close(workers, is_unknown_too)
+  local closed = {}
+  for _, worker in ipairs(workers) do
+    local is_open = redis.call('ZREM', root .. 'leases', worker) == 1
+    if is_open then closed[#closed + 1] = worker end
+    if is_open or is_unknown_too then redis.call('ZADD', root .. 'closed', 'NX', now_ms, worker) end
+  end
+  return { now_ms, closed }
+end
+return close(cmsgpack.unpack(ARGV[2]), ARGV[1] == '1')`,
+  },
+  ledgerFail: {
+    sha: '90c9b0e30e0650a169aa51c84dc1fa30b17e7ca2',
+    text: `#!lua flags=allow-oom
+local root = KEYS[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created = {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local function read(ids)
+  local unknown, keys = {}, {}
+  for _, id in ipairs(ids) do
+    if records[id] == nil then
+      unknown[#unknown + 1] = id
+      keys[#keys + 1] = root .. 't:' .. id
+    end
+  end
+  if #keys == 0 then return end
+  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
+    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+  end
+end
+local function digits(number) return string.format('%.0f', number) end
+local function note(record, step, rest)
+  local line = step .. digits(now_ms) .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  local history = record[HISTORY] .. line
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local function write(id, record)
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = { 'w', 0, '', '', '' }
+  for place = NAME, BODY do record[place] = message[place - NAME + 2] end
+  for place = FAILURES, KEEP do record[place] = 0 end
+  record[DUE], record[SEQ], record[CREATED] = now_ms, seq, now_ms
+  record[HISTORY], record[ENDING], record[WHY], record[ERROR], record[RESULT] = '', '', '', '', false
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = {}
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
+  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
+  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then
+    redis.call('LPUSH', root .. 'recent', unpack(created))
+    redis.call('LTRIM', root .. 'recent', 0, 999)
+  end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local URGENCY = 2 ^ 44
+local function is_suspect(record)
+  return record[CRASHES] > 0 and record[CRASHES] >= math.min(2, record[BUDGET])
+end
+local function waiting_set(queue, suspected, is_later)
+  return root .. (is_later and 'later' or 'ready') .. (suspected and '-suspects:' or ':') .. queue
+end
+local function urgency_of(record)
+  return 9 - math.max(0, math.min(9, record[PRIORITY]))
+end
+local function member_of(id, record)
+  return urgency_of(record) .. string.format('%010x', record[SEQ]) .. id
+end
+local function enter(id, record)
+  local is_later = record[DUE] > now_ms
+  local score = is_later and record[DUE] or urgency_of(record) * URGENCY + record[DUE]
+  local set = waiting_set(record[QUEUE], is_suspect(record), is_later)
+  plan('ZADD', set, digits(score), member_of(id, record))
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function leave(id, record)
+  local suspected, member = is_suspect(record), member_of(id, record)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, false), member)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, true), member)
+end
+local function wait(id, record, delay_ms)
+  record[STATE], record[RUN], record[OWNER] = 'w', '', ''
+  if delay_ms then record[DUE] = now_ms + delay_ms end
+  enter(id, record)
+end
+local function settle(items, step, apply)
+  local ids, statuses = {}, {}
+  for place, item in ipairs(items) do ids[place] = item[1] end
+  read(ids)
+  for place, item in ipairs(items) do
+    local id, epoch, run = item[1], item[2], item[3]
+    local record = records[id]
+    local mark = step .. digits(epoch) .. ' ' .. run
+    if not record then
+      statuses[place] = 3
+    elseif record[SETTLED] == mark then
+      statuses[place] = 1
+    elseif record[STATE] ~= 'r' or record[EPOCH] ~= epoch or record[RUN] ~= run then
+      statuses[place] = 2
+    else
+      record[SETTLED] = mark
+      let_go(id, record)
+      apply(id, record, item)
+      write(id, record)
+      statuses[place] = 1
+    end
+  end
+  flush()
+  return statuses
+end
+return settle(cmsgpack.unpack(ARGV[1]), 'f', function(id, record, item)
+  local err, delay_ms, reason = item[4], item[5], item[6]
+  record[FAILURES] = record[FAILURES] + 1
+  blame(record, 1)
+  if delay_ms then
+    note(record, 'f', err)
+    wait(id, record, delay_ms)
+  else
+    note(record, 'x', err)
+    die(id, record, reason, err)
+  end
+end)`,
+  },
+  ledgerGeneration: {
+    sha: '6f59fc3a3aa81fe0cf86deacd66e834128e3c1a0',
+    text: `#!lua flags=allow-oom
+local root = KEYS[1]
+local new_mark, shown, generation = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local meta = root .. 'meta'
+local function run_id_of_server()
+  local info = redis.pcall('INFO', 'server')
+  return type(info) == 'string' and string.match(info, 'run_id:(%x+)') or 'unknown'
+end
+local run_id = run_id_of_server()
+redis.call('HSETNX', meta, 'mark', new_mark)
+local now_shown = run_id .. '/' .. redis.call('HGET', meta, 'mark')
+local stored = tonumber(redis.call('HGET', meta, 'generation') or '')
+if generation and shown == now_shown then
+  stored = math.max(stored or 0, generation)
+  redis.call('HSET', meta, 'generation', string.format('%.0f', stored), 'run_id', run_id)
+end
+local is_settled = stored and redis.call('HGET', meta, 'run_id') == run_id
+local stored_text = stored and string.format('%.0f', stored) or ''
+return { now_shown, stored_text, is_settled and 1 or 0, tonumber(redis.call('TIME')[1]) }`,
+  },
+  ledgerNow: {
+    sha: '33e389371402a432ec058aebfb619732ba962e85',
+    text: `#!lua flags=no-writes
+local _ = KEYS[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+return now_ms`,
+  },
+  ledgerOpen: {
+    sha: 'cf20c34e8ffbe2b055516495991f6d1683ea3289',
+    text: `#!lua flags=allow-oom
+local root = KEYS[1]
+local worker, process, host, pid, lease_ms = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local leases = root .. 'leases'
+if redis.call('ZSCORE', leases, worker) or redis.call('ZSCORE', root .. 'closed', worker) then return 1 end
+redis.call('HSET', root .. 'workers', worker, cmsgpack.pack({ process, host, pid, lease_ms, now_ms }))
+redis.call('ZADD', leases, now_ms + lease_ms, worker)
+return 1`,
+  },
+  ledgerPark: {
+    sha: '3d34eb566d258650cfc0ee3bdce352d9081e85e8',
+    text: `#!lua
+local root = KEYS[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created = {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local function read(ids)
+  local unknown, keys = {}, {}
+  for _, id in ipairs(ids) do
+    if records[id] == nil then
+      unknown[#unknown + 1] = id
+      keys[#keys + 1] = root .. 't:' .. id
+    end
+  end
+  if #keys == 0 then return end
+  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
+    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+  end
+end
+local function digits(number) return string.format('%.0f', number) end
+local function note(record, step, rest)
+  local line = step .. digits(now_ms) .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  local history = record[HISTORY] .. line
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local function write(id, record)
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = { 'w', 0, '', '', '' }
+  for place = NAME, BODY do record[place] = message[place - NAME + 2] end
+  for place = FAILURES, KEEP do record[place] = 0 end
+  record[DUE], record[SEQ], record[CREATED] = now_ms, seq, now_ms
+  record[HISTORY], record[ENDING], record[WHY], record[ERROR], record[RESULT] = '', '', '', '', false
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = {}
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
+  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
+  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then
+    redis.call('LPUSH', root .. 'recent', unpack(created))
+    redis.call('LTRIM', root .. 'recent', 0, 999)
+  end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local URGENCY = 2 ^ 44
+local function is_suspect(record)
+  return record[CRASHES] > 0 and record[CRASHES] >= math.min(2, record[BUDGET])
+end
+local function waiting_set(queue, suspected, is_later)
+  return root .. (is_later and 'later' or 'ready') .. (suspected and '-suspects:' or ':') .. queue
+end
+local function urgency_of(record)
+  return 9 - math.max(0, math.min(9, record[PRIORITY]))
+end
+local function member_of(id, record)
+  return urgency_of(record) .. string.format('%010x', record[SEQ]) .. id
+end
+local function enter(id, record)
+  local is_later = record[DUE] > now_ms
+  local score = is_later and record[DUE] or urgency_of(record) * URGENCY + record[DUE]
+  local set = waiting_set(record[QUEUE], is_suspect(record), is_later)
+  plan('ZADD', set, digits(score), member_of(id, record))
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function leave(id, record)
+  local suspected, member = is_suspect(record), member_of(id, record)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, false), member)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, true), member)
+end
+local function wait(id, record, delay_ms)
+  record[STATE], record[RUN], record[OWNER] = 'w', '', ''
+  if delay_ms then record[DUE] = now_ms + delay_ms end
+  enter(id, record)
+end
+local function bury_message(message, reason, err, most)
+  local id = message[1]
+  local found = records[id]
+  if found then return found[STATE] == 'x' and found[DIGEST] == message[6] and 1 or 2 end
+  local record = new_record(message, take_seq(most))
+  note(record, 'u', err)
+  die(id, record, reason, err)
+  write(id, record)
+  return 1
+end
+local ERROR_OF_OTHER =
+  '{"type":"ERR_DIGEST","message":"another task has this id with other bytes","traceback":""}'
+local items, ids = cmsgpack.unpack(ARGV[1]), {}
+for _, item in ipairs(items) do
+  ids[#ids + 1] = item[1][1]
+  ids[#ids + 1] = item[3]
+end
+read(ids)
+for _, item in ipairs(items) do
+  local message, delay_ms, other_id = item[1], item[2], item[3]
+  local id = message[1]
+  local found = records[id]
+  if not found then
+    local record = new_record(message, take_seq(#items * 2))
+    note(record, 'a')
+    wait(id, record, delay_ms)
+    write(id, record)
+  elseif found[DIGEST] ~= '' and found[DIGEST] ~= message[6] then
+    message[1] = other_id
+    bury_message(message, 'ERR_DIGEST', ERROR_OF_OTHER, #items * 2)
+  end
+end
+flush()
+return 1`,
+  },
+  ledgerPurge: {
+    sha: 'f36fb6d3e019cbeb564ae13755ba4e95fd1ea9d6',
+    text: `#!lua flags=allow-oom
+local root = KEYS[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created = {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local function read(ids)
+  local unknown, keys = {}, {}
+  for _, id in ipairs(ids) do
+    if records[id] == nil then
+      unknown[#unknown + 1] = id
+      keys[#keys + 1] = root .. 't:' .. id
+    end
+  end
+  if #keys == 0 then return end
+  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
+    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+  end
+end
+local function digits(number) return string.format('%.0f', number) end
+local function note(record, step, rest)
+  local line = step .. digits(now_ms) .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  local history = record[HISTORY] .. line
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local function write(id, record)
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = { 'w', 0, '', '', '' }
+  for place = NAME, BODY do record[place] = message[place - NAME + 2] end
+  for place = FAILURES, KEEP do record[place] = 0 end
+  record[DUE], record[SEQ], record[CREATED] = now_ms, seq, now_ms
+  record[HISTORY], record[ENDING], record[WHY], record[ERROR], record[RESULT] = '', '', '', '', false
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = {}
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
+  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
+  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then
+    redis.call('LPUSH', root .. 'recent', unpack(created))
+    redis.call('LTRIM', root .. 'recent', 0, 999)
+  end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local items, ids, statuses = cmsgpack.unpack(ARGV[1]), {}, {}
+for place, item in ipairs(items) do ids[place] = item[1] end
+read(ids)
+for place, item in ipairs(items) do
+  local id, record = item[1], records[item[1]]
+  statuses[place] = 2
+  if record and record[STATE] == 'x' and record[DEATHS] == item[2] then
+    plan('ZREM', root .. 'dead', id)
+    finish(id, record, 'c', 'purged', DAY_MS)
+    record[ENDING], record[ERROR], record[HISTORY] = 'dead', '', ''
+    note(record, 'g')
+    write(id, record)
+    statuses[place] = 1
+  end
+end
+flush()
+return statuses`,
+  },
+  ledgerReap: {
+    sha: 'f34c67fc9a60d891913ba33b3b0ab8c9f4e6f9ce',
+    text: `#!lua flags=allow-oom
+local root, limit = KEYS[1], tonumber(ARGV[1])
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created = {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local function read(ids)
+  local unknown, keys = {}, {}
+  for _, id in ipairs(ids) do
+    if records[id] == nil then
+      unknown[#unknown + 1] = id
+      keys[#keys + 1] = root .. 't:' .. id
+    end
+  end
+  if #keys == 0 then return end
+  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
+    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+  end
+end
+local function digits(number) return string.format('%.0f', number) end
+local function note(record, step, rest)
+  local line = step .. digits(now_ms) .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  local history = record[HISTORY] .. line
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local function write(id, record)
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = { 'w', 0, '', '', '' }
+  for place = NAME, BODY do record[place] = message[place - NAME + 2] end
+  for place = FAILURES, KEEP do record[place] = 0 end
+  record[DUE], record[SEQ], record[CREATED] = now_ms, seq, now_ms
+  record[HISTORY], record[ENDING], record[WHY], record[ERROR], record[RESULT] = '', '', '', '', false
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = {}
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
+  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
+  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then
+    redis.call('LPUSH', root .. 'recent', unpack(created))
+    redis.call('LTRIM', root .. 'recent', 0, 999)
+  end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local URGENCY = 2 ^ 44
+local function is_suspect(record)
+  return record[CRASHES] > 0 and record[CRASHES] >= math.min(2, record[BUDGET])
+end
+local function waiting_set(queue, suspected, is_later)
+  return root .. (is_later and 'later' or 'ready') .. (suspected and '-suspects:' or ':') .. queue
+end
+local function urgency_of(record)
+  return 9 - math.max(0, math.min(9, record[PRIORITY]))
+end
+local function member_of(id, record)
+  return urgency_of(record) .. string.format('%010x', record[SEQ]) .. id
+end
+local function enter(id, record)
+  local is_later = record[DUE] > now_ms
+  local score = is_later and record[DUE] or urgency_of(record) * URGENCY + record[DUE]
+  local set = waiting_set(record[QUEUE], is_suspect(record), is_later)
+  plan('ZADD', set, digits(score), member_of(id, record))
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function leave(id, record)
+  local suspected, member = is_suspect(record), member_of(id, record)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, false), member)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, true), member)
+end
+local function wait(id, record, delay_ms)
+  record[STATE], record[RUN], record[OWNER] = 'w', '', ''
+  if delay_ms then record[DUE] = now_ms + delay_ms end
+  enter(id, record)
+end
+local REMEMBER_CLOSED_MS = 60000
+local tasks = {}
+local function bring_back(id, record)
+  record[CRASHES] = record[CRASHES] + 1
+  blame(record, 1)
+  local is_spent = record[CRASHES] > record[BUDGET]
+  if is_spent then
+    note(record, 'x')
+    local why = '"message":"its worker died ' .. record[CRASHES] .. ' times"'
+    die(id, record, 'ERR_RESURRECTIONS_SPENT', '{"type":"ERR_RESURRECTIONS_SPENT",' .. why .. ',"traceback":""}')
+  else
+    note(record, 'p')
+    wait(id, record, nil)
+  end
+  write(id, record)
+  tasks[#tasks + 1] = { id, record[NAME], record[QUEUE], record[CRASHES], is_spent and 1 or 0 }
+end
+for _, worker in ipairs(redis.call('ZRANGE', root .. 'closed', 0, -1)) do
+  if #tasks >= limit then break end
+  local ids = redis.call('HRANDFIELD', root .. 'r:' .. worker, limit - #tasks)
+  read(ids)
+  for _, id in ipairs(ids) do
+    local record = records[id]
+    if record and record[STATE] == 'r' and record[OWNER] == worker then
+      let_go(id, record)
+      bring_back(id, record)
+    else
+      plan('HDEL', root .. 'r:' .. worker, id)
+    end
+  end
+end
+flush()
+local forgotten = redis.call('ZRANGEBYSCORE', root .. 'closed', '-inf', now_ms - REMEMBER_CLOSED_MS)
+for _, worker in ipairs(forgotten) do
+  if redis.call('EXISTS', root .. 'r:' .. worker) == 0 then
+    redis.call('ZREM', root .. 'closed', worker)
+    redis.call('HDEL', root .. 'workers', worker)
+  end
+end
+return { now_ms, tasks }`,
+  },
+  ledgerRelease: {
+    sha: '6a7a8c3c843e33776752ca74f2036dcfe49eb2d2',
+    text: `#!lua flags=allow-oom
+local root = KEYS[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created = {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local function read(ids)
+  local unknown, keys = {}, {}
+  for _, id in ipairs(ids) do
+    if records[id] == nil then
+      unknown[#unknown + 1] = id
+      keys[#keys + 1] = root .. 't:' .. id
+    end
+  end
+  if #keys == 0 then return end
+  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
+    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+  end
+end
+local function digits(number) return string.format('%.0f', number) end
+local function note(record, step, rest)
+  local line = step .. digits(now_ms) .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  local history = record[HISTORY] .. line
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local function write(id, record)
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = { 'w', 0, '', '', '' }
+  for place = NAME, BODY do record[place] = message[place - NAME + 2] end
+  for place = FAILURES, KEEP do record[place] = 0 end
+  record[DUE], record[SEQ], record[CREATED] = now_ms, seq, now_ms
+  record[HISTORY], record[ENDING], record[WHY], record[ERROR], record[RESULT] = '', '', '', '', false
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = {}
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
+  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
+  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then
+    redis.call('LPUSH', root .. 'recent', unpack(created))
+    redis.call('LTRIM', root .. 'recent', 0, 999)
+  end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local URGENCY = 2 ^ 44
+local function is_suspect(record)
+  return record[CRASHES] > 0 and record[CRASHES] >= math.min(2, record[BUDGET])
+end
+local function waiting_set(queue, suspected, is_later)
+  return root .. (is_later and 'later' or 'ready') .. (suspected and '-suspects:' or ':') .. queue
+end
+local function urgency_of(record)
+  return 9 - math.max(0, math.min(9, record[PRIORITY]))
+end
+local function member_of(id, record)
+  return urgency_of(record) .. string.format('%010x', record[SEQ]) .. id
+end
+local function enter(id, record)
+  local is_later = record[DUE] > now_ms
+  local score = is_later and record[DUE] or urgency_of(record) * URGENCY + record[DUE]
+  local set = waiting_set(record[QUEUE], is_suspect(record), is_later)
+  plan('ZADD', set, digits(score), member_of(id, record))
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function leave(id, record)
+  local suspected, member = is_suspect(record), member_of(id, record)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, false), member)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, true), member)
+end
+local function wait(id, record, delay_ms)
+  record[STATE], record[RUN], record[OWNER] = 'w', '', ''
+  if delay_ms then record[DUE] = now_ms + delay_ms end
+  enter(id, record)
+end
+local function settle(items, step, apply)
+  local ids, statuses = {}, {}
+  for place, item in ipairs(items) do ids[place] = item[1] end
+  read(ids)
+  for place, item in ipairs(items) do
+    local id, epoch, run = item[1], item[2], item[3]
+    local record = records[id]
+    local mark = step .. digits(epoch) .. ' ' .. run
+    if not record then
+      statuses[place] = 3
+    elseif record[SETTLED] == mark then
+      statuses[place] = 1
+    elseif record[STATE] ~= 'r' or record[EPOCH] ~= epoch or record[RUN] ~= run then
+      statuses[place] = 2
+    else
+      record[SETTLED] = mark
+      let_go(id, record)
+      apply(id, record, item)
+      write(id, record)
+      statuses[place] = 1
+    end
+  end
+  flush()
+  return statuses
+end
+return settle(cmsgpack.unpack(ARGV[1]), 'r', function(id, record)
+  note(record, 'r')
+  wait(id, record, nil)
+end)`,
+  },
+  ledgerRenew: {
+    sha: 'a5b41d837953261d46f03450d72acae7fe564480',
+    text: `#!lua flags=allow-oom
+local root, worker = KEYS[1], ARGV[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local leases = root .. 'leases'
+if not redis.call('ZSCORE', leases, worker) then return { 'closed' } end
+local row = cmsgpack.unpack(redis.call('HGET', root .. 'workers', worker))
+redis.call('ZADD', leases, now_ms + row[4], worker)
+return { 'open', redis.call('HGETALL', root .. 'r:' .. worker) }`,
+  },
+  ledgerRevive: {
+    sha: 'a6b01de1d1cbf375c3fd26f1f029a9b94aa72bb5',
+    text: `#!lua flags=allow-oom
+local root, id, version = KEYS[1], ARGV[1], tonumber(ARGV[2])
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created = {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local function read(ids)
+  local unknown, keys = {}, {}
+  for _, id in ipairs(ids) do
+    if records[id] == nil then
+      unknown[#unknown + 1] = id
+      keys[#keys + 1] = root .. 't:' .. id
+    end
+  end
+  if #keys == 0 then return end
+  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
+    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+  end
+end
+local function digits(number) return string.format('%.0f', number) end
+local function note(record, step, rest)
+  local line = step .. digits(now_ms) .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  local history = record[HISTORY] .. line
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local function write(id, record)
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = { 'w', 0, '', '', '' }
+  for place = NAME, BODY do record[place] = message[place - NAME + 2] end
+  for place = FAILURES, KEEP do record[place] = 0 end
+  record[DUE], record[SEQ], record[CREATED] = now_ms, seq, now_ms
+  record[HISTORY], record[ENDING], record[WHY], record[ERROR], record[RESULT] = '', '', '', '', false
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = {}
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
+  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
+  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then
+    redis.call('LPUSH', root .. 'recent', unpack(created))
+    redis.call('LTRIM', root .. 'recent', 0, 999)
+  end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local URGENCY = 2 ^ 44
+local function is_suspect(record)
+  return record[CRASHES] > 0 and record[CRASHES] >= math.min(2, record[BUDGET])
+end
+local function waiting_set(queue, suspected, is_later)
+  return root .. (is_later and 'later' or 'ready') .. (suspected and '-suspects:' or ':') .. queue
+end
+local function urgency_of(record)
+  return 9 - math.max(0, math.min(9, record[PRIORITY]))
+end
+local function member_of(id, record)
+  return urgency_of(record) .. string.format('%010x', record[SEQ]) .. id
+end
+local function enter(id, record)
+  local is_later = record[DUE] > now_ms
+  local score = is_later and record[DUE] or urgency_of(record) * URGENCY + record[DUE]
+  local set = waiting_set(record[QUEUE], is_suspect(record), is_later)
+  plan('ZADD', set, digits(score), member_of(id, record))
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function leave(id, record)
+  local suspected, member = is_suspect(record), member_of(id, record)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, false), member)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, true), member)
+end
+local function wait(id, record, delay_ms)
+  record[STATE], record[RUN], record[OWNER] = 'w', '', ''
+  if delay_ms then record[DUE] = now_ms + delay_ms end
+  enter(id, record)
+end
+read({ id })
+local record = records[id]
+if not record then return 3 end
+if record[STATE] ~= 'x' or record[DEATHS] ~= version then return 2 end
+if record[EXPIRES] and record[EXPIRES] <= now_ms then return 4 end
+blame(record, -faults(record))
+plan('ZREM', root .. 'dead', id)
+record[FAILURES], record[CRASHES], record[ENDED] = 0, 0, 0
+record[ENDING], record[WHY], record[ERROR] = '', '', ''
+note(record, 'v')
+wait(id, record, 0)
+write(id, record)
+flush()
+return 1`,
+  },
+  ledgerSample: {
+    sha: '89d2b59f68fbf0eaaa8787ba458a930776c5c150',
+    text: `#!lua flags=no-writes
+local root, top = KEYS[1], tonumber(ARGV[1])
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local queues = {}
+local running = redis.call('HGETALL', root .. 'running')
+for place = 1, #running, 2 do
+  local queue, waiting = running[place], 0
+  for _, set in ipairs({ 'ready:', 'later:', 'ready-suspects:', 'later-suspects:' }) do
+    waiting = waiting + redis.call('ZCARD', root .. set .. queue)
+  end
+  queues[#queues + 1] = { queue, waiting, tonumber(running[place + 1]) }
+end
+return {
+  redis.call('HGETALL', root .. 'ended'),
+  redis.call('ZCARD', root .. 'dead'),
+  redis.call('ZCOUNT', root .. 'leases', string.format('%.0f', now_ms), '+inf'),
+  queues,
+  top > 0 and redis.call('ZREVRANGE', root .. 'failing', 0, top - 1, 'WITHSCORES') or {},
+}`,
+  },
   release: {
     sha: '8d37a81c28ee0645c8cdbe9ac276bec82d1d88b6',
     text: `#!lua flags=allow-oom

@@ -89,6 +89,17 @@ export class RedisConnection {
     return await this.#use(client => runScript(client, script, keys, args.map(toArgument)));
   }
 
+  /**
+   * Calls `fn` for every message on a channel, for a connection that does nothing else. The driver subscribes again when
+   * it has connected again; what was said meanwhile is lost.
+   */
+  async subscribe(channel: string, fn: () => void): Promise<void> {
+    this.#client.on('message', (from: string) => {
+      if (from === channel) fn();
+    });
+    await this.#use(client => client.subscribe(channel));
+  }
+
   /** At once: commands without a reply fail. */
   close(): void {
     this.#isClosed = true;

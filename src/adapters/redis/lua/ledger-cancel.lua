@@ -1,0 +1,28 @@
+#!lua flags=allow-oom
+-- Leaves a tombstone for a task, whether or not it has arrived: it never comes back.
+-- keys: root
+-- args: id, is_known_only
+-- returns: 1 cancelled, now or before | 2 done or dead already | 3 no record, and none was wanted
+local root, id, is_known_only = KEYS[1], ARGV[1], ARGV[2] == '1'
+-- include: now
+-- include: ledger-record
+-- include: ledger-waiting
+read({ id })
+local record = records[id]
+if not record then
+  if is_known_only then return 3 end
+  record = new_record({ id, 'unknown', '', 0, 1, '', false, false, '', '' }, 0)
+elseif record[STATE] == 'c' then
+  return 1
+elseif record[STATE] == 'r' then
+  let_go(id, record)
+elseif record[STATE] == 'w' then
+  leave(id, record)
+else
+  return 2
+end
+note(record, 'c')
+finish(id, record, 'c', 'cancelled', DAY_MS)
+write(id, record)
+flush()
+return 1

@@ -1,0 +1,269 @@
+import type {
+  AfterLog,
+  BeginReply,
+  BeginRequest,
+  BuryItem,
+  CancelStatus,
+  CommitItem,
+  CondemnReply,
+  CondemnTarget,
+  FailItem,
+  Ledger,
+  ParkItem,
+  ReapReply,
+  RenewReply,
+  RunRef,
+  StepStatus,
+  WorkerOpening,
+} from '../../ledger/ledger.ts';
+import type { PurgeReply, PurgeRequest, ReviveStatus } from '../../outbox/outbox-store.ts';
+import { LUA } from './lua.generated.ts';
+import { encodeAfter, redisAfterLog } from './redis-after.ts';
+import { beginArguments, readBeginReply, readRef, type BeginReplyParts } from './redis-begin.ts';
+import type { RedisArgument, RedisConnection } from './redis-connection.ts';
+import type { RedisGeneration } from './redis-generation.ts';
+import { RedisHints } from './redis-hints.ts';
+import { pack, type Packable } from './redis-pack.ts';
+import { purgeDead } from './redis-purge.ts';
+import { encodeError, messageParts } from './redis-record.ts';
+import type { LuaScript } from './redis-script.ts';
+
+export interface RedisLedgerOptions {
+  /**
+   * Also messages that no record knows are begun when memory is full. For a broker on the same server: there beginning
+   * messages is the only way to get rid of them.
+   */
+  readonly beginsWhenFull: boolean;
+}
+
+/** Items of one call: it holds the server for as long as it takes, and they must fit on Lua's stack. */
+const CHUNK = 500;
+
+const STATUSES: readonly StepStatus[] = ['ok', 'stale', 'absent'];
+const REVIVALS: readonly ReviveStatus[] = ['ok', 'conflict', 'absent', 'expired'];
+
+/**
+ * The ledger in Redis, as far as one root of keys goes: each step is one script, and a script touches only keys under its
+ * root. On a server alone one root holds everything. On a cluster each queue has its own: see `RedisClusterLedger`.
+ */
+export class RedisLedger implements Ledger {
+  readonly after: AfterLog;
+  readonly #connection: RedisConnection;
+  readonly #root: string;
+  readonly #generation: RedisGeneration;
+  readonly #options: RedisLedgerOptions;
+  readonly #hints: RedisHints;
+
+  constructor(
+    connection: RedisConnection,
+    root: string,
+    generation: RedisGeneration,
+    options: RedisLedgerOptions,
+  ) {
+    this.#connection = connection;
+    this.#root = root;
+    this.#generation = generation;
+    this.#options = options;
+    this.#hints = new RedisHints(connection, `${root}ready`);
+    this.after = redisAfterLog(connection, root);
+  }
+
+  async open(opening: WorkerOpening): Promise<void> {
+    const { worker, process, host, pid, leaseMs } = opening;
+    await this.#run(LUA.ledgerOpen, worker, process, host, pid, leaseMs);
+  }
+
+  async begin(request: BeginRequest): Promise<BeginReply> {
+    const isNewWork = request.messages.length > 0 && !this.#options.beginsWhenFull;
+    const script = isNewWork ? LUA.ledgerBegin : LUA.ledgerBeginFull;
+    let runId = await this.#generation.runId();
+    for (;;) {
+      const args = beginArguments(request, [runId, this.#generation.known]);
+      const [status, ...parts] = (await this.#run(script, ...args)) as readonly unknown[];
+      const word = String(status);
+      if (word === 'closed') return { status: 'closed' };
+      if (word === 'open') return readBeginReply(request, parts as unknown as BeginReplyParts);
+      await this.#generation.settle();
+      runId = await this.#generation.runId();
+    }
+  }
+
+  async renew(worker: string): Promise<RenewReply> {
+    const reply = (await this.#run(LUA.ledgerRenew, worker)) as readonly unknown[];
+    const [status, fields] = reply as readonly [Buffer, readonly Buffer[] | undefined];
+    if (String(status) === 'closed' || fields === undefined) return { status: 'closed' };
+    return { status: 'open', runs: readRuns(fields) };
+  }
+
+  async checkpoint(run: RunRef, seq: number, data: Uint8Array): Promise<StepStatus> {
+    const { id, epoch } = run;
+    return statusOf(await this.#run(LUA.ledgerCheckpoint, id, epoch, run.run, seq, data));
+  }
+
+  async commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]> {
+    return await this.#settle(LUA.ledgerCommit, items, ({ ref, outcome, after, ...keep }) => {
+      const result = outcome.kind === 'done' ? outcome.result : null;
+      return [
+        ...refParts(ref),
+        outcome.kind,
+        outcome.kind === 'discarded' ? outcome.why : '',
+        result ?? false,
+        Math.round(Math.max(keep.dedupMs, result === null ? 0 : keep.resultMs)),
+        after.flatMap(entry => [entry.key, encodeAfter(entry)]),
+      ];
+    });
+  }
+
+  async fail(items: readonly FailItem[]): Promise<readonly StepStatus[]> {
+    return await this.#settle(LUA.ledgerFail, items, ({ ref, error, delayMs, reason }) => [
+      ...refParts(ref),
+      encodeError(error),
+      delayMs === null ? false : Math.round(delayMs),
+      reason,
+    ]);
+  }
+
+  async release(items: readonly RunRef[]): Promise<readonly StepStatus[]> {
+    return await this.#settle(LUA.ledgerRelease, items, refParts);
+  }
+
+  async bury(items: readonly BuryItem[]): Promise<readonly StepStatus[]> {
+    const runs = items.filter(item => item.kind === 'run');
+    const messages = items.filter(item => item.kind === 'message');
+    const ofRuns = await this.#settle(LUA.ledgerBuryRuns, runs, ({ ref, error, reason }) => [
+      ...refParts(ref),
+      encodeError(error),
+      reason,
+    ]);
+    const ofMessages = await this.#settle(
+      LUA.ledgerBuryMessages,
+      messages,
+      ({ envelope, reason, error }) => [messageParts(envelope), reason, encodeError(error)],
+    );
+    const [run, message] = [ofRuns.values(), ofMessages.values()];
+    return items.map(({ kind }) => (kind === 'run' ? run : message).next().value as StepStatus);
+  }
+
+  async park(items: readonly ParkItem[]): Promise<void> {
+    for (const some of chunks(items)) {
+      const parts = some.map(({ envelope, delayMs }) => [
+        messageParts(envelope),
+        Math.max(0, Math.round(delayMs)),
+        `${envelope.id}#${envelope.digest.slice(0, 16)}`,
+      ]);
+      await this.#run(LUA.ledgerPark, pack(parts));
+    }
+  }
+
+  async condemn(target: CondemnTarget): Promise<CondemnReply> {
+    switch (target.kind) {
+      case 'expired':
+        return readCondemned(await this.#run(LUA.ledgerCondemnExpired));
+      case 'process':
+        return readCondemned(await this.#run(LUA.ledgerCondemnProcess, target.process));
+      case 'worker':
+        return await this.#condemnWorkers([target.worker], false);
+    }
+  }
+
+  /** Closes incarnations that were closed elsewhere, also those whose opening may be on its way to here. */
+  async closeAsWell(workers: readonly string[]): Promise<CondemnReply> {
+    return await this.#condemnWorkers(workers, true);
+  }
+
+  async #condemnWorkers(workers: readonly string[], unknownToo: boolean): Promise<CondemnReply> {
+    const args = [unknownToo ? '1' : '0', pack(workers)];
+    return readCondemned(await this.#run(LUA.ledgerCondemnWorkers, ...args));
+  }
+
+  async reap(limit: number): Promise<ReapReply> {
+    const most = Math.min(limit, CHUNK);
+    const [storeMs, tasks] = (await this.#run(LUA.ledgerReap, most)) as readonly [
+      number,
+      readonly (readonly [Buffer, Buffer, Buffer, number, number])[],
+    ];
+    const lost = (isDead: number) =>
+      tasks
+        .filter(task => task[4] === isDead)
+        .map(([id, name, queue, crashes]) => ({ ...readRef([id, name, queue]), crashes }));
+    return { returned: lost(0), buried: lost(1), more: tasks.length >= most, storeMs };
+  }
+
+  async revive(id: string, version: number): Promise<ReviveStatus> {
+    const status = (await this.#run(LUA.ledgerRevive, id, version)) as number;
+    return REVIVALS[status - 1] ?? 'conflict';
+  }
+
+  async purgeDead(request: PurgeRequest): Promise<PurgeReply> {
+    return await purgeDead(this.#connection, [this.#root], request);
+  }
+
+  async cancel(id: string): Promise<CancelStatus> {
+    return (await this.#run(LUA.ledgerCancel, id, '0')) === 1 ? 'ok' : 'terminal';
+  }
+
+  /** Null: there is no record, and none was left. */
+  async cancelKnown(id: string): Promise<CancelStatus | null> {
+    const status = await this.#run(LUA.ledgerCancel, id, '1');
+    return status === 3 ? null : status === 1 ? 'ok' : 'terminal';
+  }
+
+  /** Tombstones go by themselves when their time is over; their counts were taken when they were made. */
+  async prune(): Promise<number> {
+    return 0;
+  }
+
+  onReady(hint: () => void): () => void {
+    return this.#hints.add(hint);
+  }
+
+  async close(): Promise<void> {
+    this.#hints.close();
+    this.#connection.close();
+  }
+
+  async #settle<Item>(
+    script: LuaScript,
+    items: readonly Item[],
+    partsOf: (item: Item) => Packable,
+  ): Promise<readonly StepStatus[]> {
+    const statuses: StepStatus[] = [];
+    for (const some of chunks(items)) {
+      const reply = (await this.#run(script, pack(some.map(partsOf)))) as readonly unknown[];
+      statuses.push(...reply.map(statusOf));
+    }
+    return statuses;
+  }
+
+  async #run(script: LuaScript, ...args: readonly RedisArgument[]): Promise<unknown> {
+    return await this.#connection.script(script, [this.#root], args);
+  }
+}
+
+function chunks<T>(items: readonly T[]): readonly (readonly T[])[] {
+  const count = Math.ceil(items.length / CHUNK);
+  return Array.from({ length: count }, (_, n) => items.slice(n * CHUNK, (n + 1) * CHUNK));
+}
+
+function refParts({ id, epoch, run }: RunRef): Packable[] {
+  return [id, epoch, run];
+}
+
+function statusOf(status: unknown): StepStatus {
+  return STATUSES[(status as number) - 1] ?? 'stale';
+}
+
+function readCondemned(reply: unknown): CondemnReply {
+  const [storeMs, workers] = reply as readonly [number, readonly Buffer[]];
+  return { workers: workers.map(String), storeMs };
+}
+
+/** Task, then epoch and run in one text, for each. */
+function readRuns(fields: readonly Buffer[]): RunRef[] {
+  const runs: RunRef[] = [];
+  for (let at = 0; at + 1 < fields.length; at += 2) {
+    const [epoch = '', ...run] = String(fields[at + 1]).split(' ');
+    runs.push({ id: String(fields[at]), epoch: Number(epoch), run: run.join(' ') });
+  }
+  return runs;
+}

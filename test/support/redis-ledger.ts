@@ -1,0 +1,89 @@
+import { createHash } from 'node:crypto';
+import { MemoryGenerationStore } from '../../src/adapters/memory/memory-generation-store.ts';
+import { RedisConnection } from '../../src/adapters/redis/redis-connection.ts';
+import { RedisGeneration } from '../../src/adapters/redis/redis-generation.ts';
+import { RedisLedgerReads } from '../../src/adapters/redis/redis-ledger-reads.ts';
+import { RedisLedger } from '../../src/adapters/redis/redis-ledger.ts';
+import { RedisResultStore } from '../../src/adapters/redis/redis-result-store.ts';
+import type { GenerationStore } from '../../src/ledger/generation-store.ts';
+import { unique } from '../conformance/envelopes.ts';
+import { ledgerModel } from '../conformance/ledger-driver.ts';
+import type { LedgerReadsFixture } from '../conformance/ledger-reads.ts';
+import type { ResultFixture } from '../conformance/result-store.ts';
+
+/** A ledger of which a test sees the inside. */
+export interface TestLedger extends LedgerReadsFixture, ResultFixture {
+  readonly ledger: RedisLedger;
+  readonly connection: RedisConnection;
+  readonly root: string;
+}
+
+export interface TestLedgerOptions {
+  readonly root?: string;
+  readonly generations?: GenerationStore;
+  readonly beginsWhenFull?: boolean;
+}
+
+/** A ledger with keys of its own, on a Redis that others may use. */
+export async function openTestLedger(
+  url: string,
+  options: TestLedgerOptions = {},
+): Promise<TestLedger> {
+  const root = options.root ?? `outlast:${unique('ledger')}:`;
+  const connection = await RedisConnection.open({ url, role: 'ledger', name: 'test' });
+  const generations = options.generations ?? new MemoryGenerationStore();
+  const generation = new RedisGeneration(connection, { root, node: 'test' }, generations);
+  const beginsWhenFull = options.beginsWhenFull ?? false;
+  const ledger = new RedisLedger(connection, root, generation, { beginsWhenFull });
+  const roots = async (): Promise<readonly string[]> => [root];
+  const reads = new RedisLedgerReads(connection, roots);
+  return {
+    ledger,
+    connection,
+    root,
+    reads,
+    readModel: ledgerModel(reads),
+    results: new RedisResultStore(connection, roots),
+    write: null,
+    forgetsByItself: true,
+    advance: ms => advance(connection, root, ms),
+    dispose: async () => {
+      await ledger.close();
+    },
+  };
+}
+
+/** The server's clock cannot be moved, so every time it stored is: the places of a record that hold one, and scores. */
+const SHIFT = `#!lua
+local key, ms = KEYS[1], tonumber(ARGV[1])
+if redis.call('TYPE', key).ok == 'zset' then
+  for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do redis.call('ZINCRBY', key, -ms, member) end
+  return
+end
+local record = cmsgpack.unpack(redis.call('GET', key))
+for _, place in ipairs({ 12, 18, 20, 26, 30 }) do
+  if record[place] and record[place] > 0 then record[place] = record[place] - ms end
+end
+local left = redis.call('PTTL', key)
+if left < 0 then
+  redis.call('SET', key, cmsgpack.pack(record))
+elseif left <= ms then
+  redis.call('DEL', key)
+else
+  redis.call('SET', key, cmsgpack.pack(record), 'PX', left - ms)
+end`;
+const SHIFT_SCRIPT = { text: SHIFT, sha: createHash('sha1').update(SHIFT).digest('hex') };
+const TIMED = /^(t:.*|(ready|later)(-suspects)?:.*|dead|leases|closed|after)$/;
+
+export async function advance(
+  connection: RedisConnection,
+  root: string,
+  ms: number,
+): Promise<void> {
+  const keys = (await connection.command(
+    'keys',
+    `${root.replaceAll(/[[\]*?\\]/g, '\\$&')}*`,
+  )) as Buffer[];
+  const timed = keys.map(String).filter(key => TIMED.test(key.slice(root.length)));
+  await Promise.all(timed.map(key => connection.script(SHIFT_SCRIPT, [key], [ms])));
+}
