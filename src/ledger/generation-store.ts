@@ -11,7 +11,7 @@ export interface GenerationStore {
 }
 
 /** Epochs of one generation: more than any task is ever begun. */
-export const EPOCHS_PER_GENERATION = 2 ** 20;
+export const EPOCHS_PER_GENERATION: number = 2 ** 20;
 
 /** The generation in which a run was begun. */
 export function generationOf(epoch: number): number {

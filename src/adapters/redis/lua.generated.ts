@@ -63,7 +63,7 @@ redis.call('HDEL', root .. 'after-entries', unpack(ARGV))
 return 1`,
   },
   ledgerBeginFull: {
-    sha: '623b6772765858825159f9bebf00a4b59f913cad',
+    sha: '4f4432e902db48d573614ed448cf6075e95d9716',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -100,10 +100,13 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
-local function digits(number) return string.format('%.0f', number) end
+local function digits(number)
+  if number < 1e14 and number > -1e14 then return number .. '' end
+  return string.format('%.0f', number)
+end
+local now_text = digits(now_ms)
 local function note(record, step, rest)
-  local line = step .. digits(now_ms) .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
-  local history = record[HISTORY] .. line
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
   if #history > HISTORY_BYTES then
     history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
   end
@@ -113,11 +116,14 @@ local function write(id, record)
   writes[id] = record
 end
 local function new_record(message, seq)
-  local record = { 'w', 0, '', '', '' }
-  for place = NAME, BODY do record[place] = message[place - NAME + 2] end
-  for place = FAILURES, KEEP do record[place] = 0 end
-  record[DUE], record[SEQ], record[CREATED] = now_ms, seq, now_ms
-  record[HISTORY], record[ENDING], record[WHY], record[ERROR], record[RESULT] = '', '', '', '', false
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
@@ -411,7 +417,7 @@ end
 return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]))`,
   },
   ledgerBegin: {
-    sha: 'e35c30116b471f6f8d7f712e08a18664e04d5050',
+    sha: '341ca78f64d326ef3953727aaddd3b09a9441192',
     text: `#!lua
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -448,10 +454,13 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
-local function digits(number) return string.format('%.0f', number) end
+local function digits(number)
+  if number < 1e14 and number > -1e14 then return number .. '' end
+  return string.format('%.0f', number)
+end
+local now_text = digits(now_ms)
 local function note(record, step, rest)
-  local line = step .. digits(now_ms) .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
-  local history = record[HISTORY] .. line
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
   if #history > HISTORY_BYTES then
     history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
   end
@@ -461,11 +470,14 @@ local function write(id, record)
   writes[id] = record
 end
 local function new_record(message, seq)
-  local record = { 'w', 0, '', '', '' }
-  for place = NAME, BODY do record[place] = message[place - NAME + 2] end
-  for place = FAILURES, KEEP do record[place] = 0 end
-  record[DUE], record[SEQ], record[CREATED] = now_ms, seq, now_ms
-  record[HISTORY], record[ENDING], record[WHY], record[ERROR], record[RESULT] = '', '', '', '', false
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
@@ -759,7 +771,7 @@ end
 return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]))`,
   },
   ledgerBuryMessages: {
-    sha: '87659c38eaea83b51c5316a60779eb17df9c7a1c',
+    sha: '578a06d624ca4e96712912a6e679dac706ff3ef2',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -790,10 +802,13 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
-local function digits(number) return string.format('%.0f', number) end
+local function digits(number)
+  if number < 1e14 and number > -1e14 then return number .. '' end
+  return string.format('%.0f', number)
+end
+local now_text = digits(now_ms)
 local function note(record, step, rest)
-  local line = step .. digits(now_ms) .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
-  local history = record[HISTORY] .. line
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
   if #history > HISTORY_BYTES then
     history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
   end
@@ -803,11 +818,14 @@ local function write(id, record)
   writes[id] = record
 end
 local function new_record(message, seq)
-  local record = { 'w', 0, '', '', '' }
-  for place = NAME, BODY do record[place] = message[place - NAME + 2] end
-  for place = FAILURES, KEEP do record[place] = 0 end
-  record[DUE], record[SEQ], record[CREATED] = now_ms, seq, now_ms
-  record[HISTORY], record[ENDING], record[WHY], record[ERROR], record[RESULT] = '', '', '', '', false
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
@@ -907,7 +925,7 @@ flush()
 return statuses`,
   },
   ledgerBuryRuns: {
-    sha: '27b5017f52fb6b62b7f691bd24e949b0181af7f7',
+    sha: 'e391d22fe597bcc186ded6f7900128bd9b0ebdd7',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -938,10 +956,13 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
-local function digits(number) return string.format('%.0f', number) end
+local function digits(number)
+  if number < 1e14 and number > -1e14 then return number .. '' end
+  return string.format('%.0f', number)
+end
+local now_text = digits(now_ms)
 local function note(record, step, rest)
-  local line = step .. digits(now_ms) .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
-  local history = record[HISTORY] .. line
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
   if #history > HISTORY_BYTES then
     history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
   end
@@ -951,11 +972,14 @@ local function write(id, record)
   writes[id] = record
 end
 local function new_record(message, seq)
-  local record = { 'w', 0, '', '', '' }
-  for place = NAME, BODY do record[place] = message[place - NAME + 2] end
-  for place = FAILURES, KEEP do record[place] = 0 end
-  record[DUE], record[SEQ], record[CREATED] = now_ms, seq, now_ms
-  record[HISTORY], record[ENDING], record[WHY], record[ERROR], record[RESULT] = '', '', '', '', false
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
@@ -1066,9 +1090,9 @@ return settle(cmsgpack.unpack(ARGV[1]), 'u', function(id, record, item)
 end)`,
   },
   ledgerCancel: {
-    sha: '42e837deeb4b22dfe1dbb09f548a8eb313ccf3c4',
+    sha: 'eef297690dc04c31324354385ad55a54563a6051',
     text: `#!lua flags=allow-oom
-local root, id, is_known_only = KEYS[1], ARGV[1], ARGV[2] == '1'
+local root, id, how = KEYS[1], ARGV[1], ARGV[2]
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
@@ -1097,10 +1121,13 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
-local function digits(number) return string.format('%.0f', number) end
+local function digits(number)
+  if number < 1e14 and number > -1e14 then return number .. '' end
+  return string.format('%.0f', number)
+end
+local now_text = digits(now_ms)
 local function note(record, step, rest)
-  local line = step .. digits(now_ms) .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
-  local history = record[HISTORY] .. line
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
   if #history > HISTORY_BYTES then
     history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
   end
@@ -1110,11 +1137,14 @@ local function write(id, record)
   writes[id] = record
 end
 local function new_record(message, seq)
-  local record = { 'w', 0, '', '', '' }
-  for place = NAME, BODY do record[place] = message[place - NAME + 2] end
-  for place = FAILURES, KEEP do record[place] = 0 end
-  record[DUE], record[SEQ], record[CREATED] = now_ms, seq, now_ms
-  record[HISTORY], record[ENDING], record[WHY], record[ERROR], record[RESULT] = '', '', '', '', false
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
@@ -1228,7 +1258,7 @@ end
 read({ id })
 local record = records[id]
 if not record then
-  if is_known_only then return 3 end
+  if how == 'known' then return 3 end
   record = new_record({ id, 'unknown', '', 0, 1, '', false, false, '', '' }, 0)
 elseif record[STATE] == 'c' then
   return 1
@@ -1242,11 +1272,12 @@ end
 note(record, 'c')
 finish(id, record, 'c', 'cancelled', DAY_MS)
 write(id, record)
+if how == 'copy' and #created > 0 then created, counted = {}, {} end
 flush()
 return 1`,
   },
   ledgerCheckpoint: {
-    sha: '6bdcda9cd1081cb5c9343c69f5693a82eb31715a',
+    sha: '63f9f2fad4aa1275a19cb95cd95b13f75cde40cb',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local id, epoch, run, seq, data = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
@@ -1278,10 +1309,13 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
-local function digits(number) return string.format('%.0f', number) end
+local function digits(number)
+  if number < 1e14 and number > -1e14 then return number .. '' end
+  return string.format('%.0f', number)
+end
+local now_text = digits(now_ms)
 local function note(record, step, rest)
-  local line = step .. digits(now_ms) .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
-  local history = record[HISTORY] .. line
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
   if #history > HISTORY_BYTES then
     history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
   end
@@ -1291,11 +1325,14 @@ local function write(id, record)
   writes[id] = record
 end
 local function new_record(message, seq)
-  local record = { 'w', 0, '', '', '' }
-  for place = NAME, BODY do record[place] = message[place - NAME + 2] end
-  for place = FAILURES, KEEP do record[place] = 0 end
-  record[DUE], record[SEQ], record[CREATED] = now_ms, seq, now_ms
-  record[HISTORY], record[ENDING], record[WHY], record[ERROR], record[RESULT] = '', '', '', '', false
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
@@ -1390,7 +1427,7 @@ flush()
 return 1`,
   },
   ledgerCommit: {
-    sha: 'd1ecd83c8f26a8e697afd2d4ba7087ee6900e8ef',
+    sha: '9a28f2596a3fb2445e94ee67c5795608b2a49f44',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -1421,10 +1458,13 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
-local function digits(number) return string.format('%.0f', number) end
+local function digits(number)
+  if number < 1e14 and number > -1e14 then return number .. '' end
+  return string.format('%.0f', number)
+end
+local now_text = digits(now_ms)
 local function note(record, step, rest)
-  local line = step .. digits(now_ms) .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
-  local history = record[HISTORY] .. line
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
   if #history > HISTORY_BYTES then
     history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
   end
@@ -1434,11 +1474,14 @@ local function write(id, record)
   writes[id] = record
 end
 local function new_record(message, seq)
-  local record = { 'w', 0, '', '', '' }
-  for place = NAME, BODY do record[place] = message[place - NAME + 2] end
-  for place = FAILURES, KEEP do record[place] = 0 end
-  record[DUE], record[SEQ], record[CREATED] = now_ms, seq, now_ms
-  record[HISTORY], record[ENDING], record[WHY], record[ERROR], record[RESULT] = '', '', '', '', false
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
@@ -1611,7 +1654,7 @@ end
 return close(cmsgpack.unpack(ARGV[2]), ARGV[1] == '1')`,
   },
   ledgerFail: {
-    sha: '90c9b0e30e0650a169aa51c84dc1fa30b17e7ca2',
+    sha: 'a296d8f84b6d8dbb2e341f016c70897606ed6611',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -1642,10 +1685,13 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
-local function digits(number) return string.format('%.0f', number) end
+local function digits(number)
+  if number < 1e14 and number > -1e14 then return number .. '' end
+  return string.format('%.0f', number)
+end
+local now_text = digits(now_ms)
 local function note(record, step, rest)
-  local line = step .. digits(now_ms) .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
-  local history = record[HISTORY] .. line
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
   if #history > HISTORY_BYTES then
     history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
   end
@@ -1655,11 +1701,14 @@ local function write(id, record)
   writes[id] = record
 end
 local function new_record(message, seq)
-  local record = { 'w', 0, '', '', '' }
-  for place = NAME, BODY do record[place] = message[place - NAME + 2] end
-  for place = FAILURES, KEEP do record[place] = 0 end
-  record[DUE], record[SEQ], record[CREATED] = now_ms, seq, now_ms
-  record[HISTORY], record[ENDING], record[WHY], record[ERROR], record[RESULT] = '', '', '', '', false
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
@@ -1830,6 +1879,12 @@ local is_settled = stored and redis.call('HGET', meta, 'run_id') == run_id
 local stored_text = stored and string.format('%.0f', stored) or ''
 return { now_shown, stored_text, is_settled and 1 or 0, tonumber(redis.call('TIME')[1]) }`,
   },
+  ledgerInfo: {
+    sha: '9213d4821a00169d0712e331a7239b5761e13a87',
+    text: `#!lua flags=no-writes
+local _ = KEYS[1]
+return redis.call('INFO', 'server') .. redis.call('INFO', 'memory') .. redis.call('INFO', 'persistence')`,
+  },
   ledgerNow: {
     sha: '33e389371402a432ec058aebfb619732ba962e85',
     text: `#!lua flags=no-writes
@@ -1852,7 +1907,7 @@ redis.call('ZADD', leases, now_ms + lease_ms, worker)
 return 1`,
   },
   ledgerPark: {
-    sha: '3d34eb566d258650cfc0ee3bdce352d9081e85e8',
+    sha: '2be63ed1ac89fdce67363ecf8c034c5d5113b7b1',
     text: `#!lua
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -1883,10 +1938,13 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
-local function digits(number) return string.format('%.0f', number) end
+local function digits(number)
+  if number < 1e14 and number > -1e14 then return number .. '' end
+  return string.format('%.0f', number)
+end
+local now_text = digits(now_ms)
 local function note(record, step, rest)
-  local line = step .. digits(now_ms) .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
-  local history = record[HISTORY] .. line
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
   if #history > HISTORY_BYTES then
     history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
   end
@@ -1896,11 +1954,14 @@ local function write(id, record)
   writes[id] = record
 end
 local function new_record(message, seq)
-  local record = { 'w', 0, '', '', '' }
-  for place = NAME, BODY do record[place] = message[place - NAME + 2] end
-  for place = FAILURES, KEEP do record[place] = 0 end
-  record[DUE], record[SEQ], record[CREATED] = now_ms, seq, now_ms
-  record[HISTORY], record[ENDING], record[WHY], record[ERROR], record[RESULT] = '', '', '', '', false
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
@@ -2047,7 +2108,7 @@ flush()
 return 1`,
   },
   ledgerPurge: {
-    sha: 'f36fb6d3e019cbeb564ae13755ba4e95fd1ea9d6',
+    sha: '81af4643b5e76b6bb164855361cd593ef6913f28',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -2078,10 +2139,13 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
-local function digits(number) return string.format('%.0f', number) end
+local function digits(number)
+  if number < 1e14 and number > -1e14 then return number .. '' end
+  return string.format('%.0f', number)
+end
+local now_text = digits(now_ms)
 local function note(record, step, rest)
-  local line = step .. digits(now_ms) .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
-  local history = record[HISTORY] .. line
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
   if #history > HISTORY_BYTES then
     history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
   end
@@ -2091,11 +2155,14 @@ local function write(id, record)
   writes[id] = record
 end
 local function new_record(message, seq)
-  local record = { 'w', 0, '', '', '' }
-  for place = NAME, BODY do record[place] = message[place - NAME + 2] end
-  for place = FAILURES, KEEP do record[place] = 0 end
-  record[DUE], record[SEQ], record[CREATED] = now_ms, seq, now_ms
-  record[HISTORY], record[ENDING], record[WHY], record[ERROR], record[RESULT] = '', '', '', '', false
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
@@ -2194,7 +2261,7 @@ flush()
 return statuses`,
   },
   ledgerReap: {
-    sha: 'f34c67fc9a60d891913ba33b3b0ab8c9f4e6f9ce',
+    sha: '0814d8c7acec2fb4cdaa0f9f728d3e257d78dc2b',
     text: `#!lua flags=allow-oom
 local root, limit = KEYS[1], tonumber(ARGV[1])
 local time = redis.call('TIME')
@@ -2225,10 +2292,13 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
-local function digits(number) return string.format('%.0f', number) end
+local function digits(number)
+  if number < 1e14 and number > -1e14 then return number .. '' end
+  return string.format('%.0f', number)
+end
+local now_text = digits(now_ms)
 local function note(record, step, rest)
-  local line = step .. digits(now_ms) .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
-  local history = record[HISTORY] .. line
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
   if #history > HISTORY_BYTES then
     history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
   end
@@ -2238,11 +2308,14 @@ local function write(id, record)
   writes[id] = record
 end
 local function new_record(message, seq)
-  local record = { 'w', 0, '', '', '' }
-  for place = NAME, BODY do record[place] = message[place - NAME + 2] end
-  for place = FAILURES, KEEP do record[place] = 0 end
-  record[DUE], record[SEQ], record[CREATED] = now_ms, seq, now_ms
-  record[HISTORY], record[ENDING], record[WHY], record[ERROR], record[RESULT] = '', '', '', '', false
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
@@ -2395,7 +2468,7 @@ end
 return { now_ms, tasks }`,
   },
   ledgerRelease: {
-    sha: '6a7a8c3c843e33776752ca74f2036dcfe49eb2d2',
+    sha: '6ec891c74e2528f989b010619190cdfe1904efe0',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -2426,10 +2499,13 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
-local function digits(number) return string.format('%.0f', number) end
+local function digits(number)
+  if number < 1e14 and number > -1e14 then return number .. '' end
+  return string.format('%.0f', number)
+end
+local now_text = digits(now_ms)
 local function note(record, step, rest)
-  local line = step .. digits(now_ms) .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
-  local history = record[HISTORY] .. line
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
   if #history > HISTORY_BYTES then
     history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
   end
@@ -2439,11 +2515,14 @@ local function write(id, record)
   writes[id] = record
 end
 local function new_record(message, seq)
-  local record = { 'w', 0, '', '', '' }
-  for place = NAME, BODY do record[place] = message[place - NAME + 2] end
-  for place = FAILURES, KEEP do record[place] = 0 end
-  record[DUE], record[SEQ], record[CREATED] = now_ms, seq, now_ms
-  record[HISTORY], record[ENDING], record[WHY], record[ERROR], record[RESULT] = '', '', '', '', false
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
@@ -2597,7 +2676,7 @@ redis.call('ZADD', leases, now_ms + row[4], worker)
 return { 'open', redis.call('HGETALL', root .. 'r:' .. worker) }`,
   },
   ledgerRevive: {
-    sha: 'a6b01de1d1cbf375c3fd26f1f029a9b94aa72bb5',
+    sha: 'acf2188b13ae39719e2855847e5772817e9a5240',
     text: `#!lua flags=allow-oom
 local root, id, version = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -2628,10 +2707,13 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
-local function digits(number) return string.format('%.0f', number) end
+local function digits(number)
+  if number < 1e14 and number > -1e14 then return number .. '' end
+  return string.format('%.0f', number)
+end
+local now_text = digits(now_ms)
 local function note(record, step, rest)
-  local line = step .. digits(now_ms) .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
-  local history = record[HISTORY] .. line
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
   if #history > HISTORY_BYTES then
     history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
   end
@@ -2641,11 +2723,14 @@ local function write(id, record)
   writes[id] = record
 end
 local function new_record(message, seq)
-  local record = { 'w', 0, '', '', '' }
-  for place = NAME, BODY do record[place] = message[place - NAME + 2] end
-  for place = FAILURES, KEEP do record[place] = 0 end
-  record[DUE], record[SEQ], record[CREATED] = now_ms, seq, now_ms
-  record[HISTORY], record[ENDING], record[WHY], record[ERROR], record[RESULT] = '', '', '', '', false
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record

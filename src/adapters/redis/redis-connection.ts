@@ -90,14 +90,14 @@ export class RedisConnection {
   }
 
   /**
-   * Calls `fn` for every message on a channel, for a connection that does nothing else. The driver subscribes again when
-   * it has connected again; what was said meanwhile is lost.
+   * Calls `fn` for every message on channels that match, for a connection that does nothing else. The driver subscribes
+   * again when it has connected again; what was said meanwhile is lost.
    */
-  async subscribe(channel: string, fn: () => void): Promise<void> {
-    this.#client.on('message', (from: string) => {
-      if (from === channel) fn();
+  async subscribe(pattern: string, fn: () => void): Promise<void> {
+    this.#client.on('pmessage', (matched: string) => {
+      if (matched === pattern) fn();
     });
-    await this.#use(client => client.subscribe(channel));
+    await this.#use(client => client.psubscribe(pattern));
   }
 
   /** At once: commands without a reply fail. */

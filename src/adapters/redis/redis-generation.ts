@@ -36,6 +36,8 @@ export class RedisGeneration {
     this.#root = place.root;
     this.#node = place.node;
     this.#store = store;
+    // On a cluster nobody knows which server a script will reach: it finds out itself.
+    if (connection.isCluster) return;
     connection.onConnected(() => {
       this.#runId = null;
     });

@@ -6,14 +6,14 @@ const RETRY_MS = 1_000;
 /** Passes on that tasks may have become ready, on a connection that is there only while somebody listens. */
 export class RedisHints {
   readonly #connection: RedisConnection;
-  readonly #channel: string;
+  readonly #pattern: string;
   readonly #hints = new Set<() => void>();
   #listening: RedisConnection | null = null;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(connection: RedisConnection, channel: string) {
+  constructor(connection: RedisConnection, pattern: string) {
     this.#connection = connection;
-    this.#channel = channel;
+    this.#pattern = pattern;
   }
 
   add(hint: () => void): () => void {
@@ -40,7 +40,7 @@ export class RedisHints {
     const tell = (): void => {
       for (const hint of this.#hints) hint();
     };
-    connection.subscribe(this.#channel, tell).catch(() => {
+    connection.subscribe(this.#pattern, tell).catch(() => {
       connection.close();
       if (this.#listening !== connection) return;
       this.#timer = setTimeout(() => this.#listen(), RETRY_MS).unref();

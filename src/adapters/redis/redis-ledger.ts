@@ -199,13 +199,18 @@ export class RedisLedger implements Ledger {
   }
 
   async cancel(id: string): Promise<CancelStatus> {
-    return (await this.#run(LUA.ledgerCancel, id, '0')) === 1 ? 'ok' : 'terminal';
+    return (await this.#run(LUA.ledgerCancel, id, 'leave')) === 1 ? 'ok' : 'terminal';
   }
 
-  /** Null: there is no record, and none was left. */
+  /** Cancels what is known here; null: nothing is, and no tombstone was left. */
   async cancelKnown(id: string): Promise<CancelStatus | null> {
-    const status = await this.#run(LUA.ledgerCancel, id, '1');
+    const status = await this.#run(LUA.ledgerCancel, id, 'known');
     return status === 3 ? null : status === 1 ? 'ok' : 'terminal';
+  }
+
+  /** Leaves a copy of a tombstone that is elsewhere and counted there. */
+  async cancelAsWell(id: string): Promise<CancelStatus> {
+    return (await this.#run(LUA.ledgerCancel, id, 'copy')) === 1 ? 'ok' : 'terminal';
   }
 
   /** Tombstones go by themselves when their time is over; their counts were taken when they were made. */

@@ -1,16 +1,17 @@
 #!lua flags=allow-oom
--- Leaves a tombstone for a task, whether or not it has arrived: it never comes back.
+-- Leaves a tombstone for a task, whether or not it has arrived: it never comes back. How, if it has not, is told: 'leave'
+-- one, leave a 'copy' of one that is elsewhere and counted there, or none, for tasks that are 'known' only.
 -- keys: root
--- args: id, is_known_only
+-- args: id, how
 -- returns: 1 cancelled, now or before | 2 done or dead already | 3 no record, and none was wanted
-local root, id, is_known_only = KEYS[1], ARGV[1], ARGV[2] == '1'
+local root, id, how = KEYS[1], ARGV[1], ARGV[2]
 -- include: now
 -- include: ledger-record
 -- include: ledger-waiting
 read({ id })
 local record = records[id]
 if not record then
-  if is_known_only then return 3 end
+  if how == 'known' then return 3 end
   record = new_record({ id, 'unknown', '', 0, 1, '', false, false, '', '' }, 0)
 elseif record[STATE] == 'c' then
   return 1
@@ -24,5 +25,6 @@ end
 note(record, 'c')
 finish(id, record, 'c', 'cancelled', DAY_MS)
 write(id, record)
+if how == 'copy' and #created > 0 then created, counted = {}, {} end
 flush()
 return 1
