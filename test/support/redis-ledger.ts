@@ -1,15 +1,18 @@
 import { createHash } from 'node:crypto';
 import { MemoryGenerationStore } from '../../src/adapters/memory/memory-generation-store.ts';
+import { RedisClusterLedger } from '../../src/adapters/redis/redis-cluster-ledger.ts';
 import { RedisConnection } from '../../src/adapters/redis/redis-connection.ts';
 import { RedisGeneration } from '../../src/adapters/redis/redis-generation.ts';
 import { RedisLedgerReads } from '../../src/adapters/redis/redis-ledger-reads.ts';
 import { RedisLedger } from '../../src/adapters/redis/redis-ledger.ts';
+import { RedisPartitions } from '../../src/adapters/redis/redis-partitions.ts';
 import { RedisResultStore } from '../../src/adapters/redis/redis-result-store.ts';
 import type { GenerationStore } from '../../src/ledger/generation-store.ts';
 import { unique } from '../conformance/envelopes.ts';
 import { ledgerModel } from '../conformance/ledger-driver.ts';
 import type { LedgerReadsFixture } from '../conformance/ledger-reads.ts';
 import type { ResultFixture } from '../conformance/result-store.ts';
+import { withRedis } from './redis-broker.ts';
 
 /** A ledger of which a test sees the inside. */
 export interface TestLedger extends LedgerReadsFixture, ResultFixture {
@@ -46,12 +49,46 @@ export async function openTestLedger(
     results: new RedisResultStore(connection, roots),
     write: null,
     forgetsByItself: true,
-    advance: ms => advance(connection, root, ms),
+    advance: ms => advance(connection, [url], root, ms),
     dispose: async () => {
       await ledger.close();
     },
   };
 }
+
+export interface TestClusterLedger extends LedgerReadsFixture, ResultFixture {
+  readonly ledger: RedisClusterLedger;
+  readonly connection: RedisConnection;
+  readonly parts: RedisPartitions;
+}
+
+/** A ledger on a cluster with these nodes. */
+export async function openTestClusterLedger(
+  url: string,
+  nodes: readonly string[],
+): Promise<TestClusterLedger> {
+  const prefix = `${unique('ledger')}:`;
+  const connection = await RedisConnection.open({ url, role: 'ledger', name: 'test' });
+  const generations = new MemoryGenerationStore();
+  const options = { generations, prefix, node: 'test', beginsWhenFull: false };
+  const parts = new RedisPartitions(connection, options);
+  const ledger = new RedisClusterLedger(connection, parts);
+  const roots = (): Promise<readonly string[]> => parts.roots();
+  const reads = new RedisLedgerReads(connection, roots);
+  return {
+    ledger,
+    connection,
+    parts,
+    reads,
+    readModel: ledgerModel(reads),
+    results: new RedisResultStore(connection, roots),
+    write: null,
+    forgetsByItself: true,
+    advance: ms => advance(connection, nodes, prefix, ms),
+    dispose: () => ledger.close(),
+  };
+}
+
 
 /** The server's clock cannot be moved, so every time it stored is: the places of a record that hold one, and scores. */
 const SHIFT = `#!lua
@@ -73,17 +110,18 @@ else
   redis.call('SET', key, cmsgpack.pack(record), 'PX', left - ms)
 end`;
 const SHIFT_SCRIPT = { text: SHIFT, sha: createHash('sha1').update(SHIFT).digest('hex') };
-const TIMED = /^(t:.*|(ready|later)(-suspects)?:.*|dead|leases|closed|after)$/;
+const TIMED = /:(t:.*|(ready|later)(-suspects)?:.*|dead|leases|closed|after)$/;
 
-export async function advance(
+async function advance(
   connection: RedisConnection,
-  root: string,
+  nodes: readonly string[],
+  prefix: string,
   ms: number,
 ): Promise<void> {
-  const keys = (await connection.command(
-    'keys',
-    `${root.replaceAll(/[[\]*?\\]/g, '\\$&')}*`,
-  )) as Buffer[];
-  const timed = keys.map(String).filter(key => TIMED.test(key.slice(root.length)));
+  const lists = await Promise.all(
+    nodes.map(url => withRedis(url, async redis => await redis.command('keys', `${prefix}*`))),
+  );
+  const keys = (lists as Buffer[][]).flat().map(String);
+  const timed = keys.filter(key => TIMED.test(key));
   await Promise.all(timed.map(key => connection.script(SHIFT_SCRIPT, [key], [ms])));
 }

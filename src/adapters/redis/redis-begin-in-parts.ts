@@ -21,8 +21,10 @@ export async function beginInParts(
 ): Promise<BeginReply> {
   const given = new Given(request);
   let isAsked = false;
-  for (const [queue, places] of placesByQueue(request)) {
-    const part = given.requestOf(queue, places);
+  const parts = [...placesByQueue(request)];
+  for (const [index, [queue, places]] of parts.entries()) {
+    const areMessagesAhead = parts.slice(index + 1).some(([, others]) => others.length > 0);
+    const part = given.requestOf(queue, places, areMessagesAhead);
     if (part === null) continue;
     isAsked = true;
     const reply = await beginWith(queue, part);
@@ -58,8 +60,12 @@ class Given {
     this.#answers = request.messages.map(() => 'held');
   }
 
-  /** Null: there is nothing to ask. */
-  requestOf(queue: string, places: readonly number[]): BeginRequest | null {
+  /** Null: there is nothing to ask. Suspects among messages still to come go before those that wait. */
+  requestOf(
+    queue: string,
+    places: readonly number[],
+    areMessagesAhead: boolean,
+  ): BeginRequest | null {
     const isServed = this.#request.queues.includes(queue);
     const limit = isServed ? this.#left : 0;
     if (limit === 0 && places.length === 0) return null;
@@ -67,7 +73,7 @@ class Given {
       ...this.#request,
       queues: isServed ? [queue] : [],
       limit,
-      suspects: this.#suspects,
+      suspects: areMessagesAhead && places.length === 0 ? 0 : this.#suspects,
       messages: places.map(place => this.#request.messages[place] as Envelope),
     };
   }
