@@ -89,7 +89,6 @@ export async function openTestClusterLedger(
   };
 }
 
-
 /** The server's clock cannot be moved, so every time it stored is: the places of a record that hold one, and scores. */
 const SHIFT = `#!lua
 local key, ms = KEYS[1], tonumber(ARGV[1])

@@ -216,4 +216,16 @@ $$`,
       `create index outlast_task_withdrawn on outlast_task (ending) where state = 'cancelled'`,
     ],
   },
+  {
+    version: 5, name: '0005-generation', breaking: false,
+    statements: [
+      `create table outlast_generation (
+  node text primary key,
+  shown text not null,
+  generation bigint not null,
+  changed_at timestamptz not null default clock_timestamp(),
+  constraint outlast_generation_positive check (generation >= 0)
+)`,
+    ],
+  },
 ] as const;

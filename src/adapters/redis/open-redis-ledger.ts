@@ -78,7 +78,10 @@ function onCluster(
   return { ledger: new RedisClusterLedger(connection, parts), roots: () => parts.roots() };
 }
 
-/** Where it is, without user and password: the name under which its generation is remembered. */
+/**
+ * Where it is, without user and password: the name under which its generation is remembered. Two names for one server do
+ * no harm: what is stored there is never passed by from below.
+ */
 function nodeOf(url: string): string {
   const { kind, addresses, service, db } = parseRedisUrl(url, 'ledger');
   const where = addresses.map(({ host, port }) => `${host}:${port}`).sort();

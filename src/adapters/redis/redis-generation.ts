@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import type { GenerationStore } from '../../ledger/generation-store.ts';
 import { outlastError } from '../../errors/error.ts';
 import { LUA } from './lua.generated.ts';
@@ -34,7 +34,7 @@ export class RedisGeneration {
   ) {
     this.#connection = connection;
     this.#root = place.root;
-    this.#node = place.node;
+    this.#node = shortName(place.node);
     this.#store = store;
     // On a cluster nobody knows which server a script will reach: it finds out itself.
     if (connection.isCluster) return;
@@ -98,4 +98,11 @@ export class RedisGeneration {
       seconds,
     };
   }
+}
+
+/** A column holds 255 characters; a cluster may have many hosts. */
+function shortName(node: string): string {
+  if (node.length <= 200) return node;
+  const digest = createHash('sha256').update(node).digest('hex');
+  return `${node.slice(0, 100)}…${digest}`;
 }
