@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { expect } from 'vitest';
 import { MemoryGenerationStore } from '../../src/adapters/memory/memory-generation-store.ts';
 import { RedisClusterLedger } from '../../src/adapters/redis/redis-cluster-ledger.ts';
 import { RedisConnection } from '../../src/adapters/redis/redis-connection.ts';
@@ -12,6 +13,7 @@ import { unique } from '../conformance/envelopes.ts';
 import { ledgerModel } from '../conformance/ledger-driver.ts';
 import type { LedgerReadsFixture } from '../conformance/ledger-reads.ts';
 import type { ResultFixture } from '../conformance/result-store.ts';
+import { auditRedisLedger } from './audit-redis-ledger.ts';
 import { withRedis } from './redis-broker.ts';
 
 /** A ledger of which a test sees the inside. */
@@ -51,6 +53,7 @@ export async function openTestLedger(
     forgetsByItself: true,
     advance: ms => advance(connection, [url], root, ms),
     dispose: async () => {
+      await audit(connection, [url], [root]);
       await ledger.close();
     },
   };
@@ -85,7 +88,10 @@ export async function openTestClusterLedger(
     write: null,
     forgetsByItself: true,
     advance: ms => advance(connection, nodes, prefix, ms),
-    dispose: () => ledger.close(),
+    dispose: async () => {
+      await audit(connection, nodes, await parts.roots());
+      await ledger.close();
+    },
   };
 }
 
@@ -117,10 +123,25 @@ async function advance(
   prefix: string,
   ms: number,
 ): Promise<void> {
+  const timed = (await keysOf(nodes, prefix)).filter(key => TIMED.test(key));
+  await Promise.all(timed.map(key => connection.script(SHIFT_SCRIPT, [key], [ms])));
+}
+
+async function keysOf(nodes: readonly string[], prefix: string): Promise<readonly string[]> {
   const lists = await Promise.all(
     nodes.map(url => withRedis(url, async redis => await redis.command('keys', `${prefix}*`))),
   );
-  const keys = (lists as Buffer[][]).flat().map(String);
-  const timed = keys.filter(key => TIMED.test(key));
-  await Promise.all(timed.map(key => connection.script(SHIFT_SCRIPT, [key], [ms])));
+  return (lists as Buffer[][]).flat().map(String);
+}
+
+/** Whatever a suite did to the ledger, its sets and counters must say what its records say. */
+async function audit(
+  connection: RedisConnection,
+  nodes: readonly string[],
+  roots: readonly string[],
+): Promise<void> {
+  for (const root of roots) {
+    const keys = await keysOf(nodes, root);
+    expect(await auditRedisLedger(connection, root, keys)).toEqual([]);
+  }
 }

@@ -2664,15 +2664,16 @@ return settle(cmsgpack.unpack(ARGV[1]), 'r', function(id, record)
 end)`,
   },
   ledgerRenew: {
-    sha: 'a5b41d837953261d46f03450d72acae7fe564480',
+    sha: 'cba9b2fd6089753b16588ce4022b3efd44c138b6',
     text: `#!lua flags=allow-oom
 local root, worker = KEYS[1], ARGV[1]
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local leases = root .. 'leases'
 if not redis.call('ZSCORE', leases, worker) then return { 'closed' } end
-local row = cmsgpack.unpack(redis.call('HGET', root .. 'workers', worker))
-redis.call('ZADD', leases, now_ms + row[4], worker)
+local row = redis.call('HGET', root .. 'workers', worker)
+if not row then return { 'closed' } end
+redis.call('ZADD', leases, now_ms + cmsgpack.unpack(row)[4], worker)
 return { 'open', redis.call('HGETALL', root .. 'r:' .. worker) }`,
   },
   ledgerRevive: {

@@ -7,6 +7,7 @@ local root, worker = KEYS[1], ARGV[1]
 -- include: now
 local leases = root .. 'leases'
 if not redis.call('ZSCORE', leases, worker) then return { 'closed' } end
-local row = cmsgpack.unpack(redis.call('HGET', root .. 'workers', worker))
-redis.call('ZADD', leases, now_ms + row[4], worker)
+local row = redis.call('HGET', root .. 'workers', worker)
+if not row then return { 'closed' } end
+redis.call('ZADD', leases, now_ms + cmsgpack.unpack(row)[4], worker)
 return { 'open', redis.call('HGETALL', root .. 'r:' .. worker) }
