@@ -25,7 +25,7 @@ export interface TestLedger extends LedgerReadsFixture, ResultFixture {
 
 export interface TestLedgerOptions {
   readonly root?: string;
-  readonly generations?: GenerationStore;
+  readonly generations?: GenerationStore | null;
   readonly beginsWhenFull?: boolean;
 }
 
@@ -36,7 +36,8 @@ export async function openTestLedger(
 ): Promise<TestLedger> {
   const root = options.root ?? `outlast:${unique('ledger')}:`;
   const connection = await RedisConnection.open({ url, role: 'ledger', name: 'test' });
-  const generations = options.generations ?? new MemoryGenerationStore();
+  const generations =
+    options.generations === undefined ? new MemoryGenerationStore() : options.generations;
   const generation = new RedisGeneration(connection, { root, node: 'test' }, generations);
   const beginsWhenFull = options.beginsWhenFull ?? false;
   const ledger = new RedisLedger(connection, root, generation, { beginsWhenFull });

@@ -16,8 +16,11 @@ interface Shown {
 }
 
 /**
- * The generation of the data under one root. Scripts read it where it is stored, beside the run id it was settled for;
- * here is only what a process knows: whether that was checked on the connection it has, and the highest it ever saw.
+ * The generation of the data under one root. Scripts read it where it is stored, beside the run id it was settled for.
+ *
+ * Here is what a process knows. On every new connection it shows the database what the server shows: a server that was
+ * replaced and is still there, with clients of its own, would otherwise be taken for the one that replaced it. And it
+ * remembers the highest generation it ever saw: a server that knows only an older one is not the one we worked with.
  */
 export class RedisGeneration {
   readonly #connection: RedisConnection;
@@ -36,30 +39,30 @@ export class RedisGeneration {
     this.#root = place.root;
     this.#node = shortName(place.node);
     this.#store = store;
-    // On a cluster nobody knows which server a script will reach: it finds out itself.
+    // A cluster has many servers behind one connection, and tells nobody which one a script reaches.
     if (connection.isCluster) return;
     connection.onConnected(() => {
       this.#runId = null;
     });
   }
 
-  /** The highest generation seen, or -1: a server that knows only an older one is not the one we worked with. */
+  /** The highest generation seen, or -1. */
   get known(): number {
     return this.#known;
   }
 
-  /** The run id of the server at the other end; empty where a script must find out itself, as on a cluster. */
+  /** The run id of the server at the other end; empty on a cluster, where a script finds out itself. */
   async runId(): Promise<string> {
-    if (this.#connection.isCluster) return '';
-    return this.#runId ?? (await this.settle());
+    const runId = this.#runId ?? (await this.settle());
+    return this.#connection.isCluster ? '' : runId;
   }
 
-  /** Settles a generation for what the server shows now, unless that has been done. Returns its run id. */
+  /** Settles a generation for what the server shows now. Returns its run id. */
   async settle(): Promise<string> {
     let shown = await this.#look();
     for (let look = 0; look < MAX_LOOKS; look++) {
-      if (shown.isSettled && (shown.generation ?? -1) >= this.#known) return this.#accept(shown);
-      const generation = await this.#raise(shown);
+      const generation = await this.#generationOf(shown);
+      if (shown.isSettled && shown.generation === generation) return this.#accept(shown);
       shown = await this.#look(shown.identity, generation);
     }
     throw outlastError('ERR_STORE_UNAVAILABLE', {
@@ -75,12 +78,14 @@ export class RedisGeneration {
     return this.#runId;
   }
 
-  /** Above everything that was ever given out here, as far as anybody can know. */
-  async #raise({ identity, generation, seconds }: Shown): Promise<number> {
-    const atLeast = Math.max(generation ?? -1, this.#known) + 1;
+  /** As it is where it was settled for this server; else above everything that was ever given out, as far as is known. */
+  async #generationOf(shown: Shown): Promise<number> {
+    const stored = shown.generation ?? -1;
+    const isGood = shown.isSettled && stored >= this.#known;
+    const atLeast = isGood ? stored : Math.max(stored, this.#known) + 1;
+    if (this.#store !== null) return await this.#store.settle(this.#node, shown.identity, atLeast);
     // Nobody remembers for us: the seconds of the server's clock only grow.
-    if (this.#store === null) return Math.max(seconds, atLeast);
-    return await this.#store.settle(this.#node, identity, atLeast);
+    return isGood ? stored : Math.max(shown.seconds, atLeast);
   }
 
   async #look(identity = '', generation: number | '' = ''): Promise<Shown> {
