@@ -27,6 +27,7 @@ export interface TestLedgerOptions {
   readonly root?: string;
   readonly generations?: GenerationStore | null;
   readonly beginsWhenFull?: boolean;
+  readonly celeryResultMs?: number;
 }
 
 /** A ledger with keys of its own, on a Redis that others may use. */
@@ -39,8 +40,8 @@ export async function openTestLedger(
   const generations =
     options.generations === undefined ? new MemoryGenerationStore() : options.generations;
   const generation = new RedisGeneration(connection, { root, node: 'test' }, generations);
-  const beginsWhenFull = options.beginsWhenFull ?? false;
-  const ledger = new RedisLedger(connection, root, generation, { beginsWhenFull });
+  const { beginsWhenFull = false, celeryResultMs = 0 } = options;
+  const ledger = new RedisLedger(connection, root, generation, { beginsWhenFull, celeryResultMs });
   const roots = async (): Promise<readonly string[]> => [root];
   const reads = new RedisLedgerReads(connection, roots);
   return {
@@ -74,7 +75,13 @@ export async function openTestClusterLedger(
   const prefix = `${unique('ledger')}:`;
   const connection = await RedisConnection.open({ url, role: 'ledger', name: 'test' });
   const generations = new MemoryGenerationStore();
-  const options = { generations, prefix, node: 'test', beginsWhenFull: false };
+  const options = {
+    generations,
+    prefix,
+    node: 'test',
+    beginsWhenFull: false,
+    celeryResultMs: 0,
+  };
   const parts = new RedisPartitions(connection, options);
   const ledger = new RedisClusterLedger(connection, parts);
   const roots = (): Promise<readonly string[]> => parts.roots();

@@ -63,11 +63,12 @@ redis.call('HDEL', root .. 'after-entries', unpack(ARGV))
 return 1`,
   },
   ledgerBeginFull: {
-    sha: '4f4432e902db48d573614ed448cf6075e95d9716',
+    sha: '227acc6e1c9ede07be90c8b07296b49ae0fa16a0',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local run_id, known_generation, packed_budgets = ARGV[5], tonumber(ARGV[6]), ARGV[8]
+local celery_keep_ms = tonumber(ARGV[10])
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local function run_id_of_server()
@@ -234,6 +235,41 @@ local function wait(id, record, delay_ms)
   if delay_ms then record[DUE] = now_ms + delay_ms end
   enter(id, record)
 end
+local function iso_text()
+  local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
+  local shifted = days + 719468
+  local era = math.floor(shifted / 146097)
+  local of_era = shifted - era * 146097
+  local year = math.floor((of_era - math.floor(of_era / 1460) + math.floor(of_era / 36524) - math.floor(of_era / 146096)) / 365)
+  local of_year = of_era - (365 * year + math.floor(year / 4) - math.floor(year / 100))
+  local from_march = math.floor((5 * of_year + 2) / 153)
+  local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
+  local month = from_march + (from_march < 10 and 3 or -9)
+  local seconds = math.floor(ms / 1000)
+  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+    math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+end
+local function tell_celery(id, record, status, result, traceback)
+  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+  local key = 'celery-task-meta-' .. id
+  local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
+    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+  plan('SET', key, text, 'PX', digits(celery_keep_ms))
+  plan('PUBLISH', key, text)
+end
+local function exception_text(kind, message, module)
+  return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
+end
+local function tell_celery_error(id, record, status, err)
+  if celery_keep_ms == 0 then return end
+  local is_read, read_error = pcall(cjson.decode, err)
+  if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
+  local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
+  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+end
+local function tell_celery_revoked(id, record, why)
+  tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
+end
 local BEGUN, HELD, DONE, EXPIRED, CONFLICT = 1, 2, 3, 4, 5
 local handed, running_fields = {}, {}
 local of_messages, of_waiting, expired = {}, {}, {}
@@ -268,6 +304,7 @@ local function run_now(id, record)
   write(id, record)
 end
 local function expire(id, record)
+  tell_celery_revoked(id, record, 'expired')
   note(record, 'e')
   finish(id, record, 'c', 'expired', DAY_MS)
   write(id, record)
@@ -417,11 +454,12 @@ end
 return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]))`,
   },
   ledgerBegin: {
-    sha: '341ca78f64d326ef3953727aaddd3b09a9441192',
+    sha: '6e5c1eb06b4cebe2e6b90e2392d4ada82cb30f3b',
     text: `#!lua
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local run_id, known_generation, packed_budgets = ARGV[5], tonumber(ARGV[6]), ARGV[8]
+local celery_keep_ms = tonumber(ARGV[10])
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local function run_id_of_server()
@@ -588,6 +626,41 @@ local function wait(id, record, delay_ms)
   if delay_ms then record[DUE] = now_ms + delay_ms end
   enter(id, record)
 end
+local function iso_text()
+  local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
+  local shifted = days + 719468
+  local era = math.floor(shifted / 146097)
+  local of_era = shifted - era * 146097
+  local year = math.floor((of_era - math.floor(of_era / 1460) + math.floor(of_era / 36524) - math.floor(of_era / 146096)) / 365)
+  local of_year = of_era - (365 * year + math.floor(year / 4) - math.floor(year / 100))
+  local from_march = math.floor((5 * of_year + 2) / 153)
+  local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
+  local month = from_march + (from_march < 10 and 3 or -9)
+  local seconds = math.floor(ms / 1000)
+  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+    math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+end
+local function tell_celery(id, record, status, result, traceback)
+  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+  local key = 'celery-task-meta-' .. id
+  local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
+    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+  plan('SET', key, text, 'PX', digits(celery_keep_ms))
+  plan('PUBLISH', key, text)
+end
+local function exception_text(kind, message, module)
+  return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
+end
+local function tell_celery_error(id, record, status, err)
+  if celery_keep_ms == 0 then return end
+  local is_read, read_error = pcall(cjson.decode, err)
+  if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
+  local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
+  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+end
+local function tell_celery_revoked(id, record, why)
+  tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
+end
 local BEGUN, HELD, DONE, EXPIRED, CONFLICT = 1, 2, 3, 4, 5
 local handed, running_fields = {}, {}
 local of_messages, of_waiting, expired = {}, {}, {}
@@ -622,6 +695,7 @@ local function run_now(id, record)
   write(id, record)
 end
 local function expire(id, record)
+  tell_celery_revoked(id, record, 'expired')
   note(record, 'e')
   finish(id, record, 'c', 'expired', DAY_MS)
   write(id, record)
@@ -925,9 +999,9 @@ flush()
 return statuses`,
   },
   ledgerBuryRuns: {
-    sha: 'e391d22fe597bcc186ded6f7900128bd9b0ebdd7',
+    sha: '71e7a89856d0048746bfc9807c0cb2c7fe0eb1f3',
     text: `#!lua flags=allow-oom
-local root = KEYS[1]
+local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
@@ -1059,6 +1133,41 @@ local function flush()
   end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
+local function iso_text()
+  local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
+  local shifted = days + 719468
+  local era = math.floor(shifted / 146097)
+  local of_era = shifted - era * 146097
+  local year = math.floor((of_era - math.floor(of_era / 1460) + math.floor(of_era / 36524) - math.floor(of_era / 146096)) / 365)
+  local of_year = of_era - (365 * year + math.floor(year / 4) - math.floor(year / 100))
+  local from_march = math.floor((5 * of_year + 2) / 153)
+  local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
+  local month = from_march + (from_march < 10 and 3 or -9)
+  local seconds = math.floor(ms / 1000)
+  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+    math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+end
+local function tell_celery(id, record, status, result, traceback)
+  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+  local key = 'celery-task-meta-' .. id
+  local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
+    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+  plan('SET', key, text, 'PX', digits(celery_keep_ms))
+  plan('PUBLISH', key, text)
+end
+local function exception_text(kind, message, module)
+  return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
+end
+local function tell_celery_error(id, record, status, err)
+  if celery_keep_ms == 0 then return end
+  local is_read, read_error = pcall(cjson.decode, err)
+  if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
+  local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
+  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+end
+local function tell_celery_revoked(id, record, why)
+  tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
+end
 local function settle(items, step, apply)
   local ids, statuses = {}, {}
   for place, item in ipairs(items) do ids[place] = item[1] end
@@ -1085,14 +1194,15 @@ local function settle(items, step, apply)
   return statuses
 end
 return settle(cmsgpack.unpack(ARGV[1]), 'u', function(id, record, item)
+  tell_celery_error(id, record, 'FAILURE', item[4])
   note(record, 'u', item[4])
   die(id, record, item[5], item[4])
 end)`,
   },
   ledgerCancel: {
-    sha: 'eef297690dc04c31324354385ad55a54563a6051',
+    sha: '3189941b15af760999d93eefe42d7ce720caac3e',
     text: `#!lua flags=allow-oom
-local root, id, how = KEYS[1], ARGV[1], ARGV[2]
+local root, id, how, celery_keep_ms = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
@@ -1255,6 +1365,41 @@ local function wait(id, record, delay_ms)
   if delay_ms then record[DUE] = now_ms + delay_ms end
   enter(id, record)
 end
+local function iso_text()
+  local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
+  local shifted = days + 719468
+  local era = math.floor(shifted / 146097)
+  local of_era = shifted - era * 146097
+  local year = math.floor((of_era - math.floor(of_era / 1460) + math.floor(of_era / 36524) - math.floor(of_era / 146096)) / 365)
+  local of_year = of_era - (365 * year + math.floor(year / 4) - math.floor(year / 100))
+  local from_march = math.floor((5 * of_year + 2) / 153)
+  local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
+  local month = from_march + (from_march < 10 and 3 or -9)
+  local seconds = math.floor(ms / 1000)
+  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+    math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+end
+local function tell_celery(id, record, status, result, traceback)
+  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+  local key = 'celery-task-meta-' .. id
+  local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
+    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+  plan('SET', key, text, 'PX', digits(celery_keep_ms))
+  plan('PUBLISH', key, text)
+end
+local function exception_text(kind, message, module)
+  return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
+end
+local function tell_celery_error(id, record, status, err)
+  if celery_keep_ms == 0 then return end
+  local is_read, read_error = pcall(cjson.decode, err)
+  if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
+  local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
+  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+end
+local function tell_celery_revoked(id, record, why)
+  tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
+end
 read({ id })
 local record = records[id]
 if not record then
@@ -1269,6 +1414,7 @@ elseif record[STATE] == 'w' then
 else
   return 2
 end
+tell_celery_revoked(id, record, 'revoked')
 note(record, 'c')
 finish(id, record, 'c', 'cancelled', DAY_MS)
 write(id, record)
@@ -1427,9 +1573,9 @@ flush()
 return 1`,
   },
   ledgerCommit: {
-    sha: '9a28f2596a3fb2445e94ee67c5795608b2a49f44',
+    sha: '4f84db6043d036ea170232e39829f9ceebc4598b',
     text: `#!lua flags=allow-oom
-local root = KEYS[1]
+local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
@@ -1561,6 +1707,41 @@ local function flush()
   end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
+local function iso_text()
+  local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
+  local shifted = days + 719468
+  local era = math.floor(shifted / 146097)
+  local of_era = shifted - era * 146097
+  local year = math.floor((of_era - math.floor(of_era / 1460) + math.floor(of_era / 36524) - math.floor(of_era / 146096)) / 365)
+  local of_year = of_era - (365 * year + math.floor(year / 4) - math.floor(year / 100))
+  local from_march = math.floor((5 * of_year + 2) / 153)
+  local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
+  local month = from_march + (from_march < 10 and 3 or -9)
+  local seconds = math.floor(ms / 1000)
+  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+    math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+end
+local function tell_celery(id, record, status, result, traceback)
+  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+  local key = 'celery-task-meta-' .. id
+  local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
+    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+  plan('SET', key, text, 'PX', digits(celery_keep_ms))
+  plan('PUBLISH', key, text)
+end
+local function exception_text(kind, message, module)
+  return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
+end
+local function tell_celery_error(id, record, status, err)
+  if celery_keep_ms == 0 then return end
+  local is_read, read_error = pcall(cjson.decode, err)
+  if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
+  local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
+  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+end
+local function tell_celery_revoked(id, record, why)
+  tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
+end
 local function settle(items, step, apply)
   local ids, statuses = {}, {}
   for place, item in ipairs(items) do ids[place] = item[1] end
@@ -1588,9 +1769,15 @@ local function settle(items, step, apply)
 end
 return settle(cmsgpack.unpack(ARGV[1]), 'c', function(id, record, item)
   local ending, why, result, keep_ms, after = item[4], item[5], item[6], item[7], item[8]
+  if ending == 'done' then
+    tell_celery(id, record, 'SUCCESS', result or 'null', 'null')
+  else
+    tell_celery_revoked(id, record, 'discarded: ' .. why)
+  end
   note(record, ending == 'done' and 'd' or 'i')
   finish(id, record, 'd', ending, keep_ms)
-  record[WHY], record[RESULT], record[ERROR] = why, result, ''
+  record[WHY], record[ERROR] = why, ''
+  record[RESULT] = celery_keep_ms == 0 and result
   for place = 1, #after, 2 do
     plan('ZADD', root .. 'after', 'NX', now_ms, after[place])
     plan('HSETNX', root .. 'after-entries', after[place], after[place + 1])
@@ -1654,9 +1841,9 @@ end
 return close(cmsgpack.unpack(ARGV[2]), ARGV[1] == '1')`,
   },
   ledgerFail: {
-    sha: 'a296d8f84b6d8dbb2e341f016c70897606ed6611',
+    sha: 'c311ee91d8c92284577b05d649674b9c27f5df85',
     text: `#!lua flags=allow-oom
-local root = KEYS[1]
+local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
@@ -1788,6 +1975,41 @@ local function flush()
   end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
+local function iso_text()
+  local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
+  local shifted = days + 719468
+  local era = math.floor(shifted / 146097)
+  local of_era = shifted - era * 146097
+  local year = math.floor((of_era - math.floor(of_era / 1460) + math.floor(of_era / 36524) - math.floor(of_era / 146096)) / 365)
+  local of_year = of_era - (365 * year + math.floor(year / 4) - math.floor(year / 100))
+  local from_march = math.floor((5 * of_year + 2) / 153)
+  local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
+  local month = from_march + (from_march < 10 and 3 or -9)
+  local seconds = math.floor(ms / 1000)
+  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+    math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+end
+local function tell_celery(id, record, status, result, traceback)
+  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+  local key = 'celery-task-meta-' .. id
+  local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
+    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+  plan('SET', key, text, 'PX', digits(celery_keep_ms))
+  plan('PUBLISH', key, text)
+end
+local function exception_text(kind, message, module)
+  return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
+end
+local function tell_celery_error(id, record, status, err)
+  if celery_keep_ms == 0 then return end
+  local is_read, read_error = pcall(cjson.decode, err)
+  if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
+  local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
+  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+end
+local function tell_celery_revoked(id, record, why)
+  tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
+end
 local URGENCY = 2 ^ 44
 local function is_suspect(record)
   return record[CRASHES] > 0 and record[CRASHES] >= math.min(2, record[BUDGET])
@@ -1848,6 +2070,7 @@ return settle(cmsgpack.unpack(ARGV[1]), 'f', function(id, record, item)
   local err, delay_ms, reason = item[4], item[5], item[6]
   record[FAILURES] = record[FAILURES] + 1
   blame(record, 1)
+  tell_celery_error(id, record, delay_ms and 'RETRY' or 'FAILURE', err)
   if delay_ms then
     note(record, 'f', err)
     wait(id, record, delay_ms)
@@ -2261,9 +2484,9 @@ flush()
 return statuses`,
   },
   ledgerReap: {
-    sha: '0814d8c7acec2fb4cdaa0f9f728d3e257d78dc2b',
+    sha: '5daed9f1d839ca3e05197616ac07a84e601c1ebf',
     text: `#!lua flags=allow-oom
-local root, limit = KEYS[1], tonumber(ARGV[1])
+local root, limit, celery_keep_ms = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
@@ -2426,6 +2649,41 @@ local function wait(id, record, delay_ms)
   if delay_ms then record[DUE] = now_ms + delay_ms end
   enter(id, record)
 end
+local function iso_text()
+  local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
+  local shifted = days + 719468
+  local era = math.floor(shifted / 146097)
+  local of_era = shifted - era * 146097
+  local year = math.floor((of_era - math.floor(of_era / 1460) + math.floor(of_era / 36524) - math.floor(of_era / 146096)) / 365)
+  local of_year = of_era - (365 * year + math.floor(year / 4) - math.floor(year / 100))
+  local from_march = math.floor((5 * of_year + 2) / 153)
+  local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
+  local month = from_march + (from_march < 10 and 3 or -9)
+  local seconds = math.floor(ms / 1000)
+  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+    math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+end
+local function tell_celery(id, record, status, result, traceback)
+  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+  local key = 'celery-task-meta-' .. id
+  local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
+    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+  plan('SET', key, text, 'PX', digits(celery_keep_ms))
+  plan('PUBLISH', key, text)
+end
+local function exception_text(kind, message, module)
+  return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
+end
+local function tell_celery_error(id, record, status, err)
+  if celery_keep_ms == 0 then return end
+  local is_read, read_error = pcall(cjson.decode, err)
+  if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
+  local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
+  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+end
+local function tell_celery_revoked(id, record, why)
+  tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
+end
 local REMEMBER_CLOSED_MS = 60000
 local tasks = {}
 local function bring_back(id, record)
@@ -2435,7 +2693,9 @@ local function bring_back(id, record)
   if is_spent then
     note(record, 'x')
     local why = '"message":"its worker died ' .. record[CRASHES] .. ' times"'
-    die(id, record, 'ERR_RESURRECTIONS_SPENT', '{"type":"ERR_RESURRECTIONS_SPENT",' .. why .. ',"traceback":""}')
+    local err = '{"type":"ERR_RESURRECTIONS_SPENT",' .. why .. ',"traceback":""}'
+    tell_celery_error(id, record, 'FAILURE', err)
+    die(id, record, 'ERR_RESURRECTIONS_SPENT', err)
   else
     note(record, 'p')
     wait(id, record, nil)
@@ -2677,7 +2937,7 @@ redis.call('ZADD', leases, now_ms + cmsgpack.unpack(row)[4], worker)
 return { 'open', redis.call('HGETALL', root .. 'r:' .. worker) }`,
   },
   ledgerRevive: {
-    sha: 'acf2188b13ae39719e2855847e5772817e9a5240',
+    sha: '64829d4f4e1b737d2de4b3425d184c3afb4c968a',
     text: `#!lua flags=allow-oom
 local root, id, version = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -2849,6 +3109,7 @@ if record[STATE] ~= 'x' or record[DEATHS] ~= version then return 2 end
 if record[EXPIRES] and record[EXPIRES] <= now_ms then return 4 end
 blame(record, -faults(record))
 plan('ZREM', root .. 'dead', id)
+if ARGV[3] == '1' then plan('UNLINK', 'celery-task-meta-' .. id) end
 record[FAILURES], record[CRASHES], record[ENDED] = 0, 0, 0
 record[ENDING], record[WHY], record[ERROR] = '', '', ''
 note(record, 'v')

@@ -1,4 +1,5 @@
 import { maskUrl } from '../../config/database-url.ts';
+import { outlastError } from '../../errors/error.ts';
 import type { GenerationStore } from '../../ledger/generation-store.ts';
 import type { LedgerReads } from '../../ledger/ledger-reads.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
@@ -22,6 +23,11 @@ export interface OpenRedisLedgerOptions {
    * messages is the only way to get rid of them.
    */
   readonly beginsWhenFull: boolean;
+  /**
+   * Outcomes are also written as Celery writes them, for Python's AsyncResult, and kept so long in milliseconds; 0: they
+   * are not. A cluster, which Celery does not know, must be given 0.
+   */
+  readonly celeryResultMs: number;
 }
 
 /** The ports on one Redis. */
@@ -61,11 +67,11 @@ interface Opened {
 function onServer(
   connection: RedisConnection,
   url: string,
-  { generations, beginsWhenFull }: OpenRedisLedgerOptions,
+  options: OpenRedisLedgerOptions,
 ): Opened {
   const place = { root: ROOT, node: nodeOf(url) };
-  const generation = new RedisGeneration(connection, place, generations);
-  const ledger = new RedisLedger(connection, ROOT, generation, { beginsWhenFull });
+  const generation = new RedisGeneration(connection, place, options.generations);
+  const ledger = new RedisLedger(connection, ROOT, generation, options);
   return { ledger, roots: async () => [ROOT] };
 }
 
@@ -74,6 +80,13 @@ function onCluster(
   url: string,
   options: OpenRedisLedgerOptions,
 ): Opened {
+  if (options.celeryResultMs > 0) {
+    throw outlastError('ERR_CONFIG_TIER', {
+      message: `Celery cannot read results from the Redis Cluster at ${maskUrl(url)}`,
+      hint: 'Name another Redis for results, or do without results for Python.',
+      fields: { option: 'ledger' },
+    });
+  }
   const parts = new RedisPartitions(connection, { ...options, node: nodeOf(url), prefix: '' });
   return { ledger: new RedisClusterLedger(connection, parts), roots: () => parts.roots() };
 }

@@ -34,6 +34,11 @@ export interface RedisLedgerOptions {
    * messages is the only way to get rid of them.
    */
   readonly beginsWhenFull: boolean;
+  /**
+   * Outcomes are also written as Celery writes them, for Python's AsyncResult, and kept so long in milliseconds; results
+   * are there alone. 0: they are not. Not on a cluster, which Celery does not know.
+   */
+  readonly celeryResultMs: number;
 }
 
 /** Items of one call: it holds the server for as long as it takes, and they must fit on Lua's stack. */
@@ -78,7 +83,8 @@ export class RedisLedger implements Ledger {
     const script = isNewWork ? LUA.ledgerBegin : LUA.ledgerBeginFull;
     let runId = await this.#generation.runId();
     for (;;) {
-      const args = beginArguments(request, [runId, this.#generation.known]);
+      const identity = [runId, this.#generation.known] as const;
+      const args = [...beginArguments(request, identity), this.#options.celeryResultMs];
       const [status, ...parts] = (await this.#run(script, ...args)) as readonly unknown[];
       const word = String(status);
       if (word === 'closed') return { status: 'closed' };
@@ -101,14 +107,16 @@ export class RedisLedger implements Ledger {
   }
 
   async commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]> {
+    const { celeryResultMs } = this.#options;
     return await this.#settle(LUA.ledgerCommit, items, ({ ref, outcome, after, ...keep }) => {
       const result = outcome.kind === 'done' ? outcome.result : null;
+      const isKeptHere = result !== null && celeryResultMs === 0;
       return [
         ...refParts(ref),
         outcome.kind,
         outcome.kind === 'discarded' ? outcome.why : '',
         result ?? false,
-        Math.round(Math.max(keep.dedupMs, result === null ? 0 : keep.resultMs)),
+        Math.round(Math.max(keep.dedupMs, isKeptHere ? keep.resultMs : 0)),
         after.flatMap(entry => [entry.key, encodeAfter(entry)]),
       ];
     });
@@ -124,7 +132,7 @@ export class RedisLedger implements Ledger {
   }
 
   async release(items: readonly RunRef[]): Promise<readonly StepStatus[]> {
-    return await this.#settle(LUA.ledgerRelease, items, refParts);
+    return await this.#inChunks(LUA.ledgerRelease, items, refParts, []);
   }
 
   async bury(items: readonly BuryItem[]): Promise<readonly StepStatus[]> {
@@ -135,10 +143,11 @@ export class RedisLedger implements Ledger {
       encodeError(error),
       reason,
     ]);
-    const ofMessages = await this.#settle(
+    const ofMessages = await this.#inChunks(
       LUA.ledgerBuryMessages,
       messages,
       ({ envelope, reason, error }) => [messageParts(envelope), reason, encodeError(error)],
+      [],
     );
     const [run, message] = [ofRuns.values(), ofMessages.values()];
     return items.map(({ kind }) => (kind === 'run' ? run : message).next().value as StepStatus);
@@ -178,10 +187,11 @@ export class RedisLedger implements Ledger {
 
   async reap(limit: number): Promise<ReapReply> {
     const most = Math.min(limit, CHUNK);
-    const [storeMs, tasks] = (await this.#run(LUA.ledgerReap, most)) as readonly [
-      number,
-      readonly (readonly [Buffer, Buffer, Buffer, number, number])[],
-    ];
+    const [storeMs, tasks] = (await this.#run(
+      LUA.ledgerReap,
+      most,
+      this.#options.celeryResultMs,
+    )) as readonly [number, readonly (readonly [Buffer, Buffer, Buffer, number, number])[]];
     const lost = (isDead: number) =>
       tasks
         .filter(task => task[4] === isDead)
@@ -190,7 +200,8 @@ export class RedisLedger implements Ledger {
   }
 
   async revive(id: string, version: number): Promise<ReviveStatus> {
-    const status = (await this.#run(LUA.ledgerRevive, id, version)) as number;
+    const isTold = this.#options.celeryResultMs > 0 ? '1' : '0';
+    const status = (await this.#run(LUA.ledgerRevive, id, version, isTold)) as number;
     return REVIVALS[status - 1] ?? 'conflict';
   }
 
@@ -199,18 +210,22 @@ export class RedisLedger implements Ledger {
   }
 
   async cancel(id: string): Promise<CancelStatus> {
-    return (await this.#run(LUA.ledgerCancel, id, 'leave')) === 1 ? 'ok' : 'terminal';
+    return (await this.#cancel(id, 'leave')) === 1 ? 'ok' : 'terminal';
   }
 
   /** Cancels what is known here; null: nothing is, and no tombstone was left. */
   async cancelKnown(id: string): Promise<CancelStatus | null> {
-    const status = await this.#run(LUA.ledgerCancel, id, 'known');
+    const status = await this.#cancel(id, 'known');
     return status === 3 ? null : status === 1 ? 'ok' : 'terminal';
   }
 
   /** Leaves a copy of a tombstone that is elsewhere and counted there. */
   async cancelAsWell(id: string): Promise<CancelStatus> {
-    return (await this.#run(LUA.ledgerCancel, id, 'copy')) === 1 ? 'ok' : 'terminal';
+    return (await this.#cancel(id, 'copy')) === 1 ? 'ok' : 'terminal';
+  }
+
+  async #cancel(id: string, how: 'leave' | 'known' | 'copy'): Promise<unknown> {
+    return await this.#run(LUA.ledgerCancel, id, how, this.#options.celeryResultMs);
   }
 
   /** Tombstones go by themselves when their time is over; their counts were taken when they were made. */
@@ -227,15 +242,25 @@ export class RedisLedger implements Ledger {
     this.#connection.close();
   }
 
+  /** A step that may end a task, and then is told to Celery too. */
   async #settle<Item>(
     script: LuaScript,
     items: readonly Item[],
     partsOf: (item: Item) => Packable,
   ): Promise<readonly StepStatus[]> {
+    return await this.#inChunks(script, items, partsOf, [this.#options.celeryResultMs]);
+  }
+
+  async #inChunks<Item>(
+    script: LuaScript,
+    items: readonly Item[],
+    partsOf: (item: Item) => Packable,
+    rest: readonly RedisArgument[],
+  ): Promise<readonly StepStatus[]> {
     const statuses: StepStatus[] = [];
     for (const some of chunks(items)) {
-      const reply = (await this.#run(script, pack(some.map(partsOf)))) as readonly unknown[];
-      statuses.push(...reply.map(statusOf));
+      const reply = await this.#run(script, pack(some.map(partsOf)), ...rest);
+      statuses.push(...(reply as readonly unknown[]).map(statusOf));
     }
     return statuses;
   }

@@ -1,4 +1,5 @@
 import type { ResultRecord, ResultStore } from '../../result/result-store.ts';
+import { celeryResultKey, readCeleryResult } from './celery-result.ts';
 import type { RedisConnection } from './redis-connection.ts';
 import { findRecord, type RootsOf } from './redis-find.ts';
 
@@ -10,7 +11,10 @@ const UNKNOWN: ResultRecord = {
   why: null,
 };
 
-/** Outcomes live in the ledger's records until their time is over. */
+/**
+ * Outcomes live in the ledger's records until their time is over, and beside them as Celery writes them: those of Python's
+ * workers, and ours where they are told to Celery.
+ */
 export class RedisResultStore implements ResultStore {
   readonly #connection: RedisConnection;
   readonly #roots: RootsOf;
@@ -22,8 +26,20 @@ export class RedisResultStore implements ResultStore {
 
   async read(id: string): Promise<ResultRecord> {
     const found = await findRecord(this.#connection, await this.#roots(), id);
-    if (found === null) return UNKNOWN;
+    if (found === null) return (await this.#ofCelery(id)) ?? UNKNOWN;
     const { state, ending, result, error, why } = found.record;
-    return { state, ending, result, error, why: why === '' && ending !== 'discarded' ? null : why };
+    const isElsewhere = ending === 'done' && result === null;
+    return {
+      state,
+      ending,
+      result: isElsewhere ? ((await this.#ofCelery(id))?.result ?? null) : result,
+      error,
+      why: why === '' && ending !== 'discarded' ? null : why,
+    };
+  }
+
+  async #ofCelery(id: string): Promise<ResultRecord | null> {
+    const text = (await this.#connection.command('get', celeryResultKey(id))) as Buffer | null;
+    return text === null ? null : readCeleryResult(text.toString());
   }
 }

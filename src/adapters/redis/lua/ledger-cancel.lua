@@ -2,12 +2,13 @@
 -- Leaves a tombstone for a task, whether or not it has arrived: it never comes back. How, if it has not, is told: 'leave'
 -- one, leave a 'copy' of one that is elsewhere and counted there, or none, for tasks that are 'known' only.
 -- keys: root
--- args: id, how
+-- args: id, how, celery_keep_ms
 -- returns: 1 cancelled, now or before | 2 done or dead already | 3 no record, and none was wanted
-local root, id, how = KEYS[1], ARGV[1], ARGV[2]
+local root, id, how, celery_keep_ms = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 -- include: now
 -- include: ledger-record
 -- include: ledger-waiting
+-- include: celery-result
 read({ id })
 local record = records[id]
 if not record then
@@ -22,6 +23,7 @@ elseif record[STATE] == 'w' then
 else
   return 2
 end
+tell_celery_revoked(id, record, 'revoked')
 note(record, 'c')
 finish(id, record, 'c', 'cancelled', DAY_MS)
 write(id, record)

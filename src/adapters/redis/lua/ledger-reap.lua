@@ -3,12 +3,13 @@
 -- they stand in front of what came later; or dead when the crash budget is spent. It needs no memory of who was
 -- condemned: if a reaper dies, the next look of any reaper goes on.
 -- keys: root
--- args: limit
+-- args: limit, celery_keep_ms
 -- returns: the server's milliseconds, then for each task its id, name, queue, crashes, and 1 when it is dead
-local root, limit = KEYS[1], tonumber(ARGV[1])
+local root, limit, celery_keep_ms = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 -- include: now
 -- include: ledger-record
 -- include: ledger-waiting
+-- include: celery-result
 local REMEMBER_CLOSED_MS = 60000
 local tasks = {}
 
@@ -19,7 +20,9 @@ local function bring_back(id, record)
   if is_spent then
     note(record, 'x')
     local why = '"message":"its worker died ' .. record[CRASHES] .. ' times"'
-    die(id, record, 'ERR_RESURRECTIONS_SPENT', '{"type":"ERR_RESURRECTIONS_SPENT",' .. why .. ',"traceback":""}')
+    local err = '{"type":"ERR_RESURRECTIONS_SPENT",' .. why .. ',"traceback":""}'
+    tell_celery_error(id, record, 'FAILURE', err)
+    die(id, record, 'ERR_RESURRECTIONS_SPENT', err)
   else
     note(record, 'p')
     wait(id, record, nil)

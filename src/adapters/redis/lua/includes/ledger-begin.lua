@@ -41,6 +41,7 @@ local function run_now(id, record)
 end
 
 local function expire(id, record)
+  tell_celery_revoked(id, record, 'expired')
   note(record, 'e')
   finish(id, record, 'c', 'expired', DAY_MS)
   write(id, record)
