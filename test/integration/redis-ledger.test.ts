@@ -131,7 +131,7 @@ describe('a server that knows no script', () => {
 describe('a reply that was lost', { timeout: 60_000 }, () => {
   interface Lossy extends Opened {
     /** Runs a call of which the server sends no reply, and then the same call again. */
-    twice<T>(call: () => Promise<T>): Promise<T>;
+    readonly twice: <T>(call: () => Promise<T>) => Promise<T>;
     readonly direct: Opened;
   }
 

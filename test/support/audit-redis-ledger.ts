@@ -41,9 +41,8 @@ export async function auditRedisLedger(
     auditRunning(connection, root, own, tasks),
     auditDead(connection, root, tasks),
     auditFailing(connection, root, tasks),
-    auditBytes(own, tasks),
   ]);
-  return found.flat();
+  return [...found.flat(), ...auditBytes(own, tasks)];
 }
 
 function readAudited(raw: Buffer): Audited {
