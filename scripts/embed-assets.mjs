@@ -20,8 +20,8 @@ import {
  * Folders under src/adapters that have a sql and a migrations folder. Files of the first are cut by the rules that the
  * others must live with too: what MySQL reads differently is refused there.
  */
-const DIALECTS = ['postgres', 'mysql'];
-const [FIRST] = DIALECTS;
+const FIRST = 'postgres';
+const DIALECTS = [FIRST, 'mysql'];
 
 const HEADER =
   '// Written by scripts/embed-assets.mjs from the .sql files; edit those and run npm run build.\n';

@@ -10,7 +10,9 @@ import { optionsFromText } from '../config/from-env.ts';
 import { OPTION_TABLE } from '../config/option-table.ts';
 import type { SectionName } from '../config/options.ts';
 import { embeddedDefaults } from '../wiring/embedded-defaults.ts';
+import { brokerOptions } from '../wiring/open-broker.ts';
 import { createRuntime } from '../wiring/runtime.ts';
+import { dialectOf } from '../wiring/writer-of.ts';
 import {
   openOutboxApart,
   openStores,
@@ -122,7 +124,8 @@ export async function withStores<T>(
   options: OpenOptions,
   fn: (stores: Stores) => Promise<T>,
 ): Promise<T> {
-  const stores = await openStores(context.config.database, options);
+  const { config, log } = context;
+  const stores = await openStores(config.database, { ...options, ...brokerOptions(config, log) });
   try {
     return await fn(stores);
   } finally {
@@ -137,7 +140,9 @@ export async function withOutboxDatabase<T>(
 ): Promise<T> {
   const { outboxTarget } = context;
   if (outboxTarget === null)
-    return await withStores(context, {}, ({ db }) => fn({ db, dialect: 'postgres' }));
+    return await withStores(context, {}, ({ db }) =>
+      fn({ db, dialect: dialectOf(context.config.database) }),
+    );
   const apart = await openOutboxApart(outboxTarget);
   try {
     return await fn(apart);

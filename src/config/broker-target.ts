@@ -41,9 +41,19 @@ export interface RedisTarget extends AnyTarget {
 /** Where messages go, when that is not the database. */
 export type BrokerTarget = RabbitTarget | RedisTarget;
 
+/** A single server, sentinels or a cluster; the adapter reads the rest. */
+export const REDIS_SCHEMES: ReadonlySet<string> = new Set([
+  'redis',
+  'rediss',
+  'sentinel',
+  'redis+cluster',
+  'rediss+cluster',
+]);
+
 const SCHEME = /^([a-z][a-z0-9+.-]*):/i;
 const ALLOWED =
   'Use amqp://user:password@host:5672/vhost, amqps://…, redis://host:6379/0 or rediss://….';
+const AMQP_SCHEMES: ReadonlySet<string> = new Set(['amqp', 'amqps', 'pyamqp']);
 const KNOWN = ['url', 'queueType', 'maxPriority', 'ackOn'];
 const RABBIT_ONLY = ['queueType', 'maxPriority'] as const;
 
@@ -62,24 +72,14 @@ function readTarget(given: Readonly<Record<string, unknown>>, option: string): B
   if (typeof url !== 'string' || url.trim() === '')
     throw rangeError(named, 'is not a URL', ALLOWED);
   const ackOn = choice(given['ackOn'] ?? 'commit', ['commit', 'begin'] as const, `${option}.ackOn`);
-  switch (SCHEME.exec(url)?.[1]?.toLowerCase()) {
-    case 'amqp':
-    case 'amqps':
-    case 'pyamqp':
-      return Object.freeze({
-        kind: 'rabbitmq',
-        url,
-        ackOn,
-        hosts: parseAmqpUrl(url, named),
-        ...readShape(given, option),
-      });
-    case 'redis':
-    case 'rediss':
-      refuseRabbitOptions(given, option);
-      return Object.freeze({ kind: 'redis', url, ackOn });
-    default:
-      throw rangeError(named, `is ${maskUrl(url)}`, ALLOWED);
+  const scheme = SCHEME.exec(url)?.[1]?.toLowerCase() ?? '';
+  if (AMQP_SCHEMES.has(scheme)) {
+    const hosts = parseAmqpUrl(url, named);
+    return Object.freeze({ kind: 'rabbitmq', url, ackOn, hosts, ...readShape(given, option) });
   }
+  if (!REDIS_SCHEMES.has(scheme)) throw rangeError(named, `is ${maskUrl(url)}`, ALLOWED);
+  refuseRabbitOptions(given, option);
+  return Object.freeze({ kind: 'redis', url, ackOn });
 }
 
 function readShape(

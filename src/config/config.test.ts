@@ -53,7 +53,9 @@ describe('precedence', () => {
     expect(Object.keys(settings).toSorted()).toEqual(
       [
         ...keys,
+        'broker',
         'database',
+        'ledger',
         'tasks',
         'strict',
         'excludeTasks',
@@ -140,6 +142,7 @@ describe('a config', () => {
     ['excludeTasks', { excludeTasks: [1] }],
     ['maxPayloadBytes', { maxPayloadBytes: 0 }],
     ['maxPayloadBytes', { maxPayloadBytes: '1mb' }],
+    ['redact', { redact: 'card' }],
     ["on['task:done']", { on: { 'task:done': 'x' } }],
     ['on', { on: [] }],
     ['log', { log: () => undefined }],
@@ -166,39 +169,119 @@ describe('a config', () => {
       code: 'ERR_UNKNOWN_OPTION',
       nearest: 'database',
     });
-    expect(thrownBy(() => resolveConfig(loose({ redact: () => ({}) }))).code).toBe(
-      'ERR_UNKNOWN_OPTION',
-    );
+    expect(thrownBy(() => resolveConfig(loose({ admission: {} }))).code).toBe('ERR_UNKNOWN_OPTION');
+  });
+});
+
+describe('broker and ledger', () => {
+  const database = 'postgres://localhost/shop';
+  const messaging = (file: object, env = {}): object => {
+    const { broker, ledger, settings } = resolveConfig(loose({ database, ...file }), env);
+    const { broker: shownBroker, ledger: shownLedger } = settings;
+    return { broker, ledger, shown: [shownBroker, shownLedger] };
+  };
+
+  it('are the database unless somebody says otherwise', () => {
+    const shown = { value: 'database', source: 'default' };
+    const expected = { broker: null, ledger: { kind: 'database' }, shown: [shown, shown] };
+    expect(messaging({})).toEqual(expected);
+    expect(messaging({}, { OUTLAST_BROKER_URL: '', OUTLAST_LEDGER_URL: '' })).toEqual(expected);
+  });
+
+  it('may be a RabbitMQ beside a ledger in the database', () => {
+    expect(messaging({ broker: 'amqp://app:hunter2@mq' })).toMatchObject({
+      broker: { kind: 'rabbitmq' },
+      ledger: { kind: 'database' },
+      shown: [
+        { value: 'amqp://app:***@mq', source: 'file' },
+        { value: 'database', source: 'default' },
+      ],
+    });
+  });
+
+  it('are both a Redis where the broker is one, and may be two', () => {
+    expect(messaging({ broker: 'redis://r1' })).toMatchObject({
+      broker: { kind: 'redis', url: 'redis://r1' },
+      ledger: { kind: 'redis', url: 'redis://r1' },
+    });
+    expect(messaging({ broker: 'amqp://mq', ledger: 'rediss://:hunter2@r2' })).toMatchObject({
+      ledger: { kind: 'redis', url: 'rediss://:hunter2@r2' },
+      shown: [{}, { value: 'rediss://:***@r2', source: 'file' }],
+    });
+  });
+
+  it('take their URLs from variables, and the rest from the file', () => {
+    const file = { broker: { url: 'amqp://file', queueType: 'quorum', ackOn: 'begin' } };
+    const env = { OUTLAST_BROKER_URL: 'amqp://env', OUTLAST_LEDGER_URL: 'redis://env' };
+    expect(messaging(file, env)).toMatchObject({
+      broker: { url: 'amqp://env', queueType: 'quorum', ackOn: 'begin' },
+      ledger: { url: 'redis://env' },
+      shown: [{ source: 'env' }, { source: 'env' }],
+    });
+  });
+
+  it.each([
+    [{ ledger: 'postgres://u:hunter2@db/x' }, {}, 'ledger'],
+    [{}, { OUTLAST_LEDGER_URL: 'amqp://u:hunter2@mq' }, 'OUTLAST_LEDGER_URL'],
+    [{}, { OUTLAST_BROKER_URL: 'http://u:hunter2@mq' }, 'OUTLAST_BROKER_URL'],
+    [{ broker: { url: 'http://u:hunter2@mq', ackOn: 'begin' } }, {}, 'broker.url'],
+  ])('are refused when they are something else: %j %j', (file, env, option) => {
+    const error = thrownBy(() => resolveConfig(loose(file), env));
+    expect(error).toMatchObject({ code: 'ERR_OPTION_RANGE', option });
+    expect(inspect(error)).not.toContain('hunter2');
+  });
+
+  it('are needed beside a MySQL, which is an outbox only', () => {
+    const mysql = 'mysql://u:hunter2@db/crm';
+    const read = (file: object): object => resolveConfig({ database: mysql, ...file });
+    const alone = thrownBy(() => read({}));
+    expect(alone).toMatchObject({ code: 'ERR_CONFIG_TIER', option: 'broker' });
+    expect(inspect(alone)).not.toContain('hunter2');
+    expect(thrownBy(() => read({ ledger: 'redis://r' }))).toMatchObject({ option: 'broker' });
+    expect(thrownBy(() => read({ broker: 'amqp://mq' }))).toMatchObject({
+      code: 'ERR_CONFIG_TIER',
+      option: 'ledger',
+    });
+    expect(read({ broker: 'amqp://mq', ledger: 'redis://r' })).toMatchObject({
+      database: { kind: 'mysql' },
+      ledger: { kind: 'redis' },
+    });
+    expect(read({ broker: 'redis://r' })).toMatchObject({ ledger: { kind: 'redis' } });
+    expect(read({ database: 'mariadb://db/crm', broker: 'redis://r' })).toMatchObject({
+      database: { kind: 'mysql' },
+    });
   });
 });
 
 describe('a store this version does not have', () => {
-  it.each(['broker', 'ledger', 'result'])('is refused in the file: %s', key => {
-    const error = thrownBy(() => resolveConfig(loose({ [key]: 'redis://:hunter2@localhost' })));
-    expect(error).toMatchObject({ code: 'ERR_CONFIG_TIER', option: key });
+  it.each([
+    [{ result: 'redis://:hunter2@localhost' }, {}, 'result'],
+    [{}, { OUTLAST_RESULT_URL: 'redis://:hunter2@localhost' }, 'OUTLAST_RESULT_URL'],
+  ])('is refused: %j %j', (file, env, option) => {
+    const error = thrownBy(() => resolveConfig(loose(file), env));
+    expect(error).toMatchObject({ code: 'ERR_CONFIG_TIER', option });
+    expect(error.hint).toContain('Remove');
     expect(inspect(error)).not.toContain('hunter2');
   });
+});
 
-  it.each(['OUTLAST_BROKER_URL', 'OUTLAST_LEDGER_URL', 'OUTLAST_RESULT_URL'])(
-    'is refused in %s',
-    name => {
-      const error = thrownBy(() => resolveConfig({}, { [name]: 'amqp://u:hunter2@localhost' }));
-      expect(error).toMatchObject({ code: 'ERR_CONFIG_TIER', option: name });
-      expect(error.hint).toContain('Remove');
-      expect(inspect(error)).not.toContain('hunter2');
+describe('an outbox beside the database', () => {
+  it.each(['postgres://u@db/crm', 'mysql://u@db/crm', 'mariadb://u:p@db:3307/crm'])(
+    'may be %s',
+    database => {
+      const { outboxes } = resolveConfig({ outboxes: { crm: { database } } });
+      expect(outboxes['crm']).toEqual({
+        kind: database.startsWith('postgres') ? 'postgres' : 'mysql',
+        url: database,
+      });
     },
   );
 
-  it('is not asked for by an empty variable', () => {
-    expect(() => resolveConfig({}, { OUTLAST_BROKER_URL: '' })).not.toThrow();
-  });
-
-  it('is refused when it is MySQL', () => {
-    for (const database of ['mysql://u:hunter2@db/crm', 'mariadb://u:hunter2@db/crm']) {
-      const error = thrownBy(() => resolveConfig({ database }));
-      expect(error).toMatchObject({ code: 'ERR_CONFIG_TIER', option: 'database' });
-      expect(inspect(error)).not.toContain('hunter2');
-    }
+  it('must name its database, which MySQL does not do by itself', () => {
+    const outboxes = { crm: { database: 'mysql://u:hunter2@db' } };
+    const error = thrownBy(() => resolveConfig({ outboxes }));
+    expect(error).toMatchObject({ code: 'ERR_OPTION_RANGE', option: 'outboxes.crm.database' });
+    expect(inspect(error)).not.toContain('hunter2');
   });
 });
 

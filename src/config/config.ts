@@ -1,15 +1,12 @@
 import { outlastError } from '../errors/error.ts';
+import type { Redactor } from '../task/redact.ts';
 import type { EventListeners } from '../telemetry/events.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { BrokerOptions, BrokerTarget } from './broker-target.ts';
 import { checkRelations } from './check-relations.ts';
-import {
-  maskUrl,
-  parseDatabaseUrl,
-  requireLedger,
-  type DatabaseTarget,
-  type OutboxTarget,
-} from './database-url.ts';
+import { maskUrl, parseDatabaseUrl, type OutboxTarget } from './database-url.ts';
 import { DATABASE_ENV, optionsFromEnv, type Env, type SectionOptions } from './from-env.ts';
+import { readMessaging, type LedgerTarget, type Messaging } from './messaging.ts';
 import { envOf, flagOf, OPTION_TABLE } from './option-table.ts';
 import {
   asRecord,
@@ -45,13 +42,24 @@ export { maskUrl } from './database-url.ts';
 /** What a user writes in `outlast.config.ts` or gives to `createOutlast`. */
 export interface OutlastConfig {
   /**
-   * Where tasks live: `pglite:./folder`, `postgres://…` or `postgresql://…`.
+   * Where tasks live: `pglite:./folder`, `postgres://…` or `postgresql://…`; with a `broker` and a `ledger` elsewhere
+   * also `mysql://…` or `mariadb://…`.
    * @default 'pglite:./.outlast'
    */
   readonly database?: string | undefined;
   /**
+   * Where the relay publishes and workers consume: `amqp://…`, `redis://…`, or options with a URL.
+   * @default the database
+   */
+  readonly broker?: string | BrokerOptions | undefined;
+  /**
+   * Where it is kept who runs what, and results: `redis://…`.
+   * @default the broker if it is Redis, else the database
+   */
+  readonly ledger?: string | undefined;
+  /**
    * Outboxes beside the default one, by name: tables in other PostgreSQL, MySQL or MariaDB databases whose
-   * tasks a relay of their own publishes into `database`.
+   * tasks a relay of their own publishes where those of the default one go.
    * @default {}
    */
   readonly outboxes?: Readonly<Record<string, { readonly database: string }>> | undefined;
@@ -70,6 +78,12 @@ export interface OutlastConfig {
   readonly excludeTasks?: readonly string[] | undefined;
   /** Largest body of a task, in bytes. @default 1048576 */
   readonly maxPayloadBytes?: number | undefined;
+  /**
+   * Makes the copy of a task's arguments that people see, in dead letters and wherever else they are shown. It gets a
+   * copy of its own and must return at once; what is sent and run stays as it is. If it throws, nothing is shown.
+   * @default none
+   */
+  readonly redact?: Redactor | undefined;
   readonly relay?: RelayOptions | undefined;
   readonly worker?: WorkerOptions | undefined;
   readonly resurrector?: ResurrectorOptions | undefined;
@@ -111,13 +125,17 @@ export interface ConfigFlags extends Partial<SectionOptions> {
 
 /** The configuration a process runs on. */
 export interface ResolvedConfig {
-  readonly database: DatabaseTarget;
+  readonly database: OutboxTarget;
+  /** Null: the database. */
+  readonly broker: BrokerTarget | null;
+  readonly ledger: LedgerTarget;
   /** Outboxes in other databases, by name. */
   readonly outboxes: Readonly<Record<string, OutboxTarget>>;
   readonly tasks: readonly string[];
   readonly strict: boolean;
   readonly excludeTasks: readonly string[];
   readonly maxPayloadBytes: number;
+  readonly redact: Redactor | null;
   readonly relay: ResolvedRelayOptions;
   readonly worker: ResolvedWorkerOptions;
   readonly resurrector: ResolvedResurrectorOptions;
@@ -137,12 +155,14 @@ export function resolveConfig(
   flags: ConfigFlags = {},
 ): ResolvedConfig {
   const config = dropUndefined(asRecord(file, 'config'));
-  refuseOtherStores(config, env);
+  refuseResultStore(config, env);
   refuseUnknown(Object.keys(config), TOP_LEVEL_OPTIONS, key => key);
   const fromEnv = optionsFromEnv(env);
   const settings: Record<string, Setting> = {};
   const database = readDatabase(config, fromEnv.database, flags.folder ?? process.cwd());
   settings['database'] = { value: maskUrl(database.target.url), source: database.source };
+  const messaging = readMessaging(config, env, database.target);
+  Object.assign(settings, messagingSettings(messaging));
   const top = readTopLevel(config);
   for (const key of ['tasks', 'strict', 'excludeTasks', 'maxPayloadBytes'] as const) {
     settings[key] = { value: top[key], source: key in config ? 'file' : 'default' };
@@ -172,6 +192,8 @@ export function resolveConfig(
   return Object.freeze({
     ...top,
     database: database.target,
+    broker: messaging.broker,
+    ledger: messaging.ledger,
     outboxes,
     relay: relay.options,
     worker: worker.options,
@@ -228,7 +250,7 @@ function layer<S extends SectionName>(
 }
 
 interface SourcedTarget {
-  readonly target: DatabaseTarget;
+  readonly target: OutboxTarget;
   readonly source: Source;
 }
 
@@ -240,30 +262,35 @@ function readDatabase(
   if (fromEnv !== undefined) {
     // A path in a variable is meant from where the command is typed, not from where the file lies.
     const origin = { option: DATABASE_ENV, folder: process.cwd() };
-    const target = requireLedger(parseDatabaseUrl(fromEnv, origin), DATABASE_ENV);
-    return { target, source: 'env' };
+    return { target: parseDatabaseUrl(fromEnv, origin), source: 'env' };
   }
   const isGiven = 'database' in config;
   const url = isGiven ? config['database'] : CONFIG_DEFAULTS.database;
-  const target = requireLedger(parseDatabaseUrl(url, { option: 'database', folder }), 'database');
+  const target = parseDatabaseUrl(url, { option: 'database', folder });
   return { target, source: isGiven ? 'file' : 'default' };
 }
 
-const OTHER_STORES = {
-  broker: 'OUTLAST_BROKER_URL',
-  ledger: 'OUTLAST_LEDGER_URL',
-  result: 'OUTLAST_RESULT_URL',
-};
+/** As `config show` prints them: without secrets, and by name where nothing was given. */
+function messagingSettings(given: Messaging): Readonly<Record<string, Setting>> {
+  const { broker, ledger } = given;
+  const isUrl = ledger.kind === 'redis';
+  return {
+    broker: {
+      value: broker === null ? 'database' : maskUrl(broker.url),
+      source: given.brokerSource,
+    },
+    ledger: { value: isUrl ? maskUrl(ledger.url) : 'database', source: given.ledgerSource },
+  };
+}
 
-/** A broker that is configured and not used would hold tasks nobody runs. */
-function refuseOtherStores(config: Readonly<Record<string, unknown>>, env: Env): void {
-  for (const [key, variable] of Object.entries(OTHER_STORES)) {
-    const option = (env[variable] ?? '') !== '' ? variable : key in config ? key : null;
-    if (option === null) continue;
-    throw outlastError('ERR_CONFIG_TIER', {
-      message: `\`${option}\` is set, but RabbitMQ and Redis are not supported by this version`,
-      hint: `Remove \`${option}\`: the database serves as the ${key === 'result' ? 'result store' : key}.`,
-      fields: { option },
-    });
-  }
+/** Results are kept where the ledger is; a store that is configured and not used would stay empty. */
+function refuseResultStore(config: Readonly<Record<string, unknown>>, env: Env): void {
+  const isInEnv = (env['OUTLAST_RESULT_URL'] ?? '') !== '';
+  if (!isInEnv && !('result' in config)) return;
+  const option = isInEnv ? 'OUTLAST_RESULT_URL' : 'result';
+  throw outlastError('ERR_CONFIG_TIER', {
+    message: `\`${option}\` is set, but this version keeps results where the ledger is`,
+    hint: `Remove \`${option}\`.`,
+    fields: { option },
+  });
 }

@@ -27,8 +27,34 @@ TypeScript (before 22.18), the project's own \`jiti\`. \`--loader jiti\` is for 
 extension takes the config's own kind, so one line serves \`src/*.ts\` and \`dist/*.js\`; tests and \`.d.ts\` are skipped.
 `;
 
-const DATABASE = `\`mysql://\` and \`mariadb://\` are for \`outboxes\`; as \`database\` they are refused, and \`OUTLAST_BROKER_URL\`, \`OUTLAST_LEDGER_URL\` or \`OUTLAST_RESULT_URL\` are refused with
-\`ERR_CONFIG_TIER\`: in this version the database is broker, ledger and result store as well. URLs are never flags.
+const DATABASE = `URLs are never flags. \`OUTLAST_RESULT_URL\` is refused with \`ERR_CONFIG_TIER\`: results are kept where the ledger is.
+
+### The broker
+
+| key | default | meaning |
+| --- | --- | --- |
+| \`url\` | none | \`amqp://user:password@host:5672/vhost\` or \`amqps://…\`; several hosts as \`host1,host2\` or as whole URLs with \`;\` between. \`redis://\`, \`rediss://\`, \`sentinel://\`, \`redis+cluster://\`. The variable takes the place of this one; the others stay. |
+| \`queueType\` | \`classic\` | \`classic\` or \`quorum\`: RabbitMQ queues that are not there yet. Those that are stay as they are. |
+| \`maxPriority\` | none | 1 to 255: priorities of classic RabbitMQ queues declared here, as Celery's \`task_queue_max_priority\`. |
+| \`ackOn\` | \`commit\` | \`commit\`: the broker's copy is let go when the run is settled, after 10 minutes at the latest; \`begin\`: as soon as the ledger has the task. |
+
+An AMQP URL may say \`?heartbeat=\` (seconds, 10), \`connection_timeout=\` (milliseconds, 5000), and for \`amqps\`
+\`cacertfile=\`, \`certfile=\`, \`keyfile=\`, \`server_name_indication=\`. Certificates are always verified.
+
+### Tiers
+
+| \`database\` | \`broker\` | \`ledger\` |
+| --- | --- | --- |
+| \`pglite:\`, \`postgres://\` | none | the database |
+| \`pglite:\`, \`postgres://\` | RabbitMQ | the database |
+| \`pglite:\`, \`postgres://\` | Redis | that Redis |
+| \`mysql://\`, \`mariadb://\` | Redis | that Redis |
+| \`mysql://\`, \`mariadb://\` | RabbitMQ | a Redis: \`ledger\` must be given |
+
+Workers, results and cancelling need a ledger, and one in Redis is not part of this version: they say
+\`ERR_CONFIG_TIER\`. Sending, relaying to Redis and Python workers there do not need it.
+MySQL and MariaDB hold an outbox and nothing else: as \`database\` without a broker, or with RabbitMQ and no \`ledger\`,
+they are refused with the same code.
 `;
 
 const RELATIONS = `## Relations

@@ -1,4 +1,5 @@
 import type { EventListeners } from '../telemetry/events.ts';
+import type { Redactor } from '../task/redact.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { DEFAULT_DATABASE } from './database-url.ts';
 import { asRecord, rangeError, SECTION_NAMES, shown } from './options.ts';
@@ -31,7 +32,22 @@ export const TOP_LEVEL_TABLE: readonly TopLevelRow[] = Object.freeze([
     key: 'database',
     env: 'OUTLAST_DATABASE_URL',
     default: CONFIG_DEFAULTS.database,
-    sentence: 'Where tasks live: `pglite:./folder`, `postgres://…` or `postgresql://…`.',
+    sentence:
+      'Where tasks live: `pglite:./folder`, `postgres://…` or `postgresql://…`; with `broker` and `ledger` elsewhere also `mysql://…` or `mariadb://…`.',
+  },
+  {
+    key: 'broker',
+    env: 'OUTLAST_BROKER_URL',
+    default: 'none',
+    sentence:
+      'Where the relay publishes and workers consume: `amqp://…`, `amqps://…`, `redis://…`, `rediss://…`, or options with a `url` (below). None: the database.',
+  },
+  {
+    key: 'ledger',
+    env: 'OUTLAST_LEDGER_URL',
+    default: 'none',
+    sentence:
+      'Where it is kept who runs what, and results: `redis://…`. None: the broker if it is Redis, else the database.',
   },
   {
     key: 'outboxes',
@@ -67,6 +83,13 @@ export const TOP_LEVEL_TABLE: readonly TopLevelRow[] = Object.freeze([
     sentence: 'Largest body of a task, in bytes.',
   },
   {
+    key: 'redact',
+    env: null,
+    default: 'none',
+    sentence:
+      'Makes the copy of arguments that people see: `({ name, args, kwargs }) => ({ args, kwargs })`. What is sent and run stays as it is.',
+  },
+  {
     key: 'retention',
     env: null,
     default: '{}',
@@ -98,6 +121,7 @@ export interface TopLevel {
   readonly strict: boolean;
   readonly excludeTasks: readonly string[];
   readonly maxPayloadBytes: number;
+  readonly redact: Redactor | null;
   readonly on: EventListeners;
   readonly log: Logger | null;
 }
@@ -112,6 +136,7 @@ export function readTopLevel(config: Given): TopLevel {
     strict: readStrict(all['strict']),
     excludeTasks: readTexts(all['excludeTasks'], 'excludeTasks'),
     maxPayloadBytes: readBytes(all['maxPayloadBytes']),
+    redact: 'redact' in all ? readRedactor(all['redact']) : null,
     on: readListeners(all['on']),
     log: 'log' in all ? readLogger(all['log']) : null,
   };
@@ -138,6 +163,15 @@ function readBytes(value: unknown): number {
     'maxPayloadBytes',
     `is ${shown(value)}`,
     `Use a whole number from 1 to ${MAX_BYTES}.`,
+  );
+}
+
+function readRedactor(value: unknown): Redactor {
+  if (typeof value === 'function') return value as Redactor;
+  throw rangeError(
+    'redact',
+    `is ${shown(value)}`,
+    'Use a function: ({ args, kwargs }) => ({ args, kwargs }).',
   );
 }
 

@@ -58,6 +58,7 @@ export interface ErrorFields {
   readonly ERR_DIGEST: { readonly id: string };
   readonly ERR_ATTEMPTS_SPENT: { readonly id: string };
   readonly ERR_RESURRECTIONS_SPENT: { readonly id: string };
+  readonly ERR_CHORD_FAILED: { readonly id: string };
   readonly ERR_TIMEOUT: { readonly id: string; readonly timeoutMs: number };
   // InvariantError: a bug in Outlast.
   readonly ERR_INVARIANT: Record<never, never>;
@@ -123,6 +124,7 @@ export const ERROR_FAMILY: Readonly<Record<ErrorCode, ErrorFamily>> = Object.fre
   ERR_DIGEST: 'RejectedTaskError',
   ERR_ATTEMPTS_SPENT: 'RejectedTaskError',
   ERR_RESURRECTIONS_SPENT: 'RejectedTaskError',
+  ERR_CHORD_FAILED: 'RejectedTaskError',
   ERR_TIMEOUT: 'RejectedTaskError',
   ERR_INVARIANT: 'InvariantError',
 });

@@ -52,22 +52,89 @@ export interface Ledger {
   /** Forgets up to `limit` tombstones whose time is over; they stay in the sums. Returns how many. */
   prune(limit: number): Promise<number>;
   readonly after: AfterLog;
+  /**
+   * Counts a part of a chord: once, however often it is told, and a result takes the place of a failure but never the
+   * other way round. Of those who add the last parts at the same time at least one is told `complete`; several may be,
+   * and send the same body under the same id.
+   */
+  joinChord(part: ChordPart): Promise<ChordAnswer>;
   /** Calls `hint` when tasks may have become ready. Only a hint: polling must do without. Returns the undo. */
   onReady(hint: () => void): () => void;
 }
 
-/** What must follow a terminal step but lives elsewhere; written by that step, struck off when it is done. */
+/**
+ * What must follow a terminal step but lives elsewhere; written by that step, struck off when it is done. What follows a
+ * task that is done or discarded comes with its `commit`. Every other ending (dead, cancelled, expired) of a task whose
+ * body says that something follows is written down by the store itself, as an `EndedEntry`, whichever step it was.
+ */
 export interface AfterLog {
   /** Entries older than `olderThanMs`: whoever wrote them has not carried them out. */
   list(olderThanMs: number, limit: number): Promise<readonly AfterEntry[]>;
   strike(keys: readonly string[]): Promise<void>;
 }
 
-export interface AfterEntry {
-  /** Derived from the task and the position: writing it twice is writing it once. */
+/** The key derives from the task and the position: writing an entry twice is writing it once. */
+export type AfterEntry = FollowUp | EndedEntry;
+
+/** What follows a task directly. */
+export type FollowUp = PublishEntry | ChordPartEntry;
+
+/** A task to be sent. */
+export interface PublishEntry {
   readonly key: string;
   readonly publish: Envelope;
 }
+
+/** A part of a chord to be counted; whoever completes the count sends the body. */
+export interface ChordPartEntry {
+  readonly key: string;
+  readonly part: ChordPart;
+  /** The signature of the chord's body. */
+  readonly body: string;
+  readonly parent: Parent;
+}
+
+/** A task that ended otherwise than done: its error links and its chord must hear of it. */
+export interface EndedEntry {
+  readonly key: string;
+  readonly ended: EndedTask;
+}
+
+export interface EndedTask {
+  readonly envelope: Envelope;
+  readonly how: 'dead' | 'discarded' | 'cancelled' | 'expired';
+  readonly epoch: number;
+}
+
+/** The key of the entry that a store writes when a task ends otherwise than done. */
+export const endedKey = (id: string, epoch: number): string => `${id}/ended:${epoch}`;
+
+/** What a task hands down to those that follow it. */
+export interface Parent {
+  readonly id: string;
+  readonly rootId: string;
+  readonly queue: string;
+  readonly deadlineMs: number | null;
+}
+
+export interface ChordPart {
+  readonly groupId: string;
+  readonly index: number;
+  /** How many parts the chord has; null: its sender did not say, so it cannot be completed here. */
+  readonly size: number | null;
+  readonly taskId: string;
+  /** JSON text; null: the task ended otherwise than done. */
+  readonly result: string | null;
+}
+
+/**
+ * `complete`: every part is there; the results in their order. `failed`: this part ended otherwise than done, and has not
+ * been made good since. `open`: neither.
+ */
+export type ChordAnswer =
+  | { readonly status: 'open' }
+  | { readonly status: 'failed' }
+  | { readonly status: 'complete'; readonly results: readonly string[] };
 
 export interface WorkerOpening {
   /** The incarnation: drawn anew each time, never used again. */
@@ -151,7 +218,7 @@ export type StepStatus = 'ok' | 'stale' | 'absent';
 export interface CommitItem {
   readonly ref: RunRef;
   readonly outcome: Outcome;
-  readonly after: readonly AfterEntry[];
+  readonly after: readonly FollowUp[];
   /** How long the tombstone must turn away copies. */
   readonly dedupMs: number;
   /** How long the result is kept. */

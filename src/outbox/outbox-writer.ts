@@ -1,9 +1,6 @@
 import type { Envelope } from '../task/envelope.ts';
 import type { WireCall } from '../task/input.ts';
 
-/** Celery's fourth part: callbacks travel in our own options, so that it is always the same bytes. */
-export const EMBED = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}';
-
 /** Newest format of an outbox row that we know; a relay leaves newer rows alone. */
 export const ROW_SCHEMA_VERSION = 2;
 
@@ -14,6 +11,8 @@ export const rowVersionOf = (task: NewTask): number => (task.orderingKey === nul
 export interface NewTask {
   readonly envelope: Envelope;
   readonly call: WireCall;
+  /** The third part of its body, as JSON text: what follows it. */
+  readonly embed: string;
   readonly idempotencyKey: string | null;
   readonly fingerprint: string;
   /** Rows with the same key are published in commit order, one at a time. */
@@ -21,7 +20,12 @@ export interface NewTask {
   /** True: a row of this key that becomes a dead letter holds back those behind it. */
   readonly parksKey: boolean;
   /** What people may see instead of the arguments; null: the arguments themselves. */
-  readonly redacted: WireCall | null;
+  readonly redacted: RedactedCopy | null;
+}
+
+/** A body as people may see it, in JSON texts. It also travels in the envelope's options. */
+export interface RedactedCopy extends WireCall {
+  readonly embed: string;
 }
 
 /** The caller's side of the outbox: writes tasks inside the caller's own open transaction. */

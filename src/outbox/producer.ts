@@ -1,12 +1,17 @@
-import type { Broker } from '../broker/broker.ts';
+import type { Broker, PublishOutcome } from '../broker/broker.ts';
 import { outlastError } from '../errors/error.ts';
 import type { Clock } from '../runtime/clock.ts';
 import { uuidv7 } from '../runtime/random.ts';
-import { isTask, type Call } from '../task/define-task.ts';
+import type { Call, TaskCall } from '../task/define-task.ts';
+import type { Redact } from '../task/redact.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { composeTask } from './compose.ts';
+import { ALONE, composeTask, type ComposeDeps } from './compose.ts';
+import { composeCall, type SentCall, type SentRow } from './compose-call.ts';
 import type { NewTask, OutboxWriter, WriteAnswer } from './outbox-writer.ts';
 import { failedTransaction, type TransactionAdapter } from './transaction-adapter.ts';
+
+/** How long a push waits for the broker. */
+const CONFIRM_MS = 10_000;
 
 export interface ProducerDeps<Tx> {
   readonly adapter: Pick<TransactionAdapter<Tx>, 'status'>;
@@ -17,11 +22,9 @@ export interface ProducerDeps<Tx> {
   readonly strict: boolean;
   readonly excludeTasks: readonly string[];
   readonly maxPayloadBytes: number;
-}
-
-export interface Sent {
-  readonly id: string;
-  readonly isNew: boolean;
+  readonly redact: Redact | null;
+  /** The task that is running here, if one is: it becomes the parent of what is sent. */
+  readonly parent: () => ComposeDeps['parent'];
 }
 
 /** The caller's end of a task's life: checks everything, then writes into the caller's transaction. */
@@ -35,15 +38,18 @@ export class Producer<Tx> {
   }
 
   /** All inputs are checked before the first row is written: an error leaves the transaction as it was. */
-  async send(tx: Tx, calls: readonly Call[]): Promise<readonly Sent[]> {
-    const tasks = await Promise.all(calls.map(call => this.#compose(call)));
+  async send(tx: Tx, calls: readonly Call[]): Promise<readonly SentCall[]> {
+    const deps = this.#composeDeps();
+    const composed = await Promise.all(calls.map(call => composeCall(call, deps)));
+    const tasks = composed.flatMap(({ rows }) => rows);
     const isDirect = tasks.map(task =>
       this.#excluded.some(pattern => pattern.test(task.envelope.name)),
     );
     const written = tasks.filter((_, index) => !isDirect[index]);
+    for (const [index, task] of tasks.entries()) if (isDirect[index]) checkDirect(task);
     if (written.length > 0) this.#checkTransaction(tx);
     const answers = (await this.#deps.writer.write(tx, written)).values();
-    const sent: Sent[] = [];
+    const sent: SentRow[] = [];
     for (const [index, task] of tasks.entries()) {
       sent.push(
         isDirect[index]
@@ -51,33 +57,42 @@ export class Producer<Tx> {
           : readAnswer(task, answers.next().value as WriteAnswer),
       );
     }
-    return sent;
+    const rows = sent.values();
+    return composed.map(call => call.sent(call.rows.map(() => rows.next().value as SentRow)));
   }
 
   /** Straight to the broker; the task's id. */
-  async push(call: Call): Promise<string> {
-    return (await this.#publish(await this.#compose(call))).id;
+  async push(call: TaskCall): Promise<string> {
+    const task = await composeTask(call, ALONE, this.#composeDeps());
+    checkDirect(task);
+    return (await this.#publish(task)).id;
   }
 
-  async #compose(call: Call): Promise<NewTask> {
-    if (!isTask(call.task)) throw notATask();
-    const nowMs = this.#deps.clock.now();
-    const { maxPayloadBytes } = this.#deps;
-    return await composeTask(call.task, call.input, call.options, {
-      nowMs,
-      newId: () => uuidv7(nowMs),
-      maxPayloadBytes,
+  #composeDeps(): ComposeDeps {
+    const { clock, maxPayloadBytes, redact, parent } = this.#deps;
+    const nowMs = clock.now();
+    return { nowMs, newId: () => uuidv7(nowMs), maxPayloadBytes, redact, parent: parent() };
+  }
+
+  async #publish(task: NewTask): Promise<SentRow> {
+    const broker = await this.#deps.broker();
+    const outcome = await this.#inTime(broker.publish([task.envelope]));
+    if (outcome.status === 'confirmed') return { id: task.envelope.id, isNew: true };
+    if (outcome.status === 'unavailable') throw unanswered(task, outcome.error);
+    throw outlastError('ERR_UNROUTABLE', {
+      message: `the broker refused ${task.envelope.name}: ${outcome.error}`,
+      hint: 'Check that the queue exists.',
+      fields: { queue: task.envelope.queue },
     });
   }
 
-  async #publish(task: NewTask): Promise<Sent> {
-    const broker = await this.#deps.broker();
-    const [outcome] = await broker.publish([task.envelope]);
-    if (outcome?.status === 'confirmed') return { id: task.envelope.id, isNew: true };
-    throw outlastError('ERR_UNROUTABLE', {
-      message: `the broker refused ${task.envelope.name}: ${outcome?.error ?? 'no answer'}`,
-      hint: 'Check that the queue exists.',
-      fields: { queue: task.envelope.queue },
+  /** A broker that has stopped taking messages may not answer for hours. */
+  #inTime(publishing: Promise<readonly PublishOutcome[]>): Promise<PublishOutcome> {
+    return new Promise((resolve, reject) => {
+      const error = `it was not confirmed within ${CONFIRM_MS} ms`;
+      const late = (): void => resolve({ status: 'unavailable', error });
+      const cancel = this.#deps.clock.timer(CONFIRM_MS, late);
+      publishing.then(([outcome]) => resolve(outcome as PublishOutcome), reject).finally(cancel);
     });
   }
 
@@ -106,7 +121,7 @@ function toPattern(glob: string): RegExp {
   return new RegExp(`^${escaped.join('.*')}$`);
 }
 
-function readAnswer(task: NewTask, answer: WriteAnswer): Sent {
+function readAnswer(task: NewTask, answer: WriteAnswer): SentRow {
   const { id } = task.envelope;
   switch (answer.kind) {
     case 'new':
@@ -123,6 +138,14 @@ function readAnswer(task: NewTask, answer: WriteAnswer): Sent {
   }
 }
 
+function unanswered({ envelope }: NewTask, why: string): Error {
+  return outlastError('ERR_BROKER_UNAVAILABLE', {
+    message: `the broker has not confirmed ${envelope.name}: ${why}`,
+    hint: 'It may have arrived. Push it again under the same `id`: what has arrived runs once.',
+    fields: { scope: 'message' },
+  });
+}
+
 function mismatch(key: string, message: string): Error {
   return outlastError('ERR_IDEMPOTENCY_MISMATCH', {
     message: `${message}: ${key}`,
@@ -131,10 +154,13 @@ function mismatch(key: string, message: string): Error {
   });
 }
 
-function notATask(): Error {
-  return outlastError('ERR_TASK_UNKNOWN', {
-    message: 'what was given is not a task',
-    hint: "Declare one: task('name', { input }).",
-    fields: { task: '' },
+/** What only the outbox can keep must not be dropped in silence. */
+function checkDirect(task: NewTask): void {
+  const option = (['orderingKey', 'idempotencyKey'] as const).find(key => task[key] !== null);
+  if (option === undefined) return;
+  throw outlastError('ERR_OPTIONS_CONFLICT', {
+    message: `\`${option}\` is kept by the outbox, and ${task.envelope.name} goes straight to the broker`,
+    hint: 'Use `send` and take the task out of `excludeTasks`, or leave the option out.',
+    fields: { options: [option] },
   });
 }

@@ -4,6 +4,7 @@ import { carryOut } from '../ledger/carry-out.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { sleep } from '../runtime/clock.ts';
 import type { Runtime } from '../runtime/runtime.ts';
+import type { Redact } from '../task/redact.ts';
 import { Reaper, type ReaperSettings } from '../ledger/reaper.ts';
 import { Housekeeper, type DeadLetterAge, type KeptOutbox } from './housekeeper.ts';
 
@@ -11,6 +12,8 @@ export interface ResurrectorSettings extends ReaperSettings {
   readonly intervalMs: number;
   /** How old an unfinished follow-up must be before it is repeated. */
   readonly afterDelayMs: number;
+  /** Left out: people see the arguments of follow-ups themselves. */
+  readonly redact?: Redact | null;
   /** Which dead letters are deleted; null: none. */
   readonly deadLetterAge: DeadLetterAge | null;
 }
@@ -62,6 +65,11 @@ export class Resurrector {
     const entries = await ledger.after.list(settings.afterDelayMs, settings.chunk);
     if (entries.length === 0) return;
     runtime.log.info({ entries: entries.length }, 'repeating follow-ups');
-    await carryOut(entries, broker, ledger);
+    const follow = {
+      nowMs: runtime.clock.now(),
+      queueOf: () => null,
+      redact: settings.redact ?? null,
+    };
+    await carryOut(entries, { broker, ledger, follow });
   }
 }

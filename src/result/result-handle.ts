@@ -34,6 +34,8 @@ export interface HandleDeps {
 export interface HandleOrigin {
   readonly id: string;
   readonly isNew: boolean;
+  /** Tasks that must be done before this one exists, in their order; empty outside of workflows. */
+  readonly before?: readonly { readonly id: string; readonly task: Task }[];
   /** True while the transaction it was sent in is seen to be open. */
   readonly isUncommitted: () => boolean;
 }
@@ -48,8 +50,12 @@ export function createHandle(task: Task, origin: HandleOrigin, deps: HandleDeps)
     id,
     name: task.name,
     isNew,
-    state: async () => (await (await deps.results()).read(id)).state,
-    cancel: () => deps.cancel(task, id),
+    state: () => readState(origin, deps),
+    cancel: async () => {
+      // The last first: a step that ends meanwhile finds the next one cancelled.
+      const steps = [...(origin.before ?? []), { id, task }].toReversed();
+      for (const step of steps) await deps.cancel(step.task, step.id);
+    },
     result: options => awaitResult(task, origin, deps, options ?? {}),
   };
 }
@@ -64,17 +70,53 @@ async function awaitResult(
   const timeoutMs = durationMs(options.timeout ?? '30s', 'timeout');
   const endsAt = clock.monotonic() + timeoutMs;
   let pollMs = FIRST_POLL_MS;
+  const before = [...(origin.before ?? [])];
+  let isKnown = false;
   for (;;) {
     options.signal?.throwIfAborted();
     const record = await readPatiently(deps, origin.id);
     if (record?.ending) return await settle(task, origin.id, record);
+    const earlier = await lookBefore(before, deps);
     const state = record?.state ?? 'unknown';
-    if (state === 'unknown' && origin.isUncommitted()) throw beforeCommit(origin.id);
+    isKnown ||= state !== 'unknown' || earlier !== 'unknown';
+    // What is known was committed: the connection may be in a transaction of somebody else by now.
+    if (!isKnown && origin.isUncommitted()) throw beforeCommit(origin.id);
     const leftMs = endsAt - clock.monotonic();
     if (leftMs <= 0) throw timedOut(origin.id, state, timeoutMs);
     await sleep(clock, Math.min(pollMs, leftMs), options.signal);
     pollMs = Math.min(pollMs * 1.5, LONGEST_POLL_MS);
   }
+}
+
+/**
+ * Takes away what is done, and says how the first of the rest is. What ended otherwise ends the waiting: the task that is
+ * waited for will never exist.
+ */
+async function lookBefore(
+  before: NonNullable<HandleOrigin['before']>[number][],
+  deps: HandleDeps,
+): Promise<LifeState> {
+  let state: LifeState = 'unknown';
+  for (let [step] = before; step !== undefined; [step] = before) {
+    const record = await readPatiently(deps, step.id);
+    if (!record?.ending) return record?.state === 'unknown' ? state : (record?.state ?? state);
+    if (record.ending !== 'done') await settle(step.task, step.id, record);
+    state = record.state;
+    before.shift();
+  }
+  return state;
+}
+
+/** Where the work stands: the task itself, or before it exists the step that is at work. */
+async function readState({ id, before = [] }: HandleOrigin, deps: HandleDeps): Promise<LifeState> {
+  const results = await deps.results();
+  const { state } = await results.read(id);
+  if (state !== 'unknown') return state;
+  for (const step of before) {
+    const earlier = await results.read(step.id);
+    if (earlier.ending !== 'done') return earlier.state;
+  }
+  return before.length === 0 ? 'unknown' : 'pending';
 }
 
 /** A store that is away for a moment is waited for, like the result itself. */

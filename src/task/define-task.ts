@@ -1,43 +1,15 @@
-import { outlastError } from '../errors/error.ts';
-import { durationMs, type Duration } from './duration.ts';
-import type { Jsonable } from './json.ts';
+import { resolveContract, type Contract } from './contract.ts';
+import type { Duration } from './duration.ts';
 import { safeName } from './names.ts';
-import type { SchemaInput, SchemaOutput, StandardSchema } from './standard-schema.ts';
+import type { AnySchema, Following, JsonOnly, ShapeOf, TaskShape } from './shape.ts';
+
+export type { TaskShape };
 
 const TASK: unique symbol = Symbol.for('outlast.task') as never;
 
-/** The four types of a contract: what `send` takes, what the handler gets, what it returns, what `result()` gives. */
-export interface TaskShape {
-  readonly input: unknown;
-  readonly parsed: unknown;
-  readonly returned: unknown;
-  readonly result: unknown;
-}
-
-type AnySchema = StandardSchema<never, unknown> | StandardSchema<unknown, unknown>;
 type Maybe<S> = S | undefined;
 
-/** JSON itself. Types that contain themselves, as the one of `z.json()`, are settled here: walking them never ends. */
-type JsonValue =
-  | string
-  | number
-  | boolean
-  | null
-  | undefined
-  | bigint
-  | readonly JsonValue[]
-  | { readonly [key: string]: JsonValue };
-
-/** A schema whose input JSON would change is not accepted: the compiler points at it. */
-type JsonOnly<S> = S extends undefined
-  ? S
-  : SchemaInput<S> extends JsonValue
-    ? S
-    : SchemaInput<S> extends Jsonable<SchemaInput<S>>
-      ? S
-      : never;
-
-export interface TaskOptions<I, R, A, K> {
+export interface TaskOptions<I, R, A, K, P = readonly string[]> {
   /** What the task takes: any Standard Schema. An object travels as Celery's kwargs, anything else as the one argument. */
   readonly input?: I & JsonOnly<I>;
   /** What the handler returns. Left out, no value is kept and `result()` gives nothing. */
@@ -46,7 +18,7 @@ export interface TaskOptions<I, R, A, K> {
   readonly args?: A & JsonOnly<A>;
   readonly kwargs?: K & JsonOnly<K>;
   /** Names for incoming positional arguments, in their order. */
-  readonly params?: readonly string[];
+  readonly params?: P;
   /** Version of the input's shape. @default 1 */
   readonly version?: number;
   /** @default 'default' */
@@ -59,32 +31,15 @@ export interface TaskOptions<I, R, A, K> {
   readonly softTimeout?: Duration;
   /** Not begun later than this after it was sent. */
   readonly expires?: Duration;
-}
-
-type ArgsInput<A, K> = A extends AnySchema
-  ? K extends AnySchema
-    ? Record<never, never> extends SchemaInput<K>
-      ? { readonly args: SchemaInput<A>; readonly kwargs?: SchemaInput<K> }
-      : { readonly args: SchemaInput<A>; readonly kwargs: SchemaInput<K> }
-    : { readonly args: SchemaInput<A> }
-  : K extends AnySchema
-    ? { readonly kwargs: SchemaInput<K> }
-    : undefined;
-
-type ArgsParsed<A, K> = A extends AnySchema
-  ? K extends AnySchema
-    ? { readonly args: SchemaOutput<A>; readonly kwargs: SchemaOutput<K> }
-    : { readonly args: SchemaOutput<A> }
-  : K extends AnySchema
-    ? { readonly kwargs: SchemaOutput<K> }
-    : undefined;
-
-/** The shape that follows from the schemas a contract names. */
-export interface ShapeOf<I, R, A, K> extends TaskShape {
-  readonly input: I extends AnySchema ? SchemaInput<I> : ArgsInput<A, K>;
-  readonly parsed: I extends AnySchema ? SchemaOutput<I> : ArgsParsed<A, K>;
-  readonly returned: R extends AnySchema ? SchemaInput<R> : void;
-  readonly result: R extends AnySchema ? SchemaOutput<R> : void;
+  /**
+   * Tasks with the same key are published in the order of their commits, one at a time. When one of them becomes a dead
+   * letter of the relay, those behind it wait until somebody retries or purges it, or with `'go-on'` do not.
+   * `whenDead` is `'park'` unless said.
+   */
+  readonly ordering?: {
+    readonly key: (input: ShapeOf<I, R, A, K>['input']) => string;
+    readonly whenDead?: 'park' | 'go-on';
+  };
 }
 
 /** Options of one send. */
@@ -107,8 +62,25 @@ export interface SendOptions {
   readonly keepResult?: boolean;
   /** While a task with this key is pending, and for a day, a second send gives the first one's handle. */
   readonly idempotencyKey?: string;
+  /** Tasks with the same key are published in the order of their commits. Not together with `countdown` or `eta`. */
+  readonly orderingKey?: string;
   /** Sent when this task is done. A task alone takes the result as its input; a call has its own. */
-  readonly link?: Task | Call | readonly (Task | Call)[];
+  readonly link?: Step | readonly Step[];
+  /** Sent when this task is dead. A task alone takes the id of the dead one as its input; a call has its own. */
+  readonly linkError?: Step | readonly Step[];
+  /** What only Celery's messages have. */
+  readonly celery?: CeleryOptions;
+}
+
+/** Fields of a Celery message that mean something to brokers and Python workers only. */
+export interface CeleryOptions {
+  readonly exchange?: string;
+  readonly routingKey?: string;
+  /** Queue for the answer of Celery's `rpc` result backend. */
+  readonly replyTo?: string;
+  readonly correlationId?: string;
+  /** Another name for logs and monitors. */
+  readonly shadow?: string;
 }
 
 export const SEND_OPTIONS: readonly (keyof SendOptions)[] = [
@@ -122,7 +94,10 @@ export const SEND_OPTIONS: readonly (keyof SendOptions)[] = [
   'headers',
   'keepResult',
   'idempotencyKey',
+  'orderingKey',
   'link',
+  'linkError',
+  'celery',
 ];
 
 /** Input and options of a send; a task without input needs neither. */
@@ -130,59 +105,102 @@ export type SendRest<S extends TaskShape> = undefined extends S['input']
   ? [input?: S['input'], options?: SendOptions]
   : [input: S['input'], options?: SendOptions];
 
+/** What `.after` takes: nothing where nothing is left to be given. */
+export type AfterRest<S extends TaskShape> = unknown extends S['following']
+  ? [rest?: unknown, options?: SendOptions]
+  : S['following'] extends Following<unknown, infer Rest>
+    ? undefined extends Rest
+      ? [rest?: undefined, options?: SendOptions]
+      : Record<never, never> extends Rest
+        ? [rest?: Rest, options?: SendOptions]
+        : [rest: Rest, options?: SendOptions]
+    : [rest: never];
+
 /** A contract: data that every side may know. Code that runs lives in a handler. */
 export interface Task<S extends TaskShape = TaskShape> {
   readonly [TASK]: true;
   readonly name: string;
   readonly contract: Contract;
-  /** Input and options made up for later: `sendMany` takes a list of these. */
-  with(...rest: SendRest<S>): Call<S['result']>;
-  /** Carries the four types; there is no value behind it. */
+  /** Input and options made up for later: `sendMany` takes a list of these. In a chain it takes nothing from the step before. */
+  with(...rest: SendRest<S>): TaskCall<S['result'], S['returned']>;
+  /** A step that takes the result of the one before as the first of its `params` or `args`, and the rest from here. */
+  after(...rest: AfterRest<S>): After<TakesOf<S>, S['result'], S['returned']>;
+  /** Carries the types; there is no value behind it. */
   readonly '~shape'?: S;
 }
 
-/** What a contract says, checked and with defaults. */
-export interface Contract {
-  readonly input: StandardSchema | null;
-  readonly args: StandardSchema | null;
-  readonly kwargs: StandardSchema | null;
-  readonly result: StandardSchema | null;
-  readonly params: readonly string[] | null;
-  readonly version: number;
-  readonly queue: string;
-  readonly priority: number;
-  readonly timeoutMs: number | null;
-  readonly softTimeoutMs: number | null;
-  readonly expiresMs: number | null;
-}
-
 /** A task with its input, not yet sent. */
-export interface Call<Result = unknown> {
+export interface TaskCall<Result = unknown, Returned = unknown> {
   readonly task: Task;
   readonly input: unknown;
   readonly options: SendOptions;
   readonly '~result'?: Result;
+  readonly '~returned'?: Returned;
 }
+
+/** A task that takes its first argument from the step before. */
+export interface After<in Takes = never, out Result = unknown, out Returned = unknown> {
+  readonly task: Task;
+  readonly rest: unknown;
+  readonly options: SendOptions;
+  readonly '~takes'?: (value: Takes) => void;
+  readonly '~result'?: Result;
+  readonly '~returned'?: Returned;
+}
+
+/** What may follow a task. */
+export type Step = Task | After | TaskCall;
+
+/** Tasks one after the other; made by `chain`. */
+export interface ChainCall<Result = unknown, Returned = unknown> {
+  readonly flow: 'chain';
+  readonly first: TaskCall;
+  readonly rest: readonly Step[];
+  readonly '~result'?: Result;
+  readonly '~returned'?: Returned;
+}
+
+/** Tasks beside each other; made by `group`. */
+export interface GroupCall<Result = unknown> {
+  readonly flow: 'group';
+  readonly members: readonly Member[];
+  readonly '~result'?: Result;
+}
+
+/** Tasks beside each other, and one that takes all their results; made by `chord`. */
+export interface ChordCall<Result = unknown> {
+  readonly flow: 'chord';
+  readonly header: readonly Member[];
+  readonly body: Step;
+  readonly '~result'?: Result;
+}
+
+/** What can stand in a group or in the header of a chord. */
+export type Member<Result = unknown, Returned = unknown> =
+  | TaskCall<Result, Returned>
+  | ChainCall<Result, Returned>;
+
+/** What can be sent: a task with its input, or a workflow. */
+export type Call<Result = unknown> =
+  | TaskCall<Result>
+  | ChainCall<Result>
+  | GroupCall<Result>
+  | ChordCall<Result>;
 
 export type InputOf<T> = T extends Task<infer S> ? S['input'] : never;
 export type ParsedOf<T> = T extends Task<infer S> ? S['parsed'] : never;
-export type ReturnedOf<T> = T extends Task<infer S> ? S['returned'] : never;
+export type ReturnedOf<T> =
+  T extends Task<infer S>
+    ? S['returned']
+    : T extends { readonly '~returned'?: infer R }
+      ? R
+      : never;
 export type ResultOf<T> =
-  T extends Task<infer S> ? S['result'] : T extends Call<infer R> ? R : never;
+  T extends Task<infer S> ? S['result'] : T extends { readonly '~result'?: infer R } ? R : never;
 
-const KNOWN_OPTIONS = [
-  'input',
-  'result',
-  'args',
-  'kwargs',
-  'params',
-  'version',
-  'queue',
-  'priority',
-  'timeout',
-  'softTimeout',
-  'expires',
-] as const;
+/** What a task takes from the one before it. */
+export type TakesOf<S extends TaskShape> =
+  S['following'] extends Following<infer Takes, unknown> ? Takes : never;
 
 /**
  * Declares a task: its name, its schemas and what every side must know about it.
@@ -197,7 +215,8 @@ export function task<
   const R extends Maybe<AnySchema> = undefined,
   const A extends Maybe<AnySchema> = undefined,
   const K extends Maybe<AnySchema> = undefined,
->(name: string, options: TaskOptions<I, R, A, K> = {}): Task<ShapeOf<I, R, A, K>> {
+  const P extends Maybe<readonly string[]> = undefined,
+>(name: string, options: TaskOptions<I, R, A, K, P> = {}): Task<ShapeOf<I, R, A, K, P>> {
   const contract = resolveContract(safeName(name, 'task name'), options);
   const made: Task = {
     [TASK]: true,
@@ -208,67 +227,15 @@ export function task<
       input,
       options: sendOptions ?? {},
     }),
+    after: (rest?: unknown, sendOptions?: SendOptions) => ({
+      task: made,
+      rest,
+      options: sendOptions ?? {},
+    }),
   };
-  return made as Task<ShapeOf<I, R, A, K>>;
+  return made as Task<ShapeOf<I, R, A, K, P>>;
 }
 
 export function isTask(value: unknown): value is Task {
   return typeof value === 'object' && value !== null && TASK in value;
-}
-
-type LooseOptions = TaskOptions<
-  AnySchema | undefined,
-  AnySchema | undefined,
-  AnySchema | undefined,
-  AnySchema | undefined
->;
-
-function resolveContract(name: string, given: object): Contract {
-  const options = given as LooseOptions;
-  for (const key of Object.keys(options)) {
-    if (!(KNOWN_OPTIONS as readonly string[]).includes(key)) {
-      throw outlastError('ERR_UNKNOWN_OPTION', {
-        message: `task ${name} has an unknown option \`${key}\``,
-        hint: `Known options are ${KNOWN_OPTIONS.join(', ')}.`,
-        fields: { option: key, nearest: null },
-      });
-    }
-  }
-  if (options.input && (options.args || options.kwargs)) {
-    throw outlastError('ERR_OPTIONS_CONFLICT', {
-      message: `task ${name} has \`input\` beside \`args\` or \`kwargs\``,
-      hint: 'Use `input`, or `args` and `kwargs` for a task written in Python.',
-      fields: { options: ['input', 'args', 'kwargs'] },
-    });
-  }
-  return Object.freeze({
-    input: schemaOf(options.input),
-    args: schemaOf(options.args),
-    kwargs: schemaOf(options.kwargs),
-    result: schemaOf(options.result),
-    params: options.params ?? null,
-    version: inRange(options.version ?? 1, `version of ${name}`, 1, 32_767),
-    queue: safeName(options.queue ?? 'default', 'queue'),
-    priority: inRange(options.priority ?? 0, `priority of ${name}`, 0, 9),
-    timeoutMs:
-      options.timeout === undefined ? null : durationMs(options.timeout, `timeout of ${name}`),
-    softTimeoutMs:
-      options.softTimeout === undefined
-        ? null
-        : durationMs(options.softTimeout, `softTimeout of ${name}`),
-    expiresMs:
-      options.expires === undefined ? null : durationMs(options.expires, `expires of ${name}`),
-  });
-}
-
-const schemaOf = (schema: unknown): StandardSchema | null =>
-  schema === undefined ? null : (schema as StandardSchema);
-
-export function inRange(value: number, option: string, min: number, max: number): number {
-  if (Number.isInteger(value) && value >= min && value <= max) return value;
-  throw outlastError('ERR_OPTION_RANGE', {
-    message: `\`${option}\` is ${String(value)}`,
-    hint: `Use a whole number from ${min} to ${max}.`,
-    fields: { option },
-  });
 }

@@ -35,6 +35,7 @@ export interface EnvelopeOptions {
   readonly keepResult?: boolean;
   readonly rootId?: string;
   readonly parentId?: string;
+  /** The group, or the header of a chord, that it belongs to, and its place there. */
   readonly groupId?: string;
   readonly groupIndex?: number;
   /** Another name for logs. */
@@ -46,18 +47,6 @@ export interface EnvelopeOptions {
   /** @default the task's id */
   readonly correlationId?: string;
   readonly idempotencyKey?: string;
-  /** JSON texts that people see instead of the arguments, wherever the task is. */
-  readonly redacted?: { readonly args: string; readonly kwargs: string };
-  /** Follow-up tasks, sent when this one is done; a body of null takes this task's result as its input. */
-  readonly link?: readonly LinkOption[];
-}
-
-export interface LinkOption {
-  readonly name: string;
-  readonly queue: string;
-  readonly priority: number;
-  readonly version: number;
-  /** The JSON text of its args and kwargs, or null: the result of the task before is its only argument. */
-  readonly call: { readonly args: string; readonly kwargs: string } | null;
-  readonly options: EnvelopeOptions;
+  /** JSON texts that people see instead of the arguments and of those of its follow-ups, wherever the task is. */
+  readonly redacted?: { readonly args: string; readonly kwargs: string; readonly embed?: string };
 }

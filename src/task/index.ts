@@ -1,16 +1,25 @@
 /** Contracts, for packages that every side imports. No Node built-in is loaded from here. */
 export { task } from './define-task.ts';
+export { chain, chord, group } from './workflow.ts';
 export type {
+  After,
   Call,
+  CeleryOptions,
+  ChainCall,
+  ChordCall,
+  GroupCall,
   InputOf,
   ParsedOf,
   ResultOf,
   ReturnedOf,
+  Step,
   Task,
+  TaskCall,
   TaskOptions,
   TaskShape,
 } from './define-task.ts';
 export type { Duration } from './duration.ts';
 export type { SendOptions } from './define-task.ts';
+export type { Redactor } from './redact.ts';
 export type { StandardSchema } from './standard-schema.ts';
 export { unchecked } from './standard-schema.ts';

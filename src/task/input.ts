@@ -1,6 +1,6 @@
 import { outlastError } from '../errors/error.ts';
 import type { InputIssue } from '../errors/codes.ts';
-import type { Contract } from './define-task.ts';
+import type { Contract } from './contract.ts';
 import { decodeJson, encodeJson, toBytes, toText } from './json.ts';
 import { formatPath, type StandardSchema } from './standard-schema.ts';
 
@@ -36,13 +36,20 @@ export async function encodeInput(
   if (contract.args || contract.kwargs) return await encodeArgs(name, contract, input ?? {});
   if (!contract.input) {
     if (input !== undefined)
-      throw invalid(name, [{ path: '', message: 'this task takes no input' }]);
+      throw invalidInput(name, [{ path: '', message: 'this task takes no input' }]);
     return { args: '[]', kwargs: '{}' };
   }
   await check(name, contract.input, input);
   return isPlainObject(input)
     ? { args: '[]', kwargs: encodeJson(input) }
     : { args: `[${encodeJson(input)}]`, kwargs: '{}' };
+}
+
+/** The input itself, also where it was given as JSON text. */
+export function plainInput(contract: Contract, input: unknown): unknown {
+  if (typeof input !== 'object' || input === null || !(RAW in input)) return input;
+  const { args, kwargs } = input[RAW] as WireCall;
+  return inputFromCall(contract, decodeBody(toBytes(`[${args},${kwargs},null]`)));
 }
 
 async function encodeRaw(name: string, contract: Contract, call: WireCall): Promise<WireCall> {
@@ -113,7 +120,7 @@ export async function check(
 ): Promise<unknown> {
   const issues = await validate(schema, value);
   if ('value' in issues) return issues.value;
-  throw invalid(name, issues.issues);
+  throw invalidInput(name, issues.issues);
 }
 
 export async function validate(
@@ -127,7 +134,7 @@ export async function validate(
   };
 }
 
-function invalid(name: string, issues: readonly InputIssue[]): Error {
+export function invalidInput(name: string, issues: readonly InputIssue[]): Error {
   const first = issues[0];
   const place = first?.path ? ` at \`${first.path}\`` : '';
   return outlastError('ERR_INPUT_INVALID', {

@@ -19,8 +19,8 @@ const HIDDEN = '"[hidden]"';
 
 /**
  * What people may see of a task. Copies come from the columns of an outbox, or travelled in the options; a copy that is
- * half there or cannot be read hides, it never shows the original. Follow-up tasks carry arguments of their own that no
- * redactor saw, so they are left out.
+ * half there or cannot be read hides, it never shows the original. What follows a task carries arguments of its own: it is
+ * shown as far as there is a copy of it.
  */
 export function shownPayload(stored: StoredPayload): ShownPayload {
   const { body, options, redactedArgs, redactedKwargs } = stored;
@@ -34,8 +34,10 @@ export function shownPayload(stored: StoredPayload): ShownPayload {
 }
 
 function redacted(options: Uint8Array, args: string | null, kwargs: string | null): ShownPayload {
-  const body = toBytes(`[${args ?? HIDDEN},${kwargs ?? HIDDEN},null]`);
-  return { body, options: withoutCalls(options), isRedacted: true };
+  const { redacted: copies, ...rest } = readOptions(options) ?? {};
+  const embed = jsonText(copies?.embed) ?? 'null';
+  const body = toBytes(`[${args ?? HIDDEN},${kwargs ?? HIDDEN},${embed}]`);
+  return { body, options: toBytes(JSON.stringify(rest)), isRedacted: true };
 }
 
 interface Copies {
@@ -51,11 +53,6 @@ function redactedIn(options: Uint8Array): Copies | null {
   if (read.redacted === undefined) return null;
   const { args, kwargs } = (read.redacted ?? {}) as Partial<Record<string, unknown>>;
   return { args: jsonText(args), kwargs: jsonText(kwargs) };
-}
-
-function withoutCalls(options: Uint8Array): Uint8Array {
-  const { link: _link, redacted: _redacted, ...rest } = readOptions(options) ?? {};
-  return toBytes(JSON.stringify(rest));
 }
 
 function readOptions(options: Uint8Array): EnvelopeOptions | null {

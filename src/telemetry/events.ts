@@ -27,6 +27,8 @@ export interface EventMap {
   'relay:breaker-opened': { readonly cooldownMs: number; readonly error: string };
   'relay:breaker-closed': Readonly<Record<never, never>>;
   'relay:claim-lost': { readonly token: string; readonly rows: number };
+  /** A redactor failed, so the arguments are hidden. `error` is its kind, not its text. */
+  'redaction:failed': { readonly name: string; readonly error: string };
   'worker:lost': { readonly worker: string };
   'worker:drained': { readonly worker: string; readonly released: number };
   'worker:lease-lost': { readonly worker: string };

@@ -1,6 +1,7 @@
 import { PostgresDoor } from '../adapters/postgres/postgres-door.ts';
 import { fromDatabase, type SqlTransaction } from '../adapters/postgres/sql-transaction.ts';
 import { outlastError } from '../errors/error.ts';
+import type { SentCall } from '../outbox/compose-call.ts';
 import { Producer } from '../outbox/producer.ts';
 import type { TransactionAdapter } from '../outbox/transaction-adapter.ts';
 import {
@@ -9,14 +10,17 @@ import {
   type HandleOrigin,
   type TaskHandle,
 } from '../result/result-handle.ts';
+import { createGroupHandle } from '../result/group-handle.ts';
 import { safeName } from '../task/names.ts';
 import type { SendOptions } from '../task/define-task.ts';
 import type { Call, Task } from '../task/define-task.ts';
+import { currentTask } from '../worker/context.ts';
 import { defineHandler } from '../worker/handler.ts';
 import type { FaultPoint } from '../runtime/fault-point.ts';
 import type { EffectDoor, HandlerOrigin } from '../worker/door.ts';
 import { Internals } from './internals.ts';
 import { INTERNALS, type CreateOptions, type Outlast } from './outlast.ts';
+import { redactOf } from './redact-of.ts';
 import type { Stores } from './stores.ts';
 import { dialectOf, refuseOtherDialect, writerOf } from './writer-of.ts';
 
@@ -59,6 +63,14 @@ function instanceOf<Tx>(
   };
   const handleOf = (task: Task, origin: HandleOrigin): TaskHandle =>
     createHandle(task, origin, handleDeps);
+  const handleOfCall = (sent: SentCall, isUncommitted: () => boolean): TaskHandle =>
+    'members' in sent
+      ? createGroupHandle(
+          sent,
+          sent.members.map(member => handleOf(member.task, { ...member, isUncommitted })),
+          handleDeps,
+        )
+      : handleOf(sent.task, { ...sent, isUncommitted });
   const origin: HandlerOrigin = {
     door: faultPoint => doorOf(adapter, faultPoint),
     sendInside: async (tx, task, input, sendOptions) => {
@@ -69,8 +81,8 @@ function instanceOf<Tx>(
   const send = async (tx: Tx, calls: readonly Call[]): Promise<TaskHandle[]> => {
     const sent = await producer.send(tx, calls);
     const isUncommitted = (): boolean => adapter.status(tx) === 'open';
-    return sent.map(({ id, isNew }, index) => {
-      const handle = handleOf((calls[index] as Call).task, { id, isNew, isUncommitted });
+    return sent.map(call => {
+      const handle = handleOfCall(call, isUncommitted);
       const isEmbedded = internals.config.database.kind === 'pglite';
       return isEmbedded ? refuseInside(handle, isUncommitted) : handle;
     });
@@ -138,5 +150,7 @@ function makeProducer<Tx>(internals: Internals, adapter: TransactionAdapter<Tx>)
     strict: config.strict,
     excludeTasks: config.excludeTasks,
     maxPayloadBytes: config.maxPayloadBytes,
+    redact: redactOf(config, runtime),
+    parent: () => currentTask() ?? null,
   });
 }

@@ -4,6 +4,7 @@ import type { SqlDatabase } from '../adapters/postgres/sql-database.ts';
 import type { OutboxTarget } from '../config/database-url.ts';
 import { findOutbox } from '../config/outboxes.ts';
 import type { ResultStore } from '../result/result-store.ts';
+import { brokerOptions } from './open-broker.ts';
 import { createRuntime } from './runtime.ts';
 import {
   openOutboxApart,
@@ -53,11 +54,17 @@ export class Internals {
   stores(): Promise<Stores> {
     if (this.#closed) return Promise.reject(closed());
     // A failed attempt is not remembered: the next caller may find the database up.
-    this.#stores ??= openStores(this.config.database, OPEN_OPTIONS).catch((error: unknown) => {
+    this.#stores ??= this.openStores().catch((error: unknown) => {
       this.#stores = undefined;
       throw error;
     });
     return this.#stores;
+  }
+
+  /** Connections for somebody of his own, who closes them. */
+  openStores(): Promise<Stores> {
+    const { config, log } = this;
+    return openStores(config.database, { ...OPEN_OPTIONS, ...brokerOptions(config, log) });
   }
 
   /** Null where the outbox is the default one. */

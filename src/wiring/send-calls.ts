@@ -1,9 +1,10 @@
 import { fromDatabase } from '../adapters/postgres/sql-transaction.ts';
-
-import { Producer, type Sent } from '../outbox/producer.ts';
+import type { SentCall } from '../outbox/compose-call.ts';
+import { Producer } from '../outbox/producer.ts';
 import { systemClock } from '../runtime/clock.ts';
 import { silentLogger } from '../telemetry/logger.ts';
 import type { Call } from '../task/define-task.ts';
+import type { Redact } from '../task/redact.ts';
 import type { OutboxApart } from './stores.ts';
 import { writerOf } from './writer-of.ts';
 
@@ -11,8 +12,8 @@ import { writerOf } from './writer-of.ts';
 export async function sendCalls(
   { db, dialect }: Pick<OutboxApart, 'db' | 'dialect'>,
   calls: readonly Call[],
-  maxPayloadBytes: number,
-): Promise<readonly Sent[]> {
+  { maxPayloadBytes, redact }: { readonly maxPayloadBytes: number; readonly redact: Redact | null },
+): Promise<readonly SentCall[]> {
   const adapter = fromDatabase(() => Promise.resolve(db), dialect);
   const producer = new Producer({
     adapter,
@@ -24,6 +25,8 @@ export async function sendCalls(
     strict: true,
     excludeTasks: [],
     maxPayloadBytes,
+    redact,
+    parent: () => null,
   });
   return await adapter.transaction(tx => producer.send(tx, calls));
 }

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import { outlastError } from '../errors/error.ts';
 import { resolveConfig, type ResolvedConfig } from '../config/config.ts';
-import type { OutboxTarget } from '../config/database-url.ts';
+import { requireLedger, type OutboxTarget } from '../config/database-url.ts';
 import type { RelayOptions, ResolvedRelayOptions } from '../config/relay-options.ts';
 import type { ResurrectorOptions } from '../config/resurrector-options.ts';
 import type { WorkerOptions } from '../config/worker-options.ts';
@@ -18,8 +18,9 @@ import { cleanOutboxes } from './clean-outboxes.ts';
 import { embeddedDefaults } from './embedded-defaults.ts';
 import type { Internals } from './internals.ts';
 import { INTERNALS, type Outlast } from './outlast.ts';
+import { redactOf } from './redact-of.ts';
 import { withHealth } from './relay-health.ts';
-import { openOutboxApart, openStores, type Stores } from './stores.ts';
+import { openOutboxApart, type Stores } from './stores.ts';
 import { ThreadHeart } from './thread-heart.ts';
 
 export interface StartOptions {
@@ -112,7 +113,7 @@ export interface ResurrectorParts {
 export function makeResurrector(parts: ResurrectorParts): Pick<Resurrector, 'run'> {
   const { stores, config, runtime } = parts;
   const { ledger, broker, outbox } = stores;
-  const settings = resurrectorSettings(config);
+  const settings = resurrectorSettings(config, runtime);
   const resurrector = new Resurrector({ ledger, broker, outbox, runtime, settings });
   return {
     run: async signal => {
@@ -149,8 +150,11 @@ export async function runOnce(
     services.push(await startResurrector(outlast));
     const ended = Promise.all(services.map(({ finished }) => finished));
     ended.catch(() => undefined);
-    while (clock.monotonic() < endsAt) {
-      if (await isIdle(internals)) return;
+    // A broker apart does not tell what it still has: whoever consumes it is given time for some looks.
+    const looks = internals.config.broker === null ? 1 : 5;
+    for (let idle = 0; clock.monotonic() < endsAt;) {
+      idle = (await isIdle(internals)) ? idle + 1 : 0;
+      if (idle >= looks) return;
       await Promise.race([new Promise<void>(resolve => void clock.timer(200, resolve)), ended]);
     }
   } finally {
@@ -178,7 +182,7 @@ async function startOn(
 ): Promise<Service> {
   // PGlite has one handle per process: services share the instance's.
   const isShared = internals.config.database.kind === 'pglite';
-  const stores = isShared ? await internals.stores() : await openStores(internals.config.database);
+  const stores = isShared ? await internals.stores() : await internals.openStores();
   return startService(async inner => {
     try {
       await make(stores).run(inner);
@@ -216,9 +220,11 @@ export function makeWorker({
     heart ??
     (isEmbedded
       ? new LoopHeart(ledger, runtime, beatMs)
-      : new ThreadHeart({ target: config.database, beatMs, maxBlockMs, log }));
-  const settings = { ...config.worker, process: name, host: hostname(), pid: process.pid };
-  return new Worker({ ledger, broker, handlers, runtime, heart: beating, settings });
+      : new ThreadHeart({ target: requireLedger(config.database), beatMs, maxBlockMs, log }));
+  const ackOn = config.broker?.ackOn ?? 'commit';
+  const settings = { ...config.worker, ackOn, process: name, host: hostname(), pid: process.pid };
+  const redact = redactOf(config, runtime);
+  return new Worker({ ledger, broker, handlers, runtime, heart: beating, redact, settings });
 }
 
 export function handlerMap(handlers: readonly Handler[]): ReadonlyMap<string, Handler> {
@@ -237,9 +243,10 @@ export function handlerMap(handlers: readonly Handler[]): ReadonlyMap<string, Ha
   return map;
 }
 
-export function resurrectorSettings(config: ResolvedConfig): ResurrectorSettings {
+export function resurrectorSettings(config: ResolvedConfig, runtime: Runtime): ResurrectorSettings {
   const { intervalMs, batchSize, afterDelayMs } = config.resurrector;
   const { leaseMs, beatMs } = config.worker;
   const { deadLetters: deadLetterAge } = config.retention;
-  return { intervalMs, afterDelayMs, chunk: batchSize, leaseMs, beatMs, deadLetterAge };
+  const redact = redactOf(config, runtime);
+  return { intervalMs, afterDelayMs, chunk: batchSize, leaseMs, beatMs, deadLetterAge, redact };
 }

@@ -16,7 +16,9 @@ import { PostgresResultStore } from '../adapters/postgres/postgres-result-store.
 import type { SqlDatabase } from '../adapters/postgres/sql-database.ts';
 import { openEmbedded, type EmbeddedMode } from '../adapters/pglite/open-embedded.ts';
 import type { Broker } from '../broker/broker.ts';
+import { outlastError } from '../errors/error.ts';
 import type { DatabaseTarget, OutboxTarget } from '../config/database-url.ts';
+import type { LedgerTarget } from '../config/messaging.ts';
 import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { OutboxReads } from '../outbox/outbox-reads.ts';
@@ -25,6 +27,7 @@ import type { ResultStore } from '../result/result-store.ts';
 import { migrateMysql, openMysqlOutbox, printMysqlMigrations } from './mysql-stores.ts';
 import type { OutboxApart } from './outbox-apart.ts';
 import type { Dialect } from './writer-of.ts';
+import { openBroker, type BrokerParts } from './open-broker.ts';
 
 /** Every port, on the stores the configuration names. */
 export interface Stores {
@@ -48,6 +51,10 @@ export interface OpenOptions {
   /** What to do about an embedded database: see `openEmbedded`. */
   readonly embedded?: EmbeddedMode;
   readonly createIfMissing?: boolean;
+  /** The broker, where it is not the database. */
+  readonly broker?: BrokerParts;
+  /** @default the database */
+  readonly ledger?: LedgerTarget;
 }
 
 /** Connects to the database and nothing else; tables may be missing. */
@@ -69,16 +76,14 @@ export async function openDatabase(
 }
 
 /** Connects, and refuses a database whose tables are not what this version works with. */
-export async function openStores(
-  target: DatabaseTarget,
-  options: OpenOptions = {},
-): Promise<Stores> {
+export async function openStores(target: OutboxTarget, options: OpenOptions = {}): Promise<Stores> {
+  if (target.kind === 'mysql') return await mysqlStores(target.url, options);
   const db = await openDatabase(target, options);
   try {
     // An embedded database is nobody's to administrate: whoever opens it first makes its tables.
     if (target.kind === 'pglite') await migrate(db);
     await checkSchema(db);
-    return storesOn(db);
+    return await storesOn(db, options);
   } catch (error) {
     await db.close();
     throw error;
@@ -103,20 +108,71 @@ export function withOutbox(stores: Stores, { outbox, reads }: OutboxApart): Stor
 }
 
 /** The ports on a database that is open already. */
-export function storesOn(db: SqlDatabase): Stores {
+export async function storesOn(
+  db: SqlDatabase,
+  { broker: parts, ledger }: Pick<OpenOptions, 'broker' | 'ledger'> = {},
+): Promise<Stores> {
   const outboxReads = new PostgresOutboxReads(db);
   const ledgerReads = new PostgresLedgerReads(db);
-  return {
+  const broker = parts === undefined ? new PostgresBroker(db) : await openBroker(parts);
+  const stores: Stores = {
     db,
-    outbox: new PostgresOutboxStore(db, { movesIntoLedger: true }),
-    broker: new PostgresBroker(db),
+    // A broker apart is published to; only where there is none a row becomes a record by one statement.
+    outbox: new PostgresOutboxStore(db, { movesIntoLedger: parts === undefined }),
+    broker,
     ledger: new PostgresLedger(db),
     results: new PostgresResultStore(db),
     outboxReads,
     ledgerReads,
     reads: composeReads(outboxReads, ledgerReads),
-    close: () => db.close(),
+    close: async () => {
+      await broker.close();
+      await db.close();
+    },
   };
+  return ledger?.kind === 'redis' ? withoutLedger(stores) : stores;
+}
+
+/** The outbox in MySQL or MariaDB, and a broker: the ledger is elsewhere. */
+async function mysqlStores(url: string, { broker: parts }: OpenOptions): Promise<Stores> {
+  const { db, outbox, reads: outboxReads } = await openMysqlOutbox(url);
+  try {
+    if (parts === undefined) throw outboxOnly();
+    const broker = await openBroker(parts);
+    const close = async (): Promise<void> => {
+      await broker.close();
+      await db.close();
+    };
+    return withoutLedger({ db, outbox, outboxReads, broker, close });
+  } catch (error) {
+    await db.close();
+    throw error;
+  }
+}
+
+function outboxOnly(): Error {
+  return outlastError('ERR_CONFIG_TIER', {
+    message: 'MySQL and MariaDB are an outbox only: this needs the stores beside it',
+    hint: 'Run it with the broker of the configuration.',
+    fields: { option: 'database' },
+  });
+}
+
+/** Whoever only sends and relays needs no ledger; whoever asks for one is told that there is none. */
+function withoutLedger(
+  stores: Omit<Stores, 'ledger' | 'results' | 'ledgerReads' | 'reads'>,
+): Stores {
+  const refuse = (): never => {
+    throw outlastError('ERR_CONFIG_TIER', {
+      message: 'the ledger is in Redis, and a ledger in Redis is not part of this version',
+      hint: 'Workers, results and cancelling need one: use postgres:// as `database` with amqp://… or nothing as `broker`.',
+      fields: { option: 'ledger' },
+    });
+  };
+  const missing = ['ledger', 'results', 'ledgerReads', 'reads'].map(
+    port => [port, { get: refuse, enumerable: true }] as const,
+  );
+  return Object.defineProperties({ ...stores }, Object.fromEntries(missing)) as Stores;
 }
 
 /** Makes or updates the tables of a database, or of an outbox alone. */

@@ -33,7 +33,7 @@ export function makeSupervisor(options: SuperviseOptions): Supervisor {
     else tellUnloadable(decodeError(message.error));
   };
   const { processes, shutdownTimeoutMs } = config.worker;
-  const settings = { ...resurrectorSettings(config), processes, shutdownTimeoutMs };
+  const settings = { ...resurrectorSettings(config, runtime), processes, shutdownTimeoutMs };
   const spawn = (process: string): Child => spawnChild({ ...spec, process }, env, hear);
   return new Supervisor({ ledger: stores.ledger, runtime, settings, spawn });
 }

@@ -1,12 +1,14 @@
 import { pathToFileURL } from 'node:url';
 import { encodeError } from '../adapters/remote/wire-error.ts';
 import { resolveConfig, type ResolvedConfig } from '../config/config.ts';
+import { requireLedger } from '../config/database-url.ts';
 import { createLoader, loadConfig, loadTaskModules } from '../config/load-config.ts';
 import { sleep, systemClock } from '../runtime/clock.ts';
 import { Events } from '../telemetry/events.ts';
 import { createLogger } from '../telemetry/logger.ts';
 import { isHandler, type Handler } from '../worker/handler.ts';
 import { embeddedDefaults } from './embedded-defaults.ts';
+import { brokerOptions } from './open-broker.ts';
 import { createRuntime } from './runtime.ts';
 import { handlerMap, makeWorker } from './services.ts';
 import { openStores } from './stores.ts';
@@ -81,9 +83,18 @@ const log =
 const events = new Events((error, event) => log.error({ error, event }, 'a listener failed'));
 events.addAll(config.on);
 const runtime = createRuntime(log, events.emit);
-const stores = await openStores(config.database, { embedded: 'join', createIfMissing: false });
+const stores = await openStores(config.database, {
+  embedded: 'join',
+  createIfMissing: false,
+  ...brokerOptions(config, log),
+});
 const { beatMs, maxBlockMs } = config.worker;
-const heart = new ThreadHeart({ target: config.database, beatMs, maxBlockMs, log });
+const heart = new ThreadHeart({
+  target: requireLedger(config.database),
+  beatMs,
+  maxBlockMs,
+  log,
+});
 const worker = makeWorker({
   internals: { runtime, log },
   stores,

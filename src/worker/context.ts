@@ -8,6 +8,8 @@ export interface TaskContext<S extends TaskShape = TaskShape, Tx = unknown, C = 
   readonly id: string;
   readonly name: string;
   readonly queue: string;
+  /** The first task of the workflow this one belongs to; its own id where it was the first. */
+  readonly rootId: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly input: S['parsed'];
   /** Failed runs + 1. A crash does not count here. */

@@ -108,17 +108,19 @@ function impostor(envelope: Envelope): BuryItem {
 }
 
 function undecodable(message: UndecodableMessage): BuryItem {
-  const { why, reason = 'ERR_UNDECODABLE', headers = {} } = message;
-  const options = toBytes(JSON.stringify({ headers }));
+  const { raw, why, reason = 'ERR_UNDECODABLE', headers } = message;
+  const options = toBytes(JSON.stringify(headers === undefined ? {} : { headers }));
+  const hash = createHash('sha256');
   // Two messages of the same bytes with other headers are two: neither may take the other's place.
-  const digest = createHash('sha256').update(options).update(message.raw).digest('hex');
+  if (headers !== undefined) hash.update(options);
+  const digest = hash.update(raw).digest('hex');
   const envelope: Envelope = {
     id: digest,
     name: message.name ?? 'unknown',
     queue: message.queue,
     priority: 0,
     version: 1,
-    body: message.raw,
+    body: raw,
     options,
     digest,
     etaMs: null,

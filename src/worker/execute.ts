@@ -1,4 +1,5 @@
 import { isOutlastError, outlastError } from '../errors/error.ts';
+import { checkFollowUps } from '../ledger/follow-up.ts';
 import type { BegunTask, ErrorRecord, Outcome } from '../ledger/ledger.ts';
 import { backoffMs } from '../runtime/backoff.ts';
 import { digestOf } from '../task/digest.ts';
@@ -15,7 +16,8 @@ const MAX_RESULT_BYTES = 16_777_216;
 
 /** What is to be done about a run that ended. */
 export type Settlement =
-  | { readonly kind: 'commit'; readonly outcome: Outcome }
+  /** `value` is the JSON text that follow-ups take, whether or not it is kept. */
+  | { readonly kind: 'commit'; readonly outcome: Outcome; readonly value: string }
   | {
       readonly kind: 'fail';
       readonly error: ErrorRecord;
@@ -84,6 +86,7 @@ async function prepare(task: BegunTask, handler: Handler): Promise<Prepared> {
   let input: unknown;
   try {
     input = inputFromCall(contract, decodeBody(task.envelope.body));
+    checkFollowUps(task.envelope);
   } catch (error) {
     return { kind: 'bury', reason: 'ERR_UNDECODABLE', error: errorRecord(error) };
   }
@@ -123,7 +126,7 @@ async function settleValue(
   const verdict = asVerdict(value);
   switch (verdict?.kind) {
     case 'discard':
-      return { kind: 'commit', outcome: { kind: 'discarded', why: verdict.why } };
+      return { kind: 'commit', outcome: { kind: 'discarded', why: verdict.why }, value: 'null' };
     case 'bury':
       return bury('buried by its handler', verdict.why);
     case 'retry':
@@ -131,22 +134,19 @@ async function settleValue(
         cause: new Error(verdict.why || 'the handler asked for another run'),
         askedMs: verdict.delayMs,
       });
-    case undefined:
-      return {
-        kind: 'commit',
-        outcome: { kind: 'done', result: await encodeResult(handler, scope, value) },
-      };
+    case undefined: {
+      const text = await encodeResult(handler, value);
+      const isKept = text !== null && scope.options.keepResult !== false;
+      const result = isKept ? toBytes(text) : null;
+      return { kind: 'commit', outcome: { kind: 'done', result }, value: text ?? 'null' };
+    }
   }
 }
 
-/** Null where no value is kept. The value is checked as the handler gave it, and stored so; readers parse it. */
-async function encodeResult(
-  handler: Handler,
-  scope: RunScope,
-  value: unknown,
-): Promise<Uint8Array | null> {
+/** Null where there is no value. It is checked as the handler gave it, and stored so; readers parse it. */
+async function encodeResult(handler: Handler, value: unknown): Promise<string | null> {
   const schema = handler.task.contract.result;
-  if (!schema || scope.options.keepResult === false) return null;
+  if (!schema) return null;
   const checked = await validate(schema, value);
   if ('issues' in checked) {
     const [first] = checked.issues;
@@ -154,12 +154,13 @@ async function encodeResult(
       `the result is not what its schema asks for: ${first?.path ?? ''} ${first?.message ?? ''}`,
     );
   }
-  const bytes = toBytes(encodeJson(value));
-  if (bytes.length <= MAX_RESULT_BYTES) return bytes;
+  const text = encodeJson(value);
+  const bytes = Buffer.byteLength(text);
+  if (bytes <= MAX_RESULT_BYTES) return text;
   throw outlastError('ERR_PAYLOAD_TOO_LARGE', {
-    message: `a result of ${bytes.length} bytes is larger than the ${MAX_RESULT_BYTES} allowed`,
+    message: `a result of ${bytes} bytes is larger than the ${MAX_RESULT_BYTES} allowed`,
     hint: 'Store the data elsewhere and return a reference to it.',
-    fields: { bytes: bytes.length, maxBytes: MAX_RESULT_BYTES },
+    fields: { bytes, maxBytes: MAX_RESULT_BYTES },
   });
 }
 

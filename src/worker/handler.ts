@@ -1,5 +1,6 @@
 import { outlastError } from '../errors/error.ts';
-import { inRange, type Task, type TaskShape } from '../task/define-task.ts';
+import { inRange } from '../task/contract.ts';
+import type { Task, TaskShape } from '../task/define-task.ts';
 import { durationMs, type Duration } from '../task/duration.ts';
 import type { StandardSchema } from '../task/standard-schema.ts';
 import type { Verdict } from '../task/verdict.ts';

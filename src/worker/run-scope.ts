@@ -153,11 +153,12 @@ export class RunScope {
 
   #makeContext(input: unknown): TaskContext {
     const { id, epoch, failures, crashes, envelope, checkpoint } = this.#task;
-    const { deadlineMs, headers } = this.options;
+    const { deadlineMs, headers, rootId } = this.options;
     return {
       id,
       name: envelope.name,
       queue: envelope.queue,
+      rootId: rootId ?? id,
       headers: headers ?? {},
       input,
       attempt: failures + 1,

@@ -1,8 +1,17 @@
 import type { Broker, Delivery } from '../broker/broker.ts';
 import { carryOut } from '../ledger/carry-out.ts';
-import type { BegunTask, Ledger, Outcome, StepStatus } from '../ledger/ledger.ts';
+import { afterDone, afterEnded, type FollowDeps } from '../ledger/follow-up.ts';
+import {
+  endedKey,
+  type AfterEntry,
+  type BegunTask,
+  type FollowUp,
+  type Ledger,
+  type StepStatus,
+} from '../ledger/ledger.ts';
+import type { Redact } from '../task/redact.ts';
+import { hasFollowUps } from '../task/signature.ts';
 import { execute, type ExecuteDeps, type Settlement } from './execute.ts';
-import { followUps } from './follow-up.ts';
 import type { StopReason } from './run-scope.ts';
 import type { Settler, SettleStatus } from './settler.ts';
 
@@ -12,8 +21,12 @@ export interface RunDeps extends ExecuteDeps {
   readonly settler: Settler;
   readonly dedupMs: number;
   readonly resultMs: number;
+  /** Null: people see the arguments of follow-ups themselves. */
+  readonly redact: Redact | null;
 }
 
+/** No broker's copy is held for longer. */
+const LONGEST_HOLD_MS = 600_000;
 /** Younger than what a resurrector takes for forgotten. */
 const FOLLOW_WITHIN_MS = 2_000;
 
@@ -22,7 +35,7 @@ export class Run {
   readonly task: BegunTask;
   readonly startedAt: number;
   readonly finished: Promise<void>;
-  readonly #delivery: Delivery | null;
+  #delivery: Delivery | null;
   readonly #deps: RunDeps;
   readonly #stop = new AbortController();
   readonly #draining: AbortSignal;
@@ -44,6 +57,7 @@ export class Run {
   async #run(): Promise<void> {
     const { runtime } = this.#deps;
     const { id, envelope, epoch, failures } = this.task;
+    const cancelAck = this.#delivery === null ? null : this.#acknowledgeInTime();
     await runtime.faultPoint('worker.begun-not-started');
     runtime.emit('task:started', {
       id,
@@ -57,18 +71,22 @@ export class Run {
       { signal: this.#stop.signal, draining: this.#draining },
       this.#deps,
     );
-    const answer = await this.#settle(settlement);
+    const followUps = this.#followUps(settlement);
+    const answer = await this.#settle(settlement, followUps);
     const status = answer === 'refused' ? await this.#giveUp() : answer;
+    cancelAck?.();
     await this.#acknowledge(status);
-    if (status === 'ok') await this.#afterwards(settlement);
-    else if (settlement.kind !== 'drop')
+    if (status === 'ok') {
+      this.#tell(settlement);
+      await this.#follow([...followUps, ...this.#ended(settlement)]);
+    } else if (settlement.kind !== 'drop')
       runtime.log.warn(
         { task: id, epoch, status, settlement: settlement.kind },
         'not the rightful run any more',
       );
   }
 
-  async #settle(settlement: Settlement): Promise<SettleStatus> {
+  async #settle(settlement: Settlement, after: readonly FollowUp[]): Promise<SettleStatus> {
     const { settler, runtime, dedupMs, resultMs } = this.#deps;
     const { id, epoch, run } = this.task;
     const ref = { id, epoch, run };
@@ -79,7 +97,7 @@ export class Run {
         return await settler.commit.settle({
           ref,
           outcome,
-          after: followUps(this.task, outcome),
+          after,
           dedupMs,
           resultMs,
         });
@@ -113,16 +131,23 @@ export class Run {
     return answer === 'absent' ? 'absent' : 'stale';
   }
 
+  /** RabbitMQ closes the channel of a message held for half an hour. From `begin` on the ledger has the task. */
+  #acknowledgeInTime(): () => void {
+    return this.#deps.runtime.clock.timer(LONGEST_HOLD_MS, () => void this.#acknowledge('ok'));
+  }
+
   /** The one place that decides about the broker's copy of a task that was begun. */
   async #acknowledge(status: StepStatus): Promise<void> {
-    if (!this.#delivery) return;
+    const delivery = this.#delivery;
+    if (!delivery) return;
+    this.#delivery = null;
     const { broker, runtime } = this.#deps;
     await runtime.faultPoint('worker.committed-not-acked');
     try {
       // Settled by us: the ledger has it. Otherwise all we know is that it is not ours; whoever gets the copy next
       // finds out from the ledger whether it is a copy or the only one left.
-      if (status === 'ok') await broker.ack([this.#delivery]);
-      else await broker.giveBack([this.#delivery]);
+      if (status === 'ok') await broker.ack([delivery]);
+      else await broker.giveBack([delivery]);
     } catch (error) {
       runtime.log.warn(
         { error, task: this.task.id },
@@ -131,7 +156,7 @@ export class Run {
     }
   }
 
-  async #afterwards(settlement: Settlement): Promise<void> {
+  #tell(settlement: Settlement): void {
     const { runtime } = this.#deps;
     const { id, envelope, epoch, failures } = this.task;
     const ref = { id, name: envelope.name, queue: envelope.queue };
@@ -140,7 +165,7 @@ export class Run {
         const { outcome } = settlement;
         if (outcome.kind === 'done') runtime.emit('task:done', { ...ref, epoch });
         else runtime.emit('task:discarded', { ...ref, why: outcome.why });
-        return await this.#follow(outcome);
+        return;
       }
       case 'fail':
         runtime.emit('task:failed', { ...ref, where: 'worker', error: settlement.cause });
@@ -165,9 +190,36 @@ export class Run {
       case 'drop':
     }
   }
-  /** Carries out what the commit wrote into `after`, and strikes off what the broker confirmed. */
-  async #follow(outcome: Outcome): Promise<void> {
-    const entries = followUps(this.task, outcome);
+
+  /** What the commit writes into `after`. */
+  #followUps(settlement: Settlement): readonly FollowUp[] {
+    const { envelope, epoch } = this.task;
+    if (settlement.kind !== 'commit' || !hasFollowUps(envelope.body)) return [];
+    return settlement.outcome.kind === 'done'
+      ? afterDone(envelope, settlement.value, this.#followDeps())
+      : afterEnded({ envelope, how: 'discarded', epoch }, this.#followDeps());
+  }
+
+  /** What the store has written into `after` by itself, because the task is dead. */
+  #ended(settlement: Settlement): readonly AfterEntry[] {
+    const { envelope, epoch } = this.task;
+    const isDead =
+      settlement.kind === 'bury' || (settlement.kind === 'fail' && settlement.delayMs === null);
+    if (!isDead || settlement.reason === 'ERR_DIGEST' || !hasFollowUps(envelope.body)) return [];
+    return [{ key: endedKey(envelope.id, epoch), ended: { envelope, how: 'dead', epoch } }];
+  }
+
+  #followDeps(): FollowDeps {
+    const { runtime, handlers, redact } = this.#deps;
+    return {
+      nowMs: runtime.clock.now(),
+      queueOf: name => handlers.get(name)?.task.contract.queue ?? null,
+      redact,
+    };
+  }
+
+  /** Carries out what the settling step wrote into `after`, and strikes off what the broker confirmed. */
+  async #follow(entries: readonly AfterEntry[]): Promise<void> {
     if (entries.length === 0) return;
     const { broker, ledger, runtime } = this.#deps;
     const committedAt = runtime.clock.monotonic();
@@ -175,7 +227,7 @@ export class Run {
     // Whoever slept here leaves it to the resurrector: what it has sent may be done and forgotten by now.
     if (runtime.clock.monotonic() - committedAt > FOLLOW_WITHIN_MS) return;
     try {
-      await carryOut(entries, broker, ledger);
+      await carryOut(entries, { broker, ledger, follow: this.#followDeps() });
     } catch (error) {
       runtime.log.warn(
         { error, task: this.task.id },

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { ledgerBroker } from '../adapters/memory/memory-broker.ts';
 import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
 import { outlastError } from '../errors/error.ts';
-import { composeTask } from '../outbox/compose.ts';
+import { ALONE, composeTask } from '../outbox/compose.ts';
 import { noFaults } from '../runtime/fault-point.ts';
 import { task } from '../task/define-task.ts';
 import { noEvents } from '../telemetry/events.ts';
@@ -59,6 +59,7 @@ function setup() {
     shutdownTimeoutMs: 0,
     dedupWindowMs: 60_000,
     resultTtlMs: 60_000,
+    ackOn: 'commit' as const,
     process: 'p',
     host: 'h',
     pid: 1,
@@ -73,12 +74,14 @@ function setup() {
     settings,
   });
   const arrive = async (): Promise<string> => {
-    const { envelope } = await composeTask(
-      long,
-      undefined,
-      {},
-      { nowMs: 0, newId: () => 'one', maxPayloadBytes: 1_000 },
-    );
+    const deps = {
+      nowMs: 0,
+      newId: () => 'one',
+      maxPayloadBytes: 1_000,
+      redact: null,
+      parent: null,
+    };
+    const { envelope } = await composeTask(long.with(), ALONE, deps);
     store.receive(envelope);
     return envelope.id;
   };

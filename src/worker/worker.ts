@@ -4,6 +4,7 @@ import type { Broker, Delivery } from '../broker/broker.ts';
 import type { BeginOpen, BeginRequest, BegunTask, Ledger, RunRef } from '../ledger/ledger.ts';
 import { sleep } from '../runtime/clock.ts';
 import { Wakeable } from '../runtime/wakeable.ts';
+import type { Redact } from '../task/redact.ts';
 import { acceptDeliveries, answerDeliveries } from './deliveries.ts';
 import type { ExecuteDeps } from './execute.ts';
 import type { Beat, Heart } from './heart.ts';
@@ -20,6 +21,8 @@ export interface WorkerSettings {
   readonly shutdownTimeoutMs: number;
   readonly dedupWindowMs: number;
   readonly resultTtlMs: number;
+  /** When the broker's copy of a begun task is let go: after its run is settled, or as soon as the ledger has it. */
+  readonly ackOn: 'commit' | 'begin';
   /** The operating-system process, as its supervisor calls it. */
   readonly process: string;
   readonly host: string;
@@ -30,6 +33,8 @@ export interface WorkerDeps extends ExecuteDeps {
   readonly ledger: Ledger;
   readonly broker: Broker;
   readonly heart: Heart;
+  /** Left out: people see the arguments of follow-ups themselves. */
+  readonly redact?: Redact | null;
   readonly settings: WorkerSettings;
 }
 
@@ -62,6 +67,9 @@ export class Worker {
   #runDeps: RunDeps;
   #worker = '';
   #isFenced = false;
+  /** Nothing could be begun: until that is over no message is taken, so each is given back once and not for ever. */
+  #isLedgerAway = false;
+  #unsubscribe: (() => void) | null = null;
   #isClosed = true;
   #isGivingUp = false;
 
@@ -86,6 +94,7 @@ export class Worker {
       while (!signal.aborted) await this.#turn(signal);
     } finally {
       undo();
+      this.#stopConsuming();
       await this.#drain();
       unwatch();
     }
@@ -148,16 +157,18 @@ export class Worker {
       settler,
       dedupMs: dedupWindowMs,
       resultMs: resultTtlMs,
+      redact: this.#deps.redact ?? null,
     };
   }
 
   async #take(free: number, signal: AbortSignal): Promise<BeginOpen | null> {
     const { broker, runtime, settings, handlers } = this.#deps;
     const queues = orderQueues(settings.queues, () => runtime.random.next());
-    const taken = await broker.take(queues, free);
+    const taken = this.#isLedgerAway ? [] : await this.#takeMessages(queues, free);
     const deliveries = await acceptDeliveries(taken, this.#runDeps).catch(
       async (error: unknown) => {
         // The ledger did not take what cannot run now: nobody else will answer for these messages.
+        this.#isLedgerAway = true;
         await broker.giveBack(taken);
         throw error;
       },
@@ -182,17 +193,34 @@ export class Worker {
     this.#asked.add(request.run);
     try {
       const reply = await this.#begin(request, signal);
+      this.#isLedgerAway = reply === null;
       if (reply === null) {
         await broker.giveBack(deliveries.map(delivery => delivery.delivery));
         return null;
       }
       const byId = await answerDeliveries(deliveries, reply.answers, this.#runDeps);
       for (const ref of reply.expired) runtime.emit('task:expired', ref);
-      for (const task of reply.begun) this.#start(task, byId.get(task.id) ?? null);
+      const isLetGo = settings.ackOn === 'begin';
+      for (const task of reply.begun)
+        this.#start(task, isLetGo ? null : (byId.get(task.id) ?? null));
+      // An ack that fails brings copies back, to be acked then: the ledger has their tasks.
+      if (isLetGo) await broker.ack([...byId.values()]).catch(() => undefined);
       return reply;
     } finally {
       this.#asked.delete(request.run);
     }
+  }
+
+  /** Whoever waits for messages is given them: as long as nothing can be begun they belong to others. */
+  #takeMessages(queues: readonly string[], limit: number): Promise<readonly Delivery[]> {
+    const { broker } = this.#deps;
+    this.#unsubscribe ??= broker.onReady(queues, this.#wake.hint);
+    return broker.take(queues, limit);
+  }
+
+  #stopConsuming(): void {
+    this.#unsubscribe?.();
+    this.#unsubscribe = null;
   }
 
   /** Repeats the call after a lost reply: it names its run, so it gets what it was given before. Null: nothing can be begun. */
@@ -280,6 +308,7 @@ export class Worker {
       'no beat was answered; handlers are aborted',
     );
     for (const run of this.#runs.values()) run.stop('release');
+    this.#stopConsuming();
   }
 
   /** Lets what runs come to an end, releases what does not, and leaves. */

@@ -49,15 +49,17 @@ export function bodyParts(envelope: Envelope): BodyParts {
 
 export interface EnvelopeMaking extends Partial<Omit<Envelope, 'body' | 'digest'>> {
   readonly args?: Uint8Array;
+  /** What follows it, as JSON text. */
+  readonly embed?: string;
 }
 
 export function makeEnvelope(making: EnvelopeMaking = {}): Envelope {
-  const { args, ...fields } = making;
+  const { args, embed, ...fields } = making;
   const id = fields.id ?? unique('task');
   const parts: BodyParts = {
     args: args ?? encoder.encode(`["${id}"]`),
     kwargs: encoder.encode('{"a":1}'),
-    embed: encoder.encode('{"callbacks":null}'),
+    embed: encoder.encode(embed ?? '{"callbacks":null}'),
   };
   const body = join(parts);
   partsByBody.set(body, parts);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { AfterEntry, RunRef } from '../../src/ledger/ledger.ts';
+import type { AfterEntry, PublishEntry, RunRef } from '../../src/ledger/ledger.ts';
 import {
   AWKWARD_BYTES,
   bytesOf,
@@ -111,7 +111,7 @@ function commits(driver: () => LedgerDriver): void {
 }
 
 function afters(driver: () => LedgerDriver): void {
-  const followUp = (): AfterEntry => ({
+  const followUp = (): PublishEntry => ({
     key: unique('after'),
     publish: makeEnvelope({ args: AWKWARD_BYTES, priority: 4 }),
   });
@@ -131,7 +131,7 @@ function afters(driver: () => LedgerDriver): void {
     const entries = [followUp(), followUp()];
     await driver().commit(task, { after: entries });
     const found = await listed(entries, 0);
-    expect(found.map(({ publish }) => plainEnvelope(publish))).toEqual(
+    expect(found.map(entry => 'publish' in entry && plainEnvelope(entry.publish))).toEqual(
       expect.arrayContaining(entries.map(({ publish }) => plainEnvelope(publish))),
     );
     await driver().ledger.after.strike([entries[0]?.key ?? '']);

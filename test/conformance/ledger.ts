@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe } from 'vitest';
 import { beginSuite } from './ledger-begin.ts';
 import { LedgerDriver, type MakeLedgerFixture } from './ledger-driver.ts';
 import { endingSuite } from './ledger-ending.ts';
+import { followSuite } from './ledger-follow.ts';
 import { recoverySuite } from './ledger-recovery.ts';
 import { settleSuite } from './ledger-settle.ts';
 
@@ -23,5 +24,6 @@ export function describeLedger(name: string, makeFixture: MakeLedgerFixture): vo
     settleSuite(current);
     endingSuite(current);
     recoverySuite(current);
+    followSuite(current);
   });
 }

@@ -344,14 +344,24 @@ function redaction(current: Current): void {
     expect(JSON.stringify(letter)).not.toContain('4242');
   });
 
-  it('leave out follow-up tasks, whose arguments nobody redacted', async () => {
-    const call = { args: '["4242"]', kwargs: '{}' };
-    const link = [{ name: 'x', queue: 'q', priority: 0, version: 1, call, options: {} }];
-    const options = new TextEncoder().encode(JSON.stringify({ link, headers: { region: 'eu' } }));
-    const envelope = makeEnvelope({ options });
-    await kill(current(), { envelope, redacted });
-    const letter = await shown(current(), envelope.id);
-    expect(JSON.parse(TEXT.decode(letter.options))).toEqual({ headers: { region: 'eu' } });
+  it('leave out follow-up tasks, unless there is a copy of them too', async () => {
+    const step = (arg: string): string =>
+      `{"callbacks":[{"task":"x","args":["${arg}"],"kwargs":{},"options":{},"immutable":false}],"chain":null}`;
+    for (const copy of [undefined, step('****')]) {
+      const travelled = copy === undefined ? {} : { redacted: { ...redacted, embed: copy } };
+      const options = { headers: { region: 'eu' }, ...travelled };
+      const envelope = makeEnvelope({
+        embed: step('4242'),
+        options: new TextEncoder().encode(JSON.stringify(options)),
+      });
+      await kill(current(), { envelope, redacted });
+      const letter = await shown(current(), envelope.id);
+      expect(JSON.parse(TEXT.decode(letter.options))).toEqual({ headers: { region: 'eu' } });
+      expect(JSON.parse(TEXT.decode(letter.body))).toMatchObject({
+        2: copy === undefined ? null : (JSON.parse(copy) as object),
+      });
+      expect(TEXT.decode(letter.body)).not.toContain('4242');
+    }
   });
 
   it('hide everything when only half of them is there', async () => {

@@ -28,6 +28,7 @@ const TIMES: Readonly<Record<string, readonly string[]>> = {
   outlast_task: ['due', 'keep_until', 'ended_at', 'created_at', 'expires_at'],
   outlast_worker: ['deadline'],
   outlast_after: ['created_at'],
+  outlast_chord_part: ['joined_at'],
 };
 
 async function advance(db: SqlDatabase, ms: number): Promise<void> {
@@ -56,6 +57,10 @@ async function insert(tx: SqlRunner, envelope: Envelope): Promise<void> {
     '1',
     String(version),
     ...times,
+    null,
+    'false',
+    null,
+    null,
   ]);
 }
 

@@ -1,7 +1,11 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { Client } from 'pg';
 import type { DoctorReport } from '../../src/admin/doctor.ts';
 import { CHECK_LIMITS } from '../../src/admin/checkup.ts';
+import { openPGliteDatabase } from '../../src/adapters/pglite/pglite-database.ts';
+import { migrate } from '../../src/adapters/postgres/migrate.ts';
 import { PgDatabase } from '../../src/adapters/postgres/pg-database.ts';
 import { PostgresCheckup } from '../../src/adapters/postgres/postgres-checkup.ts';
 import { CliProject, json } from '../support/cli-project.ts';
@@ -310,21 +314,35 @@ describe('doctor', () => {
 });
 
 describe('an embedded database', () => {
-  it('is looked at without what only a server has', async () => {
+  it('that is not there is a problem, and is not made by looking', async () => {
     const embedded = new CliProject();
     try {
-      const before = await embedded.run('doctor', '--json');
-      expect(before.code).toBe(6);
-      expect(before.stdout).toContain('ERR_SCHEMA_MISSING');
-      await embedded.run('migrate');
-      const { code, stdout } = await embedded.run('doctor', '--json');
-      expect(code).toBe(0);
-      const names = json<DoctorReport>(stdout).checks.map(({ name }) => name);
-      expect(names).toContain('backlog');
-      expect(names).not.toContain('snapshots');
-      expect(names).not.toContain('autovacuum');
+      const ended = await embedded.run('doctor', '--json');
+      expect(ended.code).toBe(6);
+      expect(ended.stdout).toContain('ERR_SCHEMA_MISSING');
+      expect(existsSync(join(embedded.folder, '.outlast'))).toBe(false);
     } finally {
       await embedded.dispose();
+    }
+  });
+
+  it('is looked at without what only a server has', async () => {
+    const db = await openPGliteDatabase({ memory: true });
+    try {
+      await migrate(db);
+      const checkup = new PostgresCheckup(db, { isEmbedded: true, nowMs: Date.now });
+      const checks = await checkup.run(CHECK_LIMITS);
+      expect(checks.map(({ name, status }) => `${name} ${status}`)).toEqual([
+        'server ok',
+        'schema ok',
+        'backlog ok',
+        'format ok',
+        'claims ok',
+        'ordering ok',
+        'recovery ok',
+      ]);
+    } finally {
+      await db.close();
     }
   });
 });

@@ -1,4 +1,9 @@
+import { spawnSync } from 'node:child_process';
+import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { connect, createServer, type AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { PoolConnection } from 'mysql2/promise';
 import { fromMysql2 } from '../../dist/adapters/transactions/mysql2.js';
@@ -21,6 +26,7 @@ import {
 } from '../support/database.ts';
 import { mariadbUrl, withMariadb } from '../support/servers.ts';
 
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const echo = task('mysql.echo', { input: unchecked<unknown>(), result: unchecked<unknown>() });
 
 let main: MigratedDatabase;
@@ -194,6 +200,27 @@ describe('a database that is not as it should be', () => {
       expect(error).toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
       expect(JSON.stringify(error)).not.toContain('hunter2');
     }
+  });
+
+  it('cannot be reached without the driver: the install line is named', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'outlast-driverless-'));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    cpSync(join(ROOT, 'dist'), join(folder, 'dist'), { recursive: true });
+    cpSync(join(ROOT, 'package.json'), join(folder, 'package.json'));
+    mkdirSync(join(folder, 'node_modules'));
+    const lossless = 'node_modules/lossless-json';
+    symlinkSync(join(ROOT, lossless), join(folder, lossless));
+    const code = `
+      import { createOutlast, task } from './dist/index.js';
+      const outlast = createOutlast({ database: 'postgres://nobody@127.0.0.1:1/none',
+        outboxes: { crm: { database: 'mysql://nobody@127.0.0.1:1/none' } }, outbox: 'crm' });
+      const error = await outlast.transaction(tx => outlast.send(tx, task('x'))).catch(thrown => thrown);
+      console.log(error.name, error.code, error.install);`;
+    const { stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', code], {
+      cwd: folder,
+      encoding: 'utf8',
+    });
+    expect(stdout).toBe('ConfigError ERR_DRIVER_MISSING npm i mysql2\n');
   });
 
   it('is a server without SKIP LOCKED: it is refused at once', async () => {

@@ -9,6 +9,8 @@ const FOLDER = fileURLToPath(new URL('celery/', import.meta.url));
 export interface CeleryPlace {
   readonly broker: string;
   readonly backend: string;
+  /** Celery's `task_queue_max_priority`, for RabbitMQ. */
+  readonly maxPriority?: number;
 }
 
 /** One call of `send_task`; times as ISO 8601. */
@@ -19,11 +21,12 @@ export interface CeleryCall {
   readonly options?: Readonly<Record<string, unknown>>;
 }
 
-function environment({ broker, backend }: CeleryPlace): NodeJS.ProcessEnv {
+function environment({ broker, backend, maxPriority }: CeleryPlace): NodeJS.ProcessEnv {
   return {
     ...process.env,
     INTEROP_BROKER: broker,
     INTEROP_BACKEND: backend,
+    ...(maxPriority === undefined ? {} : { INTEROP_MAX_PRIORITY: String(maxPriority) }),
     // Celery refuses to be root otherwise, and Python would leave compiled files in the tree.
     C_FORCE_ROOT: '1',
     PYTHONDONTWRITEBYTECODE: '1',

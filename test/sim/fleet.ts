@@ -191,7 +191,7 @@ export class Fleet {
   #makeWorker(machine: Machine): Worker {
     const { plan, stores } = this.#host;
     const { ledger, broker, runtime, process, random } = machine;
-    const { concurrency, leaseMs, beatMs, idleMs, dedupMs } = plan;
+    const { concurrency, ackOn, leaseMs, beatMs, idleMs, dedupMs } = plan;
     return new Worker({
       ledger,
       broker,
@@ -201,6 +201,7 @@ export class Fleet {
       settings: {
         queues: Object.fromEntries(QUEUES.map((queue, place) => [queue, place + 1])),
         concurrency,
+        ackOn,
         leaseMs,
         idleTimeMs: idleMs,
         shutdownTimeoutMs: random.int(0, 4_000),

@@ -34,6 +34,8 @@ export interface SimPlan {
   /** Stores hint that work is ready; without hints polling must do. */
   readonly hasHints: boolean;
   readonly concurrency: number;
+  /** When workers let go of a broker's copy. */
+  readonly ackOn: 'commit' | 'begin';
   readonly leaseMs: number;
   readonly beatMs: number;
   readonly idleMs: number;
@@ -92,6 +94,8 @@ export function drawPlan(seed: number, topology: Topology = topologyOf(seed)): S
     isSupervised: random.chance(0.5),
     hasHints: random.chance(0.6),
     concurrency: random.int(isSleepy ? 2 : 1, 5),
+    // Topologies take turns, so every third pair of seeds.
+    ackOn: Math.floor(seed / 2) % 3 === 0 ? 'begin' : 'commit',
     leaseMs,
     beatMs: Math.floor(leaseMs / random.int(3, 5)),
     idleMs: random.int(2_000, 6_000),

@@ -32,6 +32,7 @@ export function remoteLedger(ledger: Ledger, call: Call, subscribe: Subscribe): 
     purgeDead: request => call(() => ledger.purgeDead(request)),
     cancel: id => call(() => ledger.cancel(id)),
     prune: limit => call(() => ledger.prune(limit)),
+    joinChord: part => call(() => ledger.joinChord(part)),
     after: {
       list: (olderThanMs, limit) => call(() => ledger.after.list(olderThanMs, limit)),
       strike: keys => call(() => ledger.after.strike(keys)),

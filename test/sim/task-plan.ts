@@ -1,5 +1,5 @@
 import { digestOf } from '../../src/task/digest.ts';
-import type { Envelope, EnvelopeOptions } from '../../src/task/envelope.ts';
+import type { Envelope } from '../../src/task/envelope.ts';
 import { toBytes } from '../../src/task/json.ts';
 import type { SeededRandom } from './seeded-random.ts';
 import type { Topology } from './topology.ts';
@@ -106,23 +106,13 @@ export function impostorOf(genuine: Envelope): Envelope {
   return { ...genuine, body, digest: digestOf({ name, id, version, body }) };
 }
 
-const LINK: EnvelopeOptions = {
-  link: [
-    {
-      name: CHILD,
-      queue: 'bulk',
-      priority: 0,
-      version: 1,
-      call: { args: '[]', kwargs: '{}' },
-      options: {},
-    },
-  ],
-};
+const LINK = `{"task":"${CHILD}","args":[],"kwargs":{},"options":{"queue":"bulk"},"subtask_type":null,"immutable":true}`;
+const LINKED_BODY = `[[],{},{"callbacks":[${LINK}],"errbacks":null,"chain":null,"chord":null}]`;
 
 /** The bytes of a planned task, written when the wall clock of its producer shows `nowMs`. */
 export function envelopeOf(plan: TaskPlan, nowMs: number): Envelope {
   const name = plan.kind === 'pill' ? PILL : WORK;
-  const body = toBytes(BODY);
+  const body = toBytes(plan.hasLink ? LINKED_BODY : BODY);
   return {
     id: plan.id,
     name,
@@ -130,7 +120,7 @@ export function envelopeOf(plan: TaskPlan, nowMs: number): Envelope {
     priority: plan.priority,
     version: 1,
     body,
-    options: toBytes(JSON.stringify(plan.hasLink ? LINK : {})),
+    options: toBytes('{}'),
     digest: digestOf({ name, id: plan.id, version: 1, body }),
     etaMs: plan.delayMs > 0 ? nowMs + plan.delayMs : null,
     expiresMs: plan.expiresMs === null ? null : nowMs + plan.expiresMs,

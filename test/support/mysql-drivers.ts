@@ -30,7 +30,7 @@ export const DRIVERS: Readonly<Record<string, (url: string) => Driver>> = {
   mysql2: url => {
     const pool = createMysql2Pool({ uri: url, connectionLimit: 10, rowsAsArray: true });
     return {
-      adapter: fromMysql2(pool) as unknown as TransactionAdapter<DriverConnection>,
+      adapter: fromMysql2(pool),
       run: async (tx, sql) => (await (tx as Mysql2Connection).query(sql))[0],
       connect: () => pool.getConnection(),
       pool: pool as unknown as DriverConnection,
@@ -48,7 +48,7 @@ export const DRIVERS: Readonly<Record<string, (url: string) => Driver>> = {
       rowsAsArray: true,
     });
     return {
-      adapter: fromMariadb(pool) as unknown as TransactionAdapter<DriverConnection>,
+      adapter: fromMariadb(pool),
       run: (tx, sql) => (tx as MariadbConnection).query(sql),
       connect: () => pool.getConnection(),
       pool: pool as unknown as DriverConnection,

@@ -17,9 +17,14 @@ defineConfig({
   // @ts-expect-error -- no such key
   databse: 'pglite:./x',
 });
+defineConfig({ broker: 'amqp://localhost', ledger: 'redis://localhost' });
+defineConfig({ broker: { url: 'amqp://localhost', queueType: 'quorum', ackOn: 'begin' } });
 defineConfig({
-  // @ts-expect-error -- not in this version
-  broker: 'amqp://localhost',
+  broker: {
+    url: 'amqp://localhost',
+    // @ts-expect-error -- no such type of queue
+    queueType: 'mirrored',
+  },
 });
 defineConfig({
   relay: {

@@ -3,6 +3,12 @@
  * what must not compile. Compiled by `tsc` against the built declarations, never run.
  */
 import { PGlite, type Transaction } from '@electric-sql/pglite';
+import { createPool as createMariadbPool, type PoolConnection as MariadbConnection } from 'mariadb';
+import { createPool as createCallbackPool } from 'mysql2';
+import {
+  createPool as createMysql2Pool,
+  type PoolConnection as Mysql2Connection,
+} from 'mysql2/promise';
 import { Pool, type PoolClient } from 'pg';
 import * as v from 'valibot';
 import { z } from 'zod';
@@ -29,6 +35,8 @@ import {
 } from 'outlast';
 import { createAdmin, type Admin } from 'outlast/admin';
 import { startDev } from 'outlast/dev';
+import { fromMariadb } from 'outlast/mariadb';
+import { fromMysql2 } from 'outlast/mysql2';
 import { fromPg } from 'outlast/pg';
 import { fromPGlite } from 'outlast/pglite';
 import { task, unchecked, type InputOf, type ParsedOf, type ResultOf } from 'outlast/task';
@@ -353,6 +361,29 @@ export async function others(): Promise<void> {
   // @ts-expect-error -- a client of pg is no transaction of PGlite
   await embedded.send(await pool.connect(), nightly);
   void [isEmbedded, isOwn, isNumber, isVia];
+}
+
+// (c) MySQL and MariaDB: a connection of the pool, and not the pool.
+export async function mysql(): Promise<void> {
+  const mysql2Pool = createMysql2Pool('mysql://localhost/crm');
+  const viaMysql2 = createOutlast({ outbox: 'crm', adapter: fromMysql2(mysql2Pool) });
+  const isMysql2: Expect<Equal<typeof viaMysql2, Outlast<Mysql2Connection>>> = true;
+  const connection = await mysql2Pool.getConnection();
+  await connection.beginTransaction();
+  await viaMysql2.send(connection, nightly);
+  // @ts-expect-error -- a pool is no transaction
+  await viaMysql2.send(mysql2Pool, nightly);
+  const mariadbPool = createMariadbPool('mariadb://localhost/crm');
+  const viaMariadb = createOutlast({ outbox: 'crm', adapter: fromMariadb(mariadbPool) });
+  const isMariadb: Expect<Equal<typeof viaMariadb, Outlast<MariadbConnection>>> = true;
+  await viaMariadb.send(await mariadbPool.getConnection(), nightly);
+  // @ts-expect-error -- a pool is no transaction
+  await viaMariadb.send(mariadbPool, nightly);
+  // @ts-expect-error -- a connection of another library
+  await viaMysql2.send(await mariadbPool.getConnection(), nightly);
+  // @ts-expect-error -- what has callbacks has no promises to wait for
+  fromMysql2(createCallbackPool('mysql://localhost/crm'));
+  void [isMysql2, isMariadb];
 }
 
 // (f) Configuration

@@ -12,6 +12,7 @@ import {
   type ResultOf,
   type ReturnedOf,
   type Task,
+  type TaskCall,
 } from '../../src/task/define-task.ts';
 import { unchecked } from '../../src/task/standard-schema.ts';
 
@@ -179,7 +180,10 @@ resize.with({
 // `.with` gives a call of the task's result, and the compiler points at the wrong argument.
 const call = order.with({ id: '1', day: '2026-01-01' }, { countdown: '10m', link: nightly });
 export type Calls = Facts<
-  [Expect<Equal<typeof call, Call<number>>>, Expect<Equal<ResultOf<typeof call>, number>>]
+  [
+    Expect<Equal<typeof call, TaskCall<number, string>>>,
+    Expect<Equal<ResultOf<typeof call>, number>>,
+  ]
 >;
 order.with({
   // @ts-expect-error -- a number where text is due
@@ -291,3 +295,20 @@ export const tasks: readonly Task[] = [
   anything,
 ];
 export const calls: readonly Call[] = [call, nightly.with(), resize.with({ args: ['a.png', 1] })];
+
+// The ordering key is a function of the input as it is sent.
+task('shop.ordered', {
+  input: z.object({ orderId: z.string(), day: z.string().transform(text => new Date(text)) }),
+  ordering: { key: input => `${input.orderId}/${input.day.slice(0, 4)}`, whenDead: 'go-on' },
+});
+task('images.ordered', {
+  args: z.tuple([z.string(), z.number()]),
+  ordering: { key: ({ args }) => args[0] },
+});
+task('shop.badly-ordered', {
+  input: z.object({ orderId: z.string() }),
+  // @ts-expect-error -- a number is no key
+  ordering: { key: input => input.orderId.length },
+});
+// @ts-expect-error -- there is no such choice
+task('shop.dead', { input: z.string(), ordering: { key: input => input, whenDead: 'skip' } });

@@ -1,7 +1,13 @@
-import type { AfterEntry, ErrorRecord } from '../../ledger/ledger.ts';
+import {
+  endedKey,
+  type AfterEntry,
+  type ChordPart,
+  type ErrorRecord,
+} from '../../ledger/ledger.ts';
 import type { Ending } from '../../result/result-store.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { Envelope } from '../../task/envelope.ts';
+import { hasFollowUps } from '../../task/signature.ts';
 import type { LedgerGuards } from './memory-ledger-guards.ts';
 import { newRecord, remember } from './memory-record.ts';
 import type { Journal, JournalEntry, LedgerStep, TaskRecord, WorkerRow } from './memory-record.ts';
@@ -17,11 +23,17 @@ export interface LedgerStateOptions {
   readonly journal: Journal;
 }
 
+export interface JoinedPart extends ChordPart {
+  readonly joinedMs: number;
+}
+
 /** The tables of the ledger, and the few moves that all its steps are made of. */
 export class MemoryLedgerState {
   readonly records: Map<string, TaskRecord> = new Map();
   readonly workers: Map<string, WorkerRow> = new Map();
   readonly after: Map<string, { readonly entry: AfterEntry; readonly atMs: number }> = new Map();
+  /** Parts of chords, by group and place. */
+  readonly chords: Map<string, Map<number, JoinedPart>> = new Map();
   /** Steps done through the effect-once door, by task; they go with its tombstone. */
   readonly steps: Map<string, Map<string, { readonly value: Uint8Array | null }>> = new Map();
   /** Tasks that ended and were forgotten since, so that nothing is lost from the sums. */
@@ -94,6 +106,8 @@ export class MemoryLedgerState {
     record.why = reason;
     record.error = error;
     this.#end(record, 'dead');
+    // What was never begun is a message nobody could take for a task: nothing follows it.
+    if (record.epoch > 0 && reason !== 'ERR_DIGEST') this.#writeEnded(record, 'dead');
   }
 
   /** Bytes are dropped with the end: only the dead need them again. */
@@ -113,6 +127,7 @@ export class MemoryLedgerState {
   withdraw(record: TaskRecord, ending: 'cancelled' | 'expired'): void {
     record.state = 'cancelled';
     record.dedupUntilMs = this.nowMs + DEFAULT_KEEP_MS;
+    this.#writeEnded(record, ending);
     this.#dropBytes(record);
     this.#end(record, ending);
     remember(record, ending, this.nowMs);
@@ -143,6 +158,15 @@ export class MemoryLedgerState {
   #end(record: TaskRecord, ending: Ending): void {
     record.ending = ending;
     record.endedMs = this.nowMs;
+  }
+
+  /** Whoever ends a task otherwise than done owes word to those who follow it. */
+  #writeEnded(record: TaskRecord, how: 'dead' | 'cancelled' | 'expired'): void {
+    const { id, epoch, envelope } = record;
+    if (envelope === null || envelope.body.length === 0 || !hasFollowUps(envelope.body)) return;
+    const key = endedKey(id, epoch);
+    if (this.after.has(key)) return;
+    this.after.set(key, { entry: { key, ended: { envelope, how, epoch } }, atMs: this.nowMs });
   }
 
   #dropBytes(record: TaskRecord): void {

@@ -4,6 +4,8 @@ import type {
   BeginRequest,
   BuryItem,
   CancelStatus,
+  ChordAnswer,
+  ChordPart,
   CommitItem,
   CondemnReply,
   CondemnTarget,
@@ -25,6 +27,7 @@ import type {
 import type { Clock } from '../../runtime/clock.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { begin } from './memory-begin.ts';
+import { joinChord, pruneChords } from './memory-chord.ts';
 import { LEDGER_GUARDS, type LedgerGuards } from './memory-ledger-guards.ts';
 import { MemoryLedgerState } from './memory-ledger-state.ts';
 import { choose, countByName } from './memory-purge.ts';
@@ -156,6 +159,10 @@ export class MemoryLedger implements Ledger {
     return 'ok';
   }
 
+  async joinChord(part: ChordPart): Promise<ChordAnswer> {
+    return joinChord(this.state, part);
+  }
+
   onReady(hint: () => void): () => void {
     return this.state.onReady(hint);
   }
@@ -176,6 +183,7 @@ export class MemoryLedger implements Ledger {
 
   async prune(limit: number): Promise<number> {
     const { guards, nowMs, records } = this.state;
+    pruneChords(this.state);
     let pruned = 0;
     for (const record of records.values()) {
       if (pruned === limit) break;

@@ -1,4 +1,4 @@
-import { EMBED, rowVersionOf, type NewTask } from '../../outbox/outbox-writer.ts';
+import { rowVersionOf, type NewTask } from '../../outbox/outbox-writer.ts';
 
 export type Texts = readonly (string | null)[];
 
@@ -12,7 +12,7 @@ export function rowTexts(task: NewTask): Texts {
     String(envelope.priority),
     base64(call.args),
     base64(call.kwargs),
-    base64(EMBED),
+    base64(task.embed),
     base64(envelope.options),
     envelope.digest,
     String(rowVersionOf(task)),

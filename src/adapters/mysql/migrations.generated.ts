@@ -103,7 +103,7 @@ select high.n * 256 + low.n from byte high cross join byte low`,
     ],
   },
   {
-    version: 5, name: '0005-generation', breaking: false,
+    version: 6, name: '0006-generation', breaking: false,
     statements: [
       `create table outlast_generation (
   node varchar(255) not null primary key,

@@ -35,7 +35,7 @@ const MAX_STARTS = { deadlock: 10, lockWait: 2 } as const;
 
 async function loadMysql2(): Promise<typeof import('mysql2/promise')> {
   try {
-    return (await import('mysql2/promise')).default as unknown as typeof import('mysql2/promise');
+    return (await import('mysql2/promise')).default;
   } catch (cause) {
     throw outlastError('ERR_DRIVER_MISSING', {
       message: 'the driver `mysql2` for MySQL and MariaDB is not installed',
@@ -108,7 +108,8 @@ export class MysqlDatabase implements MysqlSession {
   async alone<T>(fn: (session: MysqlSession & TextRunner) => Promise<T>): Promise<T> {
     return await this.#connected(async (session, connection) => {
       try {
-        return await fn({ ...session, query: this.#runnerOn(connection).query });
+        const runner = this.#runnerOn(connection);
+        return await fn({ ...session, query: (text, params) => runner.query(text, params) });
       } finally {
         connection.destroy();
       }

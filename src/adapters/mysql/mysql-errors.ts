@@ -104,7 +104,7 @@ function isNetwork(error: DriverError): boolean {
 }
 
 /** Both drivers hang the whole statement on their errors, `mariadb` into the message: a payload is nobody's to log. */
-export function withoutValues(error: DriverError): void {
+function withoutValues(error: DriverError): void {
   const { message, stack } = error;
   const bare = message.split('\nsql: ')[0] ?? '';
   if (bare !== message) {

@@ -1,27 +1,37 @@
-import type { AfterEntry } from '../../ledger/ledger.ts';
+import type { AfterEntry, ChordPartEntry, EndedTask, FollowUp } from '../../ledger/ledger.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { toBytes, toText } from '../../task/json.ts';
 
-interface StoredEntry extends Omit<Envelope, 'body' | 'options'> {
+interface StoredEnvelope extends Omit<Envelope, 'body' | 'options'> {
   readonly body: string;
   readonly options: string;
 }
 
+/** An envelope to be published, one with its ending as `outlast_ended()` writes it, or a part of a chord. */
+type StoredEntry =
+  | (StoredEnvelope & { readonly ended?: EndedTask['how']; readonly epoch?: number })
+  | Omit<ChordPartEntry, 'key'>;
+
 /** An entry as bytes of its own: it outlives the task row it came from. */
-export function encodeAfter(entry: AfterEntry): Uint8Array {
-  const { publish } = entry;
-  const stored: StoredEntry = {
-    ...publish,
-    body: base64(publish.body),
-    options: base64(publish.options),
-  };
+export function encodeAfter(entry: FollowUp): Uint8Array {
+  const stored: StoredEntry =
+    'publish' in entry
+      ? {
+          ...entry.publish,
+          body: base64(entry.publish.body),
+          options: base64(entry.publish.options),
+        }
+      : { part: entry.part, body: entry.body, parent: entry.parent };
   return toBytes(JSON.stringify(stored));
 }
 
 export function decodeAfter(key: string, bytes: Uint8Array): AfterEntry {
   const stored = JSON.parse(toText(bytes)) as StoredEntry;
-  const publish = { ...stored, body: fromBase64(stored.body), options: fromBase64(stored.options) };
-  return { key, publish };
+  if ('part' in stored) return { key, ...stored };
+  const { ended, epoch, ...rest } = stored;
+  const envelope = { ...rest, body: fromBase64(rest.body), options: fromBase64(rest.options) };
+  if (ended === undefined) return { key, publish: envelope };
+  return { key, ended: { envelope, how: ended, epoch: epoch ?? 0 } };
 }
 
 const base64 = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64');

@@ -5,6 +5,8 @@ import type {
   BegunTask,
   BuryItem,
   CancelStatus,
+  ChordAnswer,
+  ChordPart,
   CommitItem,
   CondemnReply,
   CondemnTarget,
@@ -28,6 +30,7 @@ import {
   taskColumns,
 } from './postgres-rows.ts';
 import { decodeAfter, encodeAfter } from './postgres-after.ts';
+import { joinChord, pruneChords } from './postgres-chord.ts';
 import { purgeParams, purgeReply } from './postgres-letters.ts';
 import { park } from './postgres-park.ts';
 import type { SqlDatabase, SqlRow } from './sql-database.ts';
@@ -273,8 +276,13 @@ export class PostgresLedger implements Ledger {
   }
 
   async prune(limit: number): Promise<number> {
+    await pruneChords(this.#db, limit);
     const rows = await this.#db.query(SQL.prune, [limit]);
     return Number(rows[0]?.['pruned']);
+  }
+
+  async joinChord(part: ChordPart): Promise<ChordAnswer> {
+    return await joinChord(this.#db, part);
   }
 
   onReady(hint: () => void): () => void {

@@ -1,6 +1,5 @@
 import {
-  EMBED,
-  ROW_SCHEMA_VERSION,
+  rowVersionOf,
   type NewTask,
   type OutboxWriter,
   type WriteAnswer,
@@ -18,7 +17,7 @@ const ROWS_PER_STATEMENT = 1_000;
 const KEY_WINDOW_MS = '86400000';
 
 /** What `enqueue.sql` takes: all but the key, its fingerprint and its window. */
-const UNKEYED_VALUES = 13;
+const UNKEYED_VALUES = 17;
 
 interface RowTexts {
   readonly task_id: string;
@@ -34,6 +33,10 @@ interface RowTexts {
   readonly payload_version: string;
   readonly eta_ms: string | null;
   readonly expires_ms: string | null;
+  readonly ordering_key: string | null;
+  readonly parks_key: string;
+  readonly redacted_args: string | null;
+  readonly redacted_kwargs: string | null;
   readonly idempotency_key: string | null;
   readonly fingerprint: string;
   readonly key_window_ms: string;
@@ -50,12 +53,19 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
   async write(tx: Tx, tasks: readonly NewTask[]): Promise<readonly WriteAnswer[]> {
     const [only] = tasks;
     if (!only) return [];
+    await this.#lockKeys(tx, tasks);
     if (tasks.length === 1) return [await this.#writeOne(tx, only)];
     const answers: WriteAnswer[] = [];
     for (let at = 0; at < tasks.length; at += ROWS_PER_STATEMENT) {
       answers.push(...(await this.#writeMany(tx, tasks.slice(at, at + ROWS_PER_STATEMENT))));
     }
     return answers;
+  }
+
+  /** All keys in one statement and in one order, before the first id is drawn. */
+  async #lockKeys(tx: Tx, tasks: readonly NewTask[]): Promise<void> {
+    const keys = new Set(tasks.flatMap(task => task.orderingKey ?? []));
+    if (keys.size > 0) await this.#execute(tx, SQL.lockOrderingKeys, [JSON.stringify([...keys])]);
   }
 
   async #writeOne(tx: Tx, task: NewTask): Promise<WriteAnswer> {
@@ -128,7 +138,8 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
 }
 
 /** In the order of the parameters of `enqueue-keyed.sql`, under the names of `enqueue-many.sql`. */
-function rowTexts({ envelope, call, idempotencyKey, fingerprint }: NewTask): RowTexts {
+function rowTexts(task: NewTask): RowTexts {
+  const { envelope, call, redacted } = task;
   return {
     task_id: envelope.id,
     task_name: envelope.name,
@@ -136,15 +147,19 @@ function rowTexts({ envelope, call, idempotencyKey, fingerprint }: NewTask): Row
     priority: String(envelope.priority),
     args: base64(call.args),
     kwargs: base64(call.kwargs),
-    embed: base64(EMBED),
+    embed: base64(task.embed),
     options: base64(envelope.options),
     digest: envelope.digest,
-    schema_version: String(ROW_SCHEMA_VERSION),
+    schema_version: String(rowVersionOf(task)),
     payload_version: String(envelope.version),
     eta_ms: envelope.etaMs === null ? null : String(envelope.etaMs),
     expires_ms: envelope.expiresMs === null ? null : String(envelope.expiresMs),
-    idempotency_key: idempotencyKey,
-    fingerprint,
+    ordering_key: task.orderingKey,
+    parks_key: String(task.parksKey),
+    redacted_args: redacted === null ? null : base64(redacted.args),
+    redacted_kwargs: redacted === null ? null : base64(redacted.kwargs),
+    idempotency_key: task.idempotencyKey,
+    fingerprint: task.fingerprint,
     key_window_ms: KEY_WINDOW_MS,
   };
 }

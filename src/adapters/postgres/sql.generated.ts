@@ -138,10 +138,14 @@ select case
 from item i left join moved m on m.id = i.id and m.run = i.run left join outlast_task t on t.id = i.id
 order by i.place`,
   cancel: `with gone as (
-  delete from outlast_outbox where task_id = $1 returning task_name, queue
+  delete from outlast_outbox where task_id = $1
+  returning task_name, queue, options, '\\x5b'::bytea || args || '\\x2c'::bytea || kwargs || '\\x2c'::bytea || embed || '\\x5d'::bytea as body
+), kept as (
+  select * from gone where outlast_follows(body)
 ), tomb as (
   insert into outlast_task as t (id, name, queue, priority, payload_version, body, options, state, ending, ended_at, keep_until, history)
-  select $1, coalesce((select task_name from gone), 'unknown'), coalesce((select queue from gone), 'default'), 0, 1, '', '{}',
+  select $1, coalesce((select task_name from gone), 'unknown'), coalesce((select queue from gone), 'default'), 0, 1,
+    coalesce((select body from kept), ''), coalesce((select options from kept), '{}'),
     'cancelled', 'cancelled', clock_timestamp(), clock_timestamp() + $2::bigint * interval '1 millisecond', outlast_line('cancelled', 0, null, null)
   on conflict (id) do update set
     state = 'cancelled', ending = 'cancelled', owner = null, ended_at = clock_timestamp(),
@@ -169,6 +173,11 @@ select case
     else 'stale'
   end as status
 from (select 1) one left join outlast_task t on t.id = $1`,
+  chordJoin: `insert into outlast_chord_part as p (group_id, place, size, task_id, result)
+values ($1, $2, $3, $4, $5)
+on conflict (group_id, place) do update set task_id = excluded.task_id, result = excluded.result, joined_at = clock_timestamp()
+where p.result is null and excluded.result is not null`,
+  chordParts: `select place, size, result from outlast_chord_part where group_id = $1 order by place`,
   claim: `with due as materialized (
   select o.id from outlast_outbox o
   where o.state = 'pending' and o.available_at <= statement_timestamp() and o.schema_version <= $5
@@ -307,7 +316,7 @@ select (select count(*) from mine)::text as is_new,
   doorValue: `update outlast_step set value = decode($3::text, 'base64') where task_id = $1::text and step = $2::text`,
   enqueueKeyed: `with held as (
   insert into outlast_send_key as k (key, task_id, fingerprint, free_at)
-  select $14::text, $1::text, $15::text, now() + $16::text::bigint * interval '1 millisecond'
+  select $18::text, $1::text, $19::text, now() + $20::text::bigint * interval '1 millisecond'
   on conflict (key) do update set
     task_id = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.task_id else k.task_id end,
     fingerprint = case when k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id) then excluded.fingerprint else k.fingerprint end,
@@ -315,13 +324,15 @@ select (select count(*) from mine)::text as is_new,
   returning k.task_id, k.fingerprint, k.free_at
 ), written as (
   insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
-    schema_version, payload_version, available_at, eta, expires_at, idempotency_key)
+    schema_version, payload_version, available_at, eta, expires_at, ordering_key, parks_key, redacted_args,
+    redacted_kwargs, idempotency_key)
   select $1::text, $2::text, $3::text, $4::text::smallint, decode($5::text, 'base64'), decode($6::text, 'base64'),
     decode($7::text, 'base64'), decode($8::text, 'base64'), $9::text, $10::text::smallint, $11::text::smallint,
     coalesce(to_timestamp($12::text::double precision / 1000), now()),
-    to_timestamp($12::text::double precision / 1000), to_timestamp($13::text::double precision / 1000), $14::text
+    to_timestamp($12::text::double precision / 1000), to_timestamp($13::text::double precision / 1000),
+    $14::text, $15::text::boolean, decode($16::text, 'base64'), decode($17::text, 'base64'), $18::text
   where exists (select 1 from held where held.task_id = $1::text
-    and held.free_at = now() + $16::text::bigint * interval '1 millisecond')
+    and held.free_at = now() + $20::text::bigint * interval '1 millisecond')
   on conflict (task_id) do nothing
   returning task_id
 )
@@ -335,8 +346,8 @@ select
   select r.*, row_number() over () as place
   from jsonb_to_recordset($1::text::jsonb) as r(
     task_id text, task_name text, queue text, priority text, args text, kwargs text, embed text, options text,
-    digest text, schema_version text, payload_version text, eta_ms text, expires_ms text, idempotency_key text,
-    fingerprint text, key_window_ms text)
+    digest text, schema_version text, payload_version text, eta_ms text, expires_ms text, ordering_key text,
+    parks_key text, redacted_args text, redacted_kwargs text, idempotency_key text, fingerprint text, key_window_ms text)
 ), wanted as (
   select distinct on (idempotency_key) * from item where idempotency_key is not null order by idempotency_key, place
 ), held as (
@@ -350,11 +361,13 @@ select
   returning k.key, k.task_id, k.fingerprint, k.free_at
 ), written as (
   insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
-    schema_version, payload_version, available_at, eta, expires_at, idempotency_key)
+    schema_version, payload_version, available_at, eta, expires_at, ordering_key, parks_key, redacted_args,
+    redacted_kwargs, idempotency_key)
   select i.task_id, i.task_name, i.queue, i.priority::smallint, decode(i.args, 'base64'), decode(i.kwargs, 'base64'),
     decode(i.embed, 'base64'), decode(i.options, 'base64'), i.digest, i.schema_version::smallint,
     i.payload_version::smallint, coalesce(to_timestamp(i.eta_ms::double precision / 1000), now()),
     to_timestamp(i.eta_ms::double precision / 1000), to_timestamp(i.expires_ms::double precision / 1000),
+    i.ordering_key, i.parks_key::boolean, decode(i.redacted_args, 'base64'), decode(i.redacted_kwargs, 'base64'),
     i.idempotency_key
   from item i
   where i.idempotency_key is null or exists (select 1 from held h where h.key = i.idempotency_key and h.task_id = i.task_id
@@ -371,11 +384,12 @@ left join outlast_outbox o on o.task_id = i.task_id
 left join written w on w.task_id = i.task_id
 where w.task_id is null`,
   enqueue: `insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
-  schema_version, payload_version, available_at, eta, expires_at)
+  schema_version, payload_version, available_at, eta, expires_at, ordering_key, parks_key, redacted_args, redacted_kwargs)
 values ($1::text, $2::text, $3::text, $4::text::smallint, decode($5::text, 'base64'), decode($6::text, 'base64'),
   decode($7::text, 'base64'), decode($8::text, 'base64'), $9::text, $10::text::smallint, $11::text::smallint,
   coalesce(to_timestamp($12::text::double precision / 1000), now()),
-  to_timestamp($12::text::double precision / 1000), to_timestamp($13::text::double precision / 1000))
+  to_timestamp($12::text::double precision / 1000), to_timestamp($13::text::double precision / 1000),
+  $14::text, $15::text::boolean, decode($16::text, 'base64'), decode($17::text, 'base64'))
 on conflict (task_id) do nothing
 returning '1' as written, pg_notify('outlast_outbox', '')::text as notified`,
   fail: `with item as (
@@ -459,6 +473,12 @@ having min(t.due) is not null`,
 ) q group by queue order by queue collate "C"`,
   ledgerRecent: `select id, name, queue, state, epoch::text as epoch, failures, crashes, created_at, history
 from outlast_task order by created_at desc limit $1`,
+  lockOrderingKeys: `select pg_advisory_xact_lock(k.number)::text as locked
+from (
+  select distinct hashtextextended(key, 31372865309864820) as number
+  from jsonb_array_elements_text($1::text::jsonb) as key
+  order by 1
+) k`,
   lockWorker: `select id from outlast_worker where id = $1 and state = 'open' for key share`,
   move: `with due as materialized (
   select o.* from outlast_outbox o
@@ -578,6 +598,16 @@ from outlast_outbox order by id desc limit $2`,
 select id, digest, (select count(*) from note)::text as notified from put
 union all
 select id, digest, '0' from known`,
+  pruneChords: `with over as (
+  select p.group_id from outlast_chord_part p
+  where p.joined_at < statement_timestamp() - $2::bigint * interval '1 millisecond'
+    and not exists (
+      select 1 from outlast_chord_part o
+      where o.group_id = p.group_id and (o.result is null or o.joined_at >= statement_timestamp() - $2::bigint * interval '1 millisecond'))
+    and (select count(*) from outlast_chord_part o where o.group_id = p.group_id) = p.size
+  order by p.joined_at limit $1
+)
+delete from outlast_chord_part p using over where p.group_id = over.group_id`,
   pruneSendKeys: `delete from outlast_send_key where key in (
   select k.key from outlast_send_key k
   where k.free_at < statement_timestamp() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id)

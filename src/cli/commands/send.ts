@@ -6,6 +6,7 @@ import { decodeBody, inputFromCall, rawCall } from '../../task/input.ts';
 import { decodeJson, toBytes } from '../../task/json.ts';
 import { unchecked } from '../../task/standard-schema.ts';
 import type { SendOptions } from '../../task/define-task.ts';
+import { redactOf } from '../../wiring/redact-of.ts';
 import { sendCalls } from '../../wiring/send-calls.ts';
 import type { Handler } from '../../worker/handler.ts';
 import {
@@ -54,7 +55,10 @@ export const addSend: AddCommand = (program, output) => {
         options: sendOptions(options),
       };
       const [sent] = await withOutboxDatabase(context, outbox =>
-        sendCalls(outbox, [call], context.config.maxPayloadBytes),
+        sendCalls(outbox, [call], {
+          maxPayloadBytes: context.config.maxPayloadBytes,
+          redact: redactOf(context.config, context.runtime),
+        }),
       );
       if (options.json) output.json({ id: sent?.id, isNew: sent?.isNew });
       else output.line(sent?.id ?? '');

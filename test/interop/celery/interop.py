@@ -12,6 +12,8 @@ app.conf.update(
     task_acks_late=True,
     broker_connection_retry_on_startup=True,
     worker_hijack_root_logger=False,
+    # RabbitMQ: queues that the tests declared with priorities must be declared so here too.
+    task_queue_max_priority=int(os.environ['INTEROP_MAX_PRIORITY']) if 'INTEROP_MAX_PRIORITY' in os.environ else None,
 )
 store = redis.Redis.from_url(os.environ['INTEROP_BACKEND'])
 
@@ -35,3 +37,18 @@ def headers(self):
         'timelimit': self.request.timelimit,
         'priority': self.request.delivery_info['priority'],
     }
+
+
+@app.task(name='interop.add')
+def add(a, b):
+    return a + b
+
+
+@app.task(name='interop.fail')
+def fail(text):
+    raise ValueError(text)
+
+
+@app.task(name='interop.alarm')
+def alarm(task_id):
+    store.rpush('alarms', task_id)

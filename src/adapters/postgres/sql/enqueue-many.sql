@@ -6,8 +6,8 @@ with item as (
   select r.*, row_number() over () as place
   from jsonb_to_recordset($1::text::jsonb) as r(
     task_id text, task_name text, queue text, priority text, args text, kwargs text, embed text, options text,
-    digest text, schema_version text, payload_version text, eta_ms text, expires_ms text, idempotency_key text,
-    fingerprint text, key_window_ms text)
+    digest text, schema_version text, payload_version text, eta_ms text, expires_ms text, ordering_key text,
+    parks_key text, redacted_args text, redacted_kwargs text, idempotency_key text, fingerprint text, key_window_ms text)
 ), wanted as (
   -- Two calls of one batch may name the same key: the first one has it.
   select distinct on (idempotency_key) * from item where idempotency_key is not null order by idempotency_key, place
@@ -22,11 +22,13 @@ with item as (
   returning k.key, k.task_id, k.fingerprint, k.free_at
 ), written as (
   insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
-    schema_version, payload_version, available_at, eta, expires_at, idempotency_key)
+    schema_version, payload_version, available_at, eta, expires_at, ordering_key, parks_key, redacted_args,
+    redacted_kwargs, idempotency_key)
   select i.task_id, i.task_name, i.queue, i.priority::smallint, decode(i.args, 'base64'), decode(i.kwargs, 'base64'),
     decode(i.embed, 'base64'), decode(i.options, 'base64'), i.digest, i.schema_version::smallint,
     i.payload_version::smallint, coalesce(to_timestamp(i.eta_ms::double precision / 1000), now()),
     to_timestamp(i.eta_ms::double precision / 1000), to_timestamp(i.expires_ms::double precision / 1000),
+    i.ordering_key, i.parks_key::boolean, decode(i.redacted_args, 'base64'), decode(i.redacted_kwargs, 'base64'),
     i.idempotency_key
   from item i
   where i.idempotency_key is null or exists (select 1 from held h where h.key = i.idempotency_key and h.task_id = i.task_id

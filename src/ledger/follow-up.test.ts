@@ -1,0 +1,251 @@
+import { describe, expect, it } from 'vitest';
+import { derivedId, digestOf } from '../task/digest.ts';
+import type { Envelope, EnvelopeOptions } from '../task/envelope.ts';
+import { toBytes, toText } from '../task/json.ts';
+import { makeRedact } from '../task/redact.ts';
+import { afterDone, afterEnded, checkFollowUps, chordBody, type FollowDeps } from './follow-up.ts';
+import type { ChordPartEntry, FollowUp } from './ledger.ts';
+
+const deps: FollowDeps = { nowMs: 1_000_000, queueOf: () => null, redact: null };
+
+function made(embed: string, options: EnvelopeOptions = {}): Envelope {
+  const body = toBytes(`[[1.0], {"a": 1}, ${embed}]`);
+  const named = { id: 'parent', name: 'py.add', version: 1, body };
+  return {
+    ...named,
+    queue: 'celery',
+    priority: 0,
+    options: toBytes(JSON.stringify(options)),
+    digest: digestOf(named),
+    etaMs: null,
+    expiresMs: null,
+  };
+}
+
+const published = (entries: readonly FollowUp[]): readonly Envelope[] =>
+  entries.flatMap(entry => ('publish' in entry ? [entry.publish] : []));
+const parts = (entries: readonly FollowUp[]): readonly ChordPartEntry[] =>
+  entries.flatMap(entry => ('part' in entry ? [entry] : []));
+const bodyOf = (envelope: Envelope | undefined): string => toText(envelope?.body ?? toBytes(''));
+const optionsOf = (envelope: Envelope | undefined): EnvelopeOptions =>
+  JSON.parse(toText(envelope?.options ?? toBytes('{}'))) as EnvelopeOptions;
+
+/** As Python writes one: with spaces, and with keys we have no use for. */
+const sig = (task: string, args: string, options = '{}', immutable = false): string =>
+  `{"task": "${task}", "args": ${args}, "kwargs": {}, "options": ${options}, "subtask_type": null, "immutable": ${immutable}}`;
+const embedOf = (fields: Partial<Record<'callbacks' | 'errbacks' | 'chain' | 'chord', string>>) =>
+  `{"callbacks": ${fields.callbacks ?? 'null'}, "errbacks": ${fields.errbacks ?? 'null'}, "chain": ${fields.chain ?? 'null'}, "chord": ${fields.chord ?? 'null'}}`;
+
+describe('what follows a task that is done', () => {
+  it('is the last of its chain, with what is left of it and every byte as it was', () => {
+    const last = sig('py.c', '[8.0]', '{"task_id": "id-c", "reply_to": "q"}');
+    const chain = `[${last}, ${sig('py.b', '[4.0, 12345678901234567890]', '{"task_id": "id-b"}')}]`;
+    const [next, ...others] = published(afterDone(made(embedOf({ chain })), '3.50', deps));
+    expect(others).toEqual([]);
+    expect(next).toMatchObject({ id: 'id-b', name: 'py.b', queue: 'celery', version: 1 });
+    expect(bodyOf(next)).toBe(
+      `[[3.50,4.0,12345678901234567890],{},{"callbacks":null,"errbacks":null,"chain":[${last}],"chord":null}]`,
+    );
+    expect(optionsOf(next)).toEqual({ rootId: 'parent', parentId: 'parent' });
+    const [end] = published(afterDone(next as Envelope, '{"x": 1}', deps));
+    expect(bodyOf(end)).toBe(
+      '[[{"x": 1},8.0],{},{"callbacks":null,"errbacks":null,"chain":[],"chord":null}]',
+    );
+    expect(optionsOf(end)).toEqual({ rootId: 'parent', parentId: 'id-b', replyTo: 'q' });
+    expect(afterDone(end as Envelope, '1', deps)).toEqual([]);
+  });
+
+  it('takes nothing where the signature is immutable, and gets an id of its own where it has none', () => {
+    const callbacks = `[${sig('py.b', '[1]', '{}', true)}, ${sig('py.c', '[]')}]`;
+    const entries = afterDone(made(embedOf({ callbacks })), '7', deps);
+    expect(published(entries).map(({ id, name }) => [id, name])).toEqual([
+      [derivedId('parent', 'link:0'), 'py.b'],
+      [derivedId('parent', 'link:1'), 'py.c'],
+    ]);
+    expect(
+      published(entries).map(envelope => (JSON.parse(bodyOf(envelope)) as unknown[])[0]),
+    ).toEqual([[1], [7]]);
+    expect(afterDone(made(embedOf({ callbacks })), '7', deps)).toEqual(entries);
+  });
+
+  it('has the options of its signature', () => {
+    const options = JSON.stringify({
+      task_id: 'x',
+      queue: 'vip',
+      priority: 12,
+      countdown: 1.5,
+      expires: '2030-01-02T03:04:05.678901',
+      time_limit: 20,
+      soft_time_limit: 10,
+      ignore_result: true,
+      shadow: 'pretty',
+      headers: { 'outlast-schema': 4, region: 'eu', n: 7, deep: { a: [1] } },
+      root_id: null,
+      parent_id: null,
+    });
+    const callbacks = `[${sig('py.b', '[]', options)}]`;
+    const envelope = made(embedOf({ callbacks }), { rootId: 'root', deadlineMs: 5 });
+    const [child] = published(afterDone(envelope, '1', deps));
+    expect(child).toMatchObject({
+      queue: 'vip',
+      priority: 9,
+      version: 4,
+      etaMs: 1_001_500,
+      expiresMs: Date.parse('2030-01-02T03:04:05.678Z'),
+    });
+    expect(optionsOf(child)).toEqual({
+      headers: { region: 'eu', n: '7', deep: '{"a":[1]}' },
+      timeoutMs: 20_000,
+      softTimeoutMs: 10_000,
+      keepResult: false,
+      shadow: 'pretty',
+      rootId: 'root',
+      parentId: 'parent',
+      deadlineMs: 5,
+    });
+  });
+
+  it('goes to the queue of the contract where its signature names none', () => {
+    const callbacks = `[${sig('ts.known', '[]')}, ${sig('py.unknown', '[]')}]`;
+    const queueOf = (name: string): string | null => (name === 'ts.known' ? 'ours' : null);
+    const entries = afterDone(made(embedOf({ callbacks })), '1', { ...deps, queueOf });
+    expect(published(entries).map(({ queue }) => queue)).toEqual(['ours', 'celery']);
+  });
+
+  it('is shown without what a redactor hides, also in what follows in turn', () => {
+    const link = sig('py.c', '["secret"]');
+    const callbacks = `[${sig('py.b', '["secret"]', `{"link": [${link}]}`)}]`;
+    const redact = makeRedact(
+      ({ args, kwargs }) => ({ args: args.map(() => '***'), kwargs }),
+      () => undefined,
+    );
+    const [child] = published(
+      afterDone(made(embedOf({ callbacks })), '"secret"', { ...deps, redact }),
+    );
+    expect(bodyOf(child)).toContain('"secret"');
+    expect(JSON.stringify(optionsOf(child).redacted)).not.toContain('secret');
+    expect(optionsOf(child).redacted?.args).toBe('["***","***"]');
+  });
+});
+
+/** Taken from a real Celery: chain(add.s(1, 1), group(add.s(10), add.s(20)), xsum.s()). */
+const XSUM = sig('py.xsum', '[]', '{"task_id": "id-sum", "reply_to": "q"}');
+const inGroup = (n: number, id: string, index: number): string =>
+  sig(
+    'py.add',
+    `[${n}]`,
+    `{"task_id": "${id}", "reply_to": "q", "chord": ${XSUM}, "group_index": ${index}}`,
+  );
+const GROUP = `{"task": "celery.group", "args": [], "kwargs": {"tasks": [${inGroup(10, 'id-10', 0)}, ${inGroup(20, 'id-20', 1)}]}, "options": {"task_id": "id-group", "chord": ${XSUM}, "root_id": null, "parent_id": null}, "subtask_type": "group", "immutable": false}`;
+const CHORD = `{"task": "celery.chord", "args": [], "kwargs": {"kwargs": {}, "header": ${GROUP}, "body": ${XSUM}}, "options": {"task_id": "id-group"}, "subtask_type": "chord", "immutable": false}`;
+
+describe('a workflow inside of a chain, as Python sends it', () => {
+  it('is taken apart: the header goes, the body waits for it with the rest of the chain', () => {
+    const rest = sig('py.after', '[]', '{"task_id": "id-after"}');
+    const chain = `[${rest}, ${CHORD}]`;
+    const header = published(afterDone(made(embedOf({ chain })), '2', deps));
+    expect(header.map(({ id, name }) => [id, name])).toEqual([
+      ['id-10', 'py.add'],
+      ['id-20', 'py.add'],
+    ]);
+    expect(header.map(envelope => (JSON.parse(bodyOf(envelope)) as unknown[])[0])).toEqual([
+      [2, 10],
+      [2, 20],
+    ]);
+    expect(header.map(optionsOf)).toMatchObject([
+      { groupId: 'id-group', groupIndex: 0, replyTo: 'q' },
+      { groupId: 'id-group', groupIndex: 1, replyTo: 'q' },
+    ]);
+    const [part] = parts(afterDone(header[1] as Envelope, '22', deps));
+    expect(part?.part).toEqual({
+      groupId: 'id-group',
+      index: 1,
+      size: 2,
+      taskId: 'id-20',
+      result: '22',
+    });
+    const [body] = chordBody(part as ChordPartEntry, ['12', '22'], deps);
+    expect(body).toMatchObject({ id: 'id-sum', name: 'py.xsum' });
+    expect(bodyOf(body)).toBe(
+      `[[[12,22]],{},{"callbacks":null,"errbacks":null,"chain":[${rest}],"chord":null}]`,
+    );
+  });
+
+  it('may be a group alone, a chain, or a chord of nothing', () => {
+    const inner = `{"task": "celery.chain", "args": [], "kwargs": {"tasks": [${sig('py.a', '[1]')}, ${sig('py.b', '[2]')}]}, "options": {}, "subtask_type": "chain", "immutable": false}`;
+    const group = `{"task": "celery.group", "args": [], "kwargs": {"tasks": [${sig('py.g', '[]')}, ${inner}]}, "options": {"task_id": "g"}, "subtask_type": "group", "immutable": false}`;
+    const empty = `{"task": "celery.chord", "args": [], "kwargs": {"kwargs": {}, "header": [], "body": ${XSUM}}, "options": {}, "subtask_type": "chord", "immutable": false}`;
+    const entries = afterDone(made(embedOf({ callbacks: `[${group}, ${empty}]` })), '5', deps);
+    expect(published(entries).map(({ name }) => name)).toEqual(['py.g', 'py.a', 'py.xsum']);
+    const [first, chained, sum] = published(entries);
+    expect(optionsOf(first)).toMatchObject({ groupId: 'g', groupIndex: 0 });
+    // Of a chain in a group the last step belongs to the group.
+    expect(optionsOf(chained).groupId).toBeUndefined();
+    const [last] = published(afterDone(chained as Envelope, '6', deps));
+    expect([last?.name, optionsOf(last).groupId, optionsOf(last).groupIndex]).toEqual([
+      'py.b',
+      'g',
+      1,
+    ]);
+    expect(bodyOf(last)).toContain('[[6,2],');
+    expect(bodyOf(sum)).toContain('[[[]],');
+  });
+});
+
+describe('what follows a task that did not end well', () => {
+  const chord = `${XSUM.slice(0, -1)}, "chord_size": 2}`;
+  const embed = embedOf({
+    callbacks: `[${sig('py.never', '[]')}]`,
+    errbacks: `[${sig('py.alarm', '["ctx"]')}, ${sig('py.fixed', '[]', '{}', true)}]`,
+    chord,
+  });
+  const envelope = made(embed, { groupId: 'g', groupIndex: 1 });
+
+  it('are its error links, which get its id, and word to its chord', () => {
+    const entries = afterEnded({ envelope, how: 'dead', epoch: 3 }, deps);
+    expect(published(entries).map(({ name, id }) => [name, id])).toEqual([
+      ['py.alarm', derivedId('parent', 'errback:0:3')],
+      ['py.fixed', derivedId('parent', 'errback:1:3')],
+    ]);
+    expect(bodyOf(published(entries)[0])).toContain('[["parent","ctx"],');
+    expect(bodyOf(published(entries)[1])).toContain('[[],');
+    expect(parts(entries).map(({ part }) => part)).toEqual([
+      { groupId: 'g', index: 1, size: 2, taskId: 'parent', result: null },
+    ]);
+  });
+
+  it.each(['cancelled', 'expired', 'discarded'] as const)('is only word to its chord: %s', how => {
+    const entries = afterEnded({ envelope, how, epoch: 3 }, deps);
+    expect(published(entries)).toEqual([]);
+    expect(parts(entries)).toHaveLength(1);
+  });
+
+  it('is word to the chord that the last of its chain belongs to', () => {
+    const last = sig(
+      'py.c',
+      '[]',
+      `{"task_id": "c", "group_id": "g", "group_index": 4, "chord": ${chord}}`,
+    );
+    const chained = made(embedOf({ chain: `[${last}, ${sig('py.b', '[]')}]` }));
+    const [part] = parts(afterEnded({ envelope: chained, how: 'dead', epoch: 1 }, deps));
+    expect(part?.part).toMatchObject({ groupId: 'g', index: 4, size: 2, result: null });
+  });
+});
+
+describe('follow-ups nobody can read', () => {
+  it.each([
+    ['callbacks that are no list', embedOf({ callbacks: '5' })],
+    ['a signature without a task', embedOf({ callbacks: '[{"args": []}]' })],
+    ['a step that is a text', embedOf({ chain: '["py.b"]' })],
+    ['an embed that is a list', '[1]'],
+    ['args that are an object', embedOf({ errbacks: '[{"task": "a", "args": {}}]' })],
+    ['a chord that is a number', embedOf({ chord: '7' })],
+    ['a chord without a body', embedOf({ chain: '[{"task": "celery.chord", "kwargs": {}}]' })],
+  ])('are noticed before the handler runs: %s', (_, embed) => {
+    expect(() => checkFollowUps(made(embed, { groupId: 'g' }))).toThrow(TypeError);
+  });
+
+  it('are not those of a body that nothing follows, or that has none', () => {
+    for (const embed of [embedOf({}), 'null', '{}']) checkFollowUps(made(embed));
+  });
+});

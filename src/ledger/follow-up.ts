@@ -1,0 +1,265 @@
+import { derivedId, digestOf } from '../task/digest.ts';
+import type { Envelope, EnvelopeOptions } from '../task/envelope.ts';
+import { decodeJson, encodeJson, toBytes, toText } from '../task/json.ts';
+import { redactEmbed, type Redact } from '../task/redact.ts';
+import { EMBED, encodeEmbed, readEmbed, readSignature } from '../task/signature.ts';
+import { OWN_HEADERS } from '../wire/header-names.ts';
+import { parseInstant } from '../wire/iso-time.ts';
+import { expandSignature, textIn, type Sending, type SendingPlace } from './expand-signature.ts';
+import type { ChordPart, ChordPartEntry, EndedTask, FollowUp, Parent } from './ledger.ts';
+
+export interface FollowDeps {
+  readonly nowMs: number;
+  /** The queue of a task whose signature names none; null: the one of the task before it. */
+  readonly queueOf: (name: string) => string | null;
+  readonly redact: Redact | null;
+}
+
+const readOptions = (envelope: Envelope): EnvelopeOptions =>
+  JSON.parse(toText(envelope.options)) as EnvelopeOptions;
+
+function parentOf(envelope: Envelope, options: EnvelopeOptions): Parent {
+  const { id, queue } = envelope;
+  return { id, rootId: options.rootId ?? id, queue, deadlineMs: options.deadlineMs ?? null };
+}
+
+/** What follows a task that is done: its links, the next of its chain, its part of a chord. `result` is JSON text. */
+export function afterDone(
+  envelope: Envelope,
+  result: string,
+  deps: FollowDeps,
+): readonly FollowUp[] {
+  const { callbacks, chain, chord } = readEmbed(envelope.body);
+  if (callbacks.length === 0 && !chain?.length && chord === null) return [];
+  const options = readOptions(envelope);
+  const parent = parentOf(envelope, options);
+  const send = (text: string, position: string, left: readonly string[] | null): FollowUp[] =>
+    entriesOf(text, { position, argument: result, chain: left }, parent, deps);
+  return [
+    ...callbacks.flatMap((text, index) => send(text, `link:${index}`, null)),
+    ...(chain ?? []).slice(-1).flatMap(text => send(text, 'chain', (chain ?? []).slice(0, -1))),
+    ...partEntry({ envelope, options, chord, parent }, result),
+  ];
+}
+
+/**
+ * What follows a task that ended otherwise: its error links, if it is dead, and word to its chord. A death has error
+ * links of its own: a task that was brought back and died again has died twice.
+ */
+export function afterEnded(ended: EndedTask, deps: FollowDeps): readonly FollowUp[] {
+  const { envelope, how, epoch } = ended;
+  const { errbacks, chain, chord } = readEmbed(envelope.body);
+  const options = readOptions(envelope);
+  const parent = parentOf(envelope, options);
+  const argument = JSON.stringify(envelope.id);
+  const errors = how === 'dead' ? errbacks : [];
+  // Of a chain that ends here the last step belongs to the chord, and will never be sent.
+  const last = chain?.length ? readSignature(chain[0] ?? '') : null;
+  const lastOptions = last?.options ?? new Map<string, string>();
+  const lastChord = lastOptions.get('chord') ?? 'null';
+  const ofLast: EnvelopeOptions = {
+    groupId: textIn(lastOptions, 'group_id') ?? '',
+    groupIndex: Number(lastOptions.get('group_index') ?? 0),
+  };
+  return [
+    ...errors.flatMap((text, index) =>
+      entriesOf(
+        text,
+        { position: `errback:${index}:${epoch}`, argument, chain: null },
+        parent,
+        deps,
+      ),
+    ),
+    ...partEntry({ envelope, options, chord, parent }, null),
+    ...partEntry(
+      { envelope, options: ofLast, chord: lastChord === 'null' ? null : lastChord, parent },
+      null,
+    ),
+  ];
+}
+
+/** Throws a plain error when what should follow a task cannot be read: better before its handler ran than after. */
+export function checkFollowUps(envelope: Envelope): void {
+  const deps: FollowDeps = { nowMs: 0, queueOf: () => null, redact: null };
+  const entries = [
+    ...afterDone(envelope, 'null', deps),
+    ...afterEnded({ envelope, how: 'dead', epoch: 0 }, deps),
+  ];
+  for (const entry of entries) {
+    if (!('part' in entry)) continue;
+    chordBody(entry, [], deps);
+    chordFailure(entry, deps);
+  }
+}
+
+interface Part {
+  readonly envelope: Envelope;
+  readonly options: EnvelopeOptions;
+  readonly chord: string | null;
+  readonly parent: Parent;
+}
+
+function partEntry({ envelope, options, chord, parent }: Part, result: string | null): FollowUp[] {
+  const { groupId, groupIndex } = options;
+  if (chord === null || groupId === undefined || groupId === '') return [];
+  const part: ChordPart = {
+    groupId,
+    index: groupIndex ?? 0,
+    size: readSignature(chord).chordSize,
+    taskId: envelope.id,
+    result,
+  };
+  const key = `${envelope.id}/chord${result === null ? '-failed' : ''}`;
+  return [{ key, part, body: chord, parent }];
+}
+
+/** The body of a chord, with the results of its header. */
+export function chordBody(
+  { part, body, parent }: ChordPartEntry,
+  results: readonly string[],
+  deps: FollowDeps,
+): readonly Envelope[] {
+  const place = {
+    id: derivedId(part.groupId, 'chord'),
+    argument: `[${results.join(',')}]`,
+    chain: null,
+  };
+  return expandSignature(body, place).map(sending => toEnvelope(sending, parent, deps));
+}
+
+/** The error links of a chord's body, which take its id; and the body itself without results, for people to see. */
+export function chordFailure(
+  { part, body: text, parent }: ChordPartEntry,
+  deps: FollowDeps,
+): { readonly letter: Envelope | null; readonly errors: readonly Envelope[] } {
+  const place = { id: derivedId(part.groupId, 'chord'), argument: null, chain: null };
+  const [body] = expandSignature(text, place);
+  if (body === undefined) return { letter: null, errors: [] };
+  const { id } = body;
+  const errors = body.errbacks.flatMap((errback, index) =>
+    expandSignature(errback, {
+      id: derivedId(id, `errback:${index}`),
+      argument: JSON.stringify(id),
+      chain: null,
+    }),
+  );
+  const plain = { ...body, callbacks: [], errbacks: [], chain: null, chord: null };
+  return {
+    letter: toEnvelope({ ...plain, id: `${id}#chord` }, parent, deps),
+    errors: errors.map(sending => toEnvelope(sending, parent, deps)),
+  };
+}
+
+function entriesOf(
+  text: string,
+  { position, ...place }: Omit<SendingPlace, 'id'> & { readonly position: string },
+  parent: Parent,
+  deps: FollowDeps,
+): FollowUp[] {
+  const sendings = expandSignature(text, { ...place, id: derivedId(parent.id, position) });
+  return sendings.map((sending, index) => ({
+    key: `${parent.id}/${position}${sendings.length === 1 ? '' : `/${index}`}`,
+    publish: toEnvelope(sending, parent, deps),
+  }));
+}
+
+/** A version beyond this is none of ours. */
+const MAX_VERSION = 32_767;
+
+function toEnvelope(sending: Sending, parent: Parent, deps: FollowDeps): Envelope {
+  const { signature, id, args } = sending;
+  const { task: name, kwargs, options } = signature;
+  const { [OWN_HEADERS.schema]: schema, ...headers } = readHeaders(options.get('headers'));
+  const version = Number(schema);
+  const known = Number.isInteger(version) && version >= 1 && version <= MAX_VERSION ? version : 1;
+  const embed = isPlain(sending) ? EMBED : encodeEmbed(sending);
+  const body = toBytes(`[${args},${kwargs},${embed}]`);
+  const shown = deps.redact === null ? null : deps.redact(name, { args, kwargs });
+  const redacted =
+    shown === null || deps.redact === null
+      ? {}
+      : { redacted: { ...shown, embed: redactEmbed(embed, deps.redact) } };
+  const settings: EnvelopeOptions = {
+    ...(Object.keys(headers).length === 0 ? {} : { headers }),
+    ...timesOf(sending),
+    ...celeryOf(sending),
+    ...(parent.deadlineMs === null ? {} : { deadlineMs: parent.deadlineMs }),
+    rootId: parent.rootId,
+    parentId: parent.id,
+    ...(sending.group === null
+      ? {}
+      : { groupId: sending.group.id, groupIndex: sending.group.index }),
+    ...redacted,
+  };
+  const priority = Number(options.get('priority') ?? 0);
+  return {
+    id,
+    name,
+    queue: textIn(options, 'queue') ?? deps.queueOf(name) ?? parent.queue,
+    priority: Number.isInteger(priority) ? Math.min(9, Math.max(0, priority)) : 0,
+    version: known,
+    body,
+    options: toBytes(encodeJson(settings)),
+    digest: digestOf({ name, id, version: known, body }),
+    etaMs: momentOf(options.get('countdown') ?? options.get('eta'), deps.nowMs, Math.ceil),
+    expiresMs: momentOf(options.get('expires'), deps.nowMs, Math.floor),
+  };
+}
+
+const isPlain = ({ callbacks, errbacks, chain, chord }: Sending): boolean =>
+  callbacks.length + errbacks.length === 0 && chain === null && chord === null;
+
+/** Texts as they are; other values, which only Python sends, as JSON. */
+function readHeaders(text: string | undefined): Record<string, string> {
+  const headers = decodeJson(text ?? 'null');
+  if (typeof headers !== 'object' || headers === null) return {};
+  return Object.fromEntries(
+    Object.entries(headers).map(([key, value]) => [
+      key,
+      typeof value === 'string' ? value : encodeJson(value ?? null),
+    ]),
+  );
+}
+
+function timesOf({ signature: { options } }: Sending): EnvelopeOptions {
+  const ms = (key: string): number | null => {
+    const seconds: unknown = JSON.parse(options.get(key) ?? 'null');
+    return typeof seconds === 'number' && seconds > 0 ? seconds * 1_000 : null;
+  };
+  const [timeoutMs, softTimeoutMs] = [ms('time_limit'), ms('soft_time_limit')];
+  return {
+    ...(timeoutMs === null ? {} : { timeoutMs }),
+    ...(softTimeoutMs === null ? {} : { softTimeoutMs }),
+    ...(options.get('ignore_result') === 'true' ? { keepResult: false } : {}),
+  };
+}
+
+const CELERY_NAMES = {
+  exchange: 'exchange',
+  routing_key: 'routingKey',
+  reply_to: 'replyTo',
+  correlation_id: 'correlationId',
+  shadow: 'shadow',
+} as const;
+
+function celeryOf({ signature: { options } }: Sending): EnvelopeOptions {
+  const found: Record<string, string> = {};
+  for (const [theirs, ours] of Object.entries(CELERY_NAMES)) {
+    const text = textIn(options, theirs);
+    if (text !== null) found[ours] = text;
+  }
+  return found;
+}
+
+/** Seconds from now, or a time; one without an offset is UTC, as Celery's are. What is neither counts as none. */
+function momentOf(
+  text: string | undefined,
+  nowMs: number,
+  round: (ms: number) => number,
+): number | null {
+  const value: unknown = JSON.parse(text ?? 'null');
+  if (typeof value === 'number') return round(nowMs + value * 1_000);
+  if (typeof value !== 'string') return null;
+  const ms = parseInstant(value);
+  return ms === null ? null : round(ms);
+}

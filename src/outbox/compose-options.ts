@@ -1,0 +1,115 @@
+import { outlastError } from '../errors/error.ts';
+import { refuseUnknown } from '../task/contract.ts';
+import {
+  SEND_OPTIONS,
+  type CeleryOptions,
+  type SendOptions,
+  type Task,
+} from '../task/define-task.ts';
+import { durationMs, type Duration } from '../task/duration.ts';
+import type { EnvelopeOptions } from '../task/envelope.ts';
+import { safeKey } from '../task/names.ts';
+
+/** Options that contradict each other or that nobody knows are refused before anything else happens. */
+export function checkOptions(options: SendOptions): void {
+  refuseUnknown(Object.keys(options), SEND_OPTIONS, 'this send');
+  if (options.countdown !== undefined && options.eta !== undefined)
+    throw conflict(['countdown', 'eta'], '`countdown` and `eta` both say when to begin');
+}
+
+export function conflict(options: readonly string[], message: string): Error {
+  return outlastError('ERR_OPTIONS_CONFLICT', {
+    message,
+    hint: `Leave out one of: ${options.join(', ')}.`,
+    fields: { options },
+  });
+}
+
+export function etaOf(options: SendOptions, nowMs: number): number | null {
+  if (options.countdown !== undefined) return nowMs + durationMs(options.countdown, 'countdown');
+  return options.eta === undefined ? null : instantMs(options.eta, 'eta');
+}
+
+export function expiresOf(task: Task, options: SendOptions, nowMs: number): number | null {
+  if (options.expires !== undefined) {
+    const expiresMs = momentMs(options.expires, nowMs, 'expires');
+    if (expiresMs === nowMs) throw bornExpired();
+    return expiresMs;
+  }
+  return task.contract.expiresMs === null ? null : nowMs + task.contract.expiresMs;
+}
+
+export function bornExpired(): Error {
+  return outlastError('ERR_OPTION_RANGE', {
+    message: '`expires` is no time at all: the task could never begin',
+    hint: "Give it a length, for example '1h', or leave it out.",
+    fields: { option: 'expires' },
+  });
+}
+
+/** An instant as it is, a length counted from now. */
+function momentMs(moment: Duration | Date, nowMs: number, option: string): number {
+  return moment instanceof Date ? instantMs(moment, option) : nowMs + durationMs(moment, option);
+}
+
+// The years 1 to 9999: what every database and every other language can hold.
+const EARLIEST_MS = -62_135_596_800_000;
+const LATEST_MS = 253_402_300_799_999;
+
+export function instantMs(instant: Date, option: string): number {
+  const ms = instant instanceof Date ? instant.getTime() : Number.NaN;
+  if (ms >= EARLIEST_MS && ms <= LATEST_MS) return ms;
+  throw outlastError('ERR_OPTION_RANGE', {
+    message: `\`${option}\` is not a Date of the years 1 to 9999`,
+    hint: 'Give a Date.',
+    fields: { option },
+  });
+}
+
+/** What travels in the options of an envelope; the rest has places of its own there. */
+export function envelopeOptions(task: Task, options: SendOptions, nowMs: number): EnvelopeOptions {
+  const { timeoutMs, softTimeoutMs } = task.contract;
+  const { deadline, headers, keepResult } = options;
+  return {
+    ...(timeoutMs === null ? {} : { timeoutMs }),
+    ...(softTimeoutMs === null ? {} : { softTimeoutMs }),
+    ...(deadline === undefined ? {} : { deadlineMs: momentMs(deadline, nowMs, 'deadline') }),
+    ...(headers === undefined ? {} : { headers: checkHeaders(headers) }),
+    ...(keepResult === undefined ? {} : { keepResult }),
+    ...celeryOptions(options.celery),
+  };
+}
+
+export function checkHeaders(
+  headers: Readonly<Record<string, string>>,
+): Readonly<Record<string, string>> {
+  for (const [key, value] of Object.entries(headers)) {
+    safeKey(key, 'a header name');
+    if (typeof value === 'string') continue;
+    throw outlastError('ERR_INPUT_NOT_JSON', {
+      message: `header \`${key}\` is a ${typeof value}`,
+      hint: 'Headers are texts.',
+      fields: { path: `headers.${key}` },
+    });
+  }
+  return headers;
+}
+
+const CELERY_OPTIONS: readonly (keyof CeleryOptions)[] = [
+  'exchange',
+  'routingKey',
+  'replyTo',
+  'correlationId',
+  'shadow',
+];
+
+export function celeryOptions(given: CeleryOptions | undefined): CeleryOptions {
+  if (given === undefined) return {};
+  refuseUnknown(Object.keys(given), CELERY_OPTIONS, '`celery` of this send');
+  const options: Record<string, string> = {};
+  for (const key of CELERY_OPTIONS) {
+    const value = given[key];
+    if (value !== undefined) options[key] = safeKey(value, `celery.${key}`);
+  }
+  return options;
+}

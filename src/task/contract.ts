@@ -1,0 +1,134 @@
+import { outlastError } from '../errors/error.ts';
+import { durationMs, type Duration } from './duration.ts';
+import { safeName } from './names.ts';
+import type { StandardSchema } from './standard-schema.ts';
+
+/** What a contract says, checked and with defaults. */
+export interface Contract {
+  readonly input: StandardSchema | null;
+  readonly args: StandardSchema | null;
+  readonly kwargs: StandardSchema | null;
+  readonly result: StandardSchema | null;
+  readonly params: readonly string[] | null;
+  readonly version: number;
+  readonly queue: string;
+  readonly priority: number;
+  readonly timeoutMs: number | null;
+  readonly softTimeoutMs: number | null;
+  readonly expiresMs: number | null;
+  readonly ordering: Ordering | null;
+}
+
+export interface Ordering {
+  readonly key: (input: unknown) => string;
+  /** True: a dead row holds back those behind it. */
+  readonly parks: boolean;
+}
+
+/** The options of `task()`, before anything is known about them. */
+interface GivenOptions {
+  readonly input?: unknown;
+  readonly result?: unknown;
+  readonly args?: unknown;
+  readonly kwargs?: unknown;
+  readonly params?: readonly string[];
+  readonly version?: number;
+  readonly queue?: string;
+  readonly priority?: number;
+  readonly timeout?: Duration;
+  readonly softTimeout?: Duration;
+  readonly expires?: Duration;
+  readonly ordering?: { readonly key?: unknown; readonly whenDead?: unknown };
+}
+
+const KNOWN_OPTIONS: readonly (keyof GivenOptions)[] = [
+  'input',
+  'result',
+  'args',
+  'kwargs',
+  'params',
+  'version',
+  'queue',
+  'priority',
+  'timeout',
+  'softTimeout',
+  'expires',
+  'ordering',
+];
+
+/** Checks what was given to `task()` and fills in the defaults. */
+export function resolveContract(name: string, given: object): Contract {
+  refuseUnknown(Object.keys(given), KNOWN_OPTIONS, `task ${name}`);
+  const options = given as GivenOptions;
+  if (options.input && (options.args || options.kwargs)) {
+    throw outlastError('ERR_OPTIONS_CONFLICT', {
+      message: `task ${name} has \`input\` beside \`args\` or \`kwargs\``,
+      hint: 'Use `input`, or `args` and `kwargs` for a task written in Python.',
+      fields: { options: ['input', 'args', 'kwargs'] },
+    });
+  }
+  const lengthMs = (option: 'timeout' | 'softTimeout' | 'expires'): number | null => {
+    const duration = options[option];
+    return duration === undefined ? null : durationMs(duration, `${option} of ${name}`);
+  };
+  return Object.freeze({
+    input: schemaOf(options.input),
+    args: schemaOf(options.args),
+    kwargs: schemaOf(options.kwargs),
+    result: schemaOf(options.result),
+    params: options.params ?? null,
+    version: inRange(options.version ?? 1, `version of ${name}`, 1, 32_767),
+    queue: safeName(options.queue ?? 'default', 'queue'),
+    priority: inRange(options.priority ?? 0, `priority of ${name}`, 0, 9),
+    timeoutMs: lengthMs('timeout'),
+    softTimeoutMs: lengthMs('softTimeout'),
+    expiresMs: lengthMs('expires'),
+    ordering: orderingOf(name, options.ordering),
+  });
+}
+
+/** Throws for the first key that is not among the known ones; `whose` begins the sentence. */
+export function refuseUnknown(
+  keys: readonly string[],
+  known: readonly string[],
+  whose: string,
+): void {
+  const unknown = keys.find(key => !known.includes(key));
+  if (unknown === undefined) return;
+  throw outlastError('ERR_UNKNOWN_OPTION', {
+    message: `${whose} has an unknown option \`${unknown}\``,
+    hint: `Known options are ${known.join(', ')}.`,
+    fields: { option: unknown, nearest: null },
+  });
+}
+
+const schemaOf = (schema: unknown): StandardSchema | null =>
+  schema === undefined ? null : (schema as StandardSchema);
+
+function orderingOf(name: string, given: GivenOptions['ordering']): Ordering | null {
+  if (given === undefined) return null;
+  refuseUnknown(Object.keys(given), ['key', 'whenDead'], `\`ordering\` of ${name}`);
+  const { key, whenDead = 'park' } = given;
+  if (typeof key !== 'function')
+    throw orderingError(name, 'key', 'Give a function of the input: input => input.orderId.');
+  if (whenDead !== 'park' && whenDead !== 'go-on')
+    throw orderingError(name, 'whenDead', "Use 'park' or 'go-on'.");
+  return Object.freeze({ key: key as Ordering['key'], parks: whenDead === 'park' });
+}
+
+function orderingError(name: string, option: string, hint: string): Error {
+  return outlastError('ERR_OPTION_RANGE', {
+    message: `\`ordering.${option}\` of ${name} is not what it must be`,
+    hint,
+    fields: { option: `ordering.${option}` },
+  });
+}
+
+export function inRange(value: number, option: string, min: number, max: number): number {
+  if (Number.isInteger(value) && value >= min && value <= max) return value;
+  throw outlastError('ERR_OPTION_RANGE', {
+    message: `\`${option}\` is ${String(value)}`,
+    hint: `Use a whole number from ${min} to ${max}.`,
+    fields: { option },
+  });
+}

@@ -1,0 +1,99 @@
+import type { Jsonable } from './json.ts';
+import type { SchemaInput, SchemaOutput, StandardSchema } from './standard-schema.ts';
+
+/**
+ * The types of a contract: what `send` takes, what the handler gets, what it returns, what `result()` gives; and what the
+ * task can take from one before it.
+ */
+export interface TaskShape {
+  readonly input: unknown;
+  readonly parsed: unknown;
+  readonly returned: unknown;
+  readonly result: unknown;
+  readonly following?: unknown;
+}
+
+export type AnySchema = StandardSchema<never, unknown> | StandardSchema<unknown, unknown>;
+
+/** JSON itself. Types that contain themselves, as the one of `z.json()`, are settled here: walking them never ends. */
+type JsonValue =
+  | string
+  | number
+  | boolean
+  | null
+  | undefined
+  | bigint
+  | readonly JsonValue[]
+  | { readonly [key: string]: JsonValue };
+
+/** A schema whose input JSON would change is not accepted: the compiler points at it. */
+export type JsonOnly<S> = S extends undefined
+  ? S
+  : SchemaInput<S> extends JsonValue
+    ? S
+    : SchemaInput<S> extends Jsonable<SchemaInput<S>>
+      ? S
+      : never;
+
+type ArgsInput<A, K> = A extends AnySchema
+  ? K extends AnySchema
+    ? Record<never, never> extends SchemaInput<K>
+      ? { readonly args: SchemaInput<A>; readonly kwargs?: SchemaInput<K> }
+      : { readonly args: SchemaInput<A>; readonly kwargs: SchemaInput<K> }
+    : { readonly args: SchemaInput<A> }
+  : K extends AnySchema
+    ? { readonly kwargs: SchemaInput<K> }
+    : undefined;
+
+type ArgsParsed<A, K> = A extends AnySchema
+  ? K extends AnySchema
+    ? { readonly args: SchemaOutput<A>; readonly kwargs: SchemaOutput<K> }
+    : { readonly args: SchemaOutput<A> }
+  : K extends AnySchema
+    ? { readonly kwargs: SchemaOutput<K> }
+    : undefined;
+
+/** What a task takes from the one before it, and what is left to be given: the first of `params`, of `args`, or all. */
+export interface Following<Takes, Rest> {
+  readonly takes: Takes;
+  readonly rest: Rest;
+}
+
+/** A task that can take nothing: it can only be given all of its input. */
+type Nothing = Following<never, never>;
+
+type FollowingInput<Input, P> = P extends readonly [infer First, ...unknown[]]
+  ? First extends keyof Input
+    ? Following<Input[First], Omit<Input, First>>
+    : Nothing
+  : Following<Input, undefined>;
+
+type FollowingArgs<Args, K> = Args extends readonly [(infer First)?, ...infer Others]
+  ? Following<First, ArgsRest<Others, K>>
+  : Args extends readonly (infer Item)[]
+    ? Following<Item, ArgsRest<Args, K>>
+    : Nothing;
+
+type ArgsRest<Others, K> = ([] extends Others
+  ? { readonly args?: Others }
+  : { readonly args: Others }) &
+  (K extends AnySchema
+    ? Record<never, never> extends SchemaInput<K>
+      ? { readonly kwargs?: SchemaInput<K> }
+      : { readonly kwargs: SchemaInput<K> }
+    : Readonly<Record<never, never>>);
+
+/** The shape that follows from the schemas a contract names. */
+export interface ShapeOf<I, R, A, K, P = undefined> extends TaskShape {
+  readonly input: I extends AnySchema ? SchemaInput<I> : ArgsInput<A, K>;
+  readonly parsed: I extends AnySchema ? SchemaOutput<I> : ArgsParsed<A, K>;
+  readonly returned: R extends AnySchema ? SchemaInput<R> : void;
+  readonly result: R extends AnySchema ? SchemaOutput<R> : void;
+  readonly following: I extends AnySchema
+    ? FollowingInput<SchemaInput<I>, P>
+    : A extends AnySchema
+      ? FollowingArgs<SchemaInput<A>, K>
+      : K extends AnySchema
+        ? Nothing
+        : Following<unknown, undefined>;
+}

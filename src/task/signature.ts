@@ -1,0 +1,130 @@
+import { itemsOf, membersOf, objectOf } from './json-slices.ts';
+import { toBytes, toText } from './json.ts';
+
+/**
+ * Celery's way to write a task that is to be sent later: as a link, an error link, the next of a chain or the body of a
+ * chord. All of them stand in the third part of a body, `embed`; `chain` in reverse, so that the next one is the last.
+ * Everything here is JSON text, and arguments are never read: they pass through as they were written.
+ */
+
+/** The third part of a body that nothing follows: always the same bytes. */
+export const EMBED = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}';
+
+/** What follows a task: texts of signatures. */
+export interface Embed {
+  /** Sent when it is done. */
+  readonly callbacks: readonly string[];
+  /** Sent when it is dead. */
+  readonly errbacks: readonly string[];
+  /** What is left of its chain, the next one last; null outside of a chain. */
+  readonly chain: readonly string[] | null;
+  /** The body of the chord whose header it belongs to. */
+  readonly chord: string | null;
+}
+
+export interface Signature {
+  readonly task: string;
+  /** Texts of the positional arguments. */
+  readonly args: readonly string[];
+  /** Text of the keyword arguments. */
+  readonly kwargs: string;
+  /** Texts by Celery's names: `task_id`, `queue`, `link_error` and so on. */
+  readonly options: ReadonlyMap<string, string>;
+  /** True: it takes nothing from the task before it. */
+  readonly isImmutable: boolean;
+  /** Of the body of a chord: how many results it waits for. */
+  readonly chordSize: number | null;
+}
+
+export interface SignatureParts {
+  readonly task: string;
+  readonly args: string;
+  readonly kwargs: string;
+  readonly options: Readonly<Record<string, string | undefined>>;
+  readonly isImmutable: boolean;
+  readonly chordSize?: number;
+}
+
+export function encodeSignature(parts: SignatureParts): string {
+  return objectOf({
+    task: JSON.stringify(parts.task),
+    args: parts.args,
+    kwargs: parts.kwargs,
+    options: objectOf(parts.options),
+    subtask_type: 'null',
+    immutable: String(parts.isImmutable),
+    chord_size: parts.chordSize === undefined ? undefined : String(parts.chordSize),
+  });
+}
+
+export function encodeEmbed({ callbacks, errbacks, chain, chord }: Embed): string {
+  const list = (texts: readonly string[]): string =>
+    texts.length === 0 ? 'null' : `[${texts.join(',')}]`;
+  return objectOf({
+    callbacks: list(callbacks),
+    errbacks: list(errbacks),
+    chain: chain === null ? 'null' : `[${chain.join(',')}]`,
+    chord: chord ?? 'null',
+  });
+}
+
+const NOTHING: Embed = { callbacks: [], errbacks: [], chain: null, chord: null };
+
+/** False only where nothing can follow: the last bytes are always the same then. */
+export function hasFollowUps(body: Uint8Array): boolean {
+  const end = body.subarray(-NOTHING_FOLLOWS.length);
+  return (
+    end.length < NOTHING_FOLLOWS.length || end.some((byte, at) => byte !== NOTHING_FOLLOWS[at])
+  );
+}
+
+const NOTHING_FOLLOWS = toBytes(`${EMBED}]`);
+
+/** What follows the task with this body. Throws a plain error when the bytes are not those of a body. */
+export function readEmbed(body: Uint8Array): Embed {
+  if (!hasFollowUps(body)) return NOTHING;
+  const text = toText(body);
+  const embed = itemsOf(text)[2] ?? 'null';
+  if (embed === 'null') return NOTHING;
+  const members = membersOf(embed);
+  const list = (key: string): readonly string[] | null => {
+    const value = members.get(key) ?? 'null';
+    return value === 'null' ? null : itemsOf(value);
+  };
+  const chord = members.get('chord') ?? 'null';
+  return {
+    callbacks: list('callbacks') ?? [],
+    errbacks: list('errbacks') ?? [],
+    chain: list('chain'),
+    chord: chord === 'null' ? null : chord,
+  };
+}
+
+/** Throws a plain error when the text is not that of a signature. */
+export function readSignature(text: string): Signature {
+  const members = membersOf(text);
+  const task: unknown = JSON.parse(members.get('task') ?? 'null');
+  if (typeof task !== 'string') throw new TypeError('a signature has no task');
+  const options = members.get('options') ?? 'null';
+  const size = Number(members.get('chord_size') ?? 'null');
+  return {
+    task,
+    args: itemsOf(members.get('args') ?? '[]'),
+    kwargs: members.get('kwargs') ?? '{}',
+    options: options === 'null' ? new Map() : membersOf(options),
+    isImmutable: members.get('immutable') === 'true',
+    chordSize: Number.isInteger(size) && size > 0 ? size : null,
+  };
+}
+
+/** The same signature with other options, and as the body of a chord of this size. */
+export function withOptions(
+  text: string,
+  options: Readonly<Record<string, string | undefined>>,
+  chordSize?: number,
+): string {
+  const members = Object.fromEntries(membersOf(text)) as Record<string, string>;
+  const given = Object.fromEntries(membersOf(members['options'] ?? '{}')) as Record<string, string>;
+  const size = chordSize === undefined ? {} : { chord_size: String(chordSize) };
+  return objectOf({ ...members, options: objectOf({ ...given, ...options }), ...size });
+}

@@ -1,0 +1,57 @@
+import { RabbitBroker } from '../adapters/rabbitmq/rabbitmq-broker.ts';
+import { openRedisBroker } from '../adapters/redis/redis-broker.ts';
+import type { Broker } from '../broker/broker.ts';
+import type { BrokerTarget } from '../config/broker-target.ts';
+import type { ResolvedConfig } from '../config/config.ts';
+import { systemClock } from '../runtime/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+
+/** A broker apart from the database, and what it needs to know of its process. */
+export interface BrokerParts {
+  readonly target: BrokerTarget;
+  /** Messages of a queue held at once: as many as run. */
+  readonly prefetch: number;
+  readonly log: Logger;
+}
+
+/** What `openStores` is told about the broker; nothing where that is the database. */
+export function brokerOptions(
+  config: Pick<ResolvedConfig, 'broker' | 'ledger' | 'worker'>,
+  log: Logger,
+): { readonly broker?: BrokerParts; readonly ledger: ResolvedConfig['ledger'] } {
+  const { broker: target, ledger, worker } = config;
+  if (target === null) return { ledger };
+  return { broker: { target, prefetch: worker.concurrency, log }, ledger };
+}
+
+/** Nothing is connected before it is needed. */
+export async function openBroker({ target, prefetch, log }: BrokerParts): Promise<Broker> {
+  switch (target.kind) {
+    case 'rabbitmq':
+      return new RabbitBroker(target, {
+        prefetch,
+        onTrouble: seldom(error => log.warn({ error }, 'RabbitMQ cannot be used; trying again')),
+        onBlocked: reason =>
+          reason === null
+            ? log.info({}, 'RabbitMQ takes messages again')
+            : log.warn({ reason }, 'RabbitMQ has blocked publishers'),
+      });
+    case 'redis':
+      return await openRedisBroker(target.url);
+  }
+}
+
+/** Every queue tells of the same outage, and again with every attempt: once a minute is enough. */
+const REPEAT_MS = 60_000;
+
+function seldom(tell: (error: unknown) => void): (error: unknown) => void {
+  const toldAt = new Map<string, number>();
+  return error => {
+    const text = String(error);
+    const now = systemClock.monotonic();
+    if (now - (toldAt.get(text) ?? -Infinity) < REPEAT_MS) return;
+    if (toldAt.size > 100) toldAt.clear();
+    toldAt.set(text, now);
+    tell(error);
+  };
+}

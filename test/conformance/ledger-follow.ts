@@ -1,0 +1,258 @@
+import { describe, expect, it } from 'vitest';
+import {
+  endedKey,
+  type AfterEntry,
+  type ChordPart,
+  type EndedTask,
+} from '../../src/ledger/ledger.ts';
+import type { Envelope } from '../../src/task/envelope.ts';
+import { EMBED } from '../../src/task/signature.ts';
+import { HOUR, MINUTE, makeEnvelope, unique } from './envelopes.ts';
+import { sampleError, type LedgerDriver } from './ledger-driver.ts';
+
+type Way = (driver: LedgerDriver, envelope: Envelope) => Promise<number>;
+
+/** Every way in which a task ends otherwise than done; gives the epoch it ended in. */
+const ENDINGS: readonly (readonly [string, EndedTask['how'], Way])[] = [
+  [
+    'fails for the last time',
+    'dead',
+    async (driver, envelope) => {
+      const { task } = await driver.running(envelope);
+      await driver.fail(task, { delayMs: null });
+      return 1;
+    },
+  ],
+  [
+    'is buried',
+    'dead',
+    async (driver, envelope) => {
+      const { task } = await driver.running(envelope);
+      await driver.bury(task);
+      return 1;
+    },
+  ],
+  [
+    'costs one worker too many',
+    'dead',
+    async (driver, envelope) => {
+      const { worker } = await driver.running(envelope, { crashBudgets: { '*': 0 } });
+      await driver.crash(worker);
+      return 1;
+    },
+  ],
+  [
+    'is cancelled while it waits',
+    'cancelled',
+    async (driver, envelope) => {
+      await driver.put(envelope);
+      await driver.ledger.cancel(envelope.id);
+      return 0;
+    },
+  ],
+  [
+    'is cancelled while it runs',
+    'cancelled',
+    async (driver, envelope) => {
+      await driver.running(envelope);
+      await driver.ledger.cancel(envelope.id);
+      return 1;
+    },
+  ],
+  [
+    'expires while it waits',
+    'expired',
+    async (driver, envelope) => {
+      const late = { ...envelope, expiresMs: (await driver.nowMs()) - MINUTE };
+      await driver.put(late);
+      const { worker } = await driver.open();
+      await driver.begin(worker, { queues: [envelope.queue], limit: 1 });
+      return 0;
+    },
+  ],
+  [
+    'comes too late as a message',
+    'expired',
+    async (driver, envelope) => {
+      const late = { ...envelope, expiresMs: (await driver.nowMs()) - MINUTE };
+      const { worker } = await driver.open();
+      await driver.begin(worker, { messages: [late] });
+      return 0;
+    },
+  ],
+];
+
+async function entriesAbout(driver: LedgerDriver, id: string): Promise<readonly AfterEntry[]> {
+  const all = await driver.ledger.after.list(0, 10_000);
+  return all.filter(({ key }) => key.startsWith(`${id}/`));
+}
+
+/** What follows a task that did not end well, and the counting of chords. */
+export function followSuite(driver: () => LedgerDriver): void {
+  describe('what follows a task that did not end well', () => endings(driver));
+  describe('a chord', () => chords(driver));
+}
+
+function endings(driver: () => LedgerDriver): void {
+  it.each(ENDINGS)('is written down when it %s', async (_, how, end) => {
+    const envelope = makeEnvelope();
+    const epoch = await end(driver(), envelope);
+    const [entry, ...others] = await entriesAbout(driver(), envelope.id);
+    expect(others).toEqual([]);
+    if (entry === undefined || !('ended' in entry)) throw new Error('nothing was written down');
+    const { id, name, queue, priority, version, digest } = envelope;
+    expect(entry).toMatchObject({
+      key: endedKey(id, epoch),
+      ended: { how, epoch, envelope: { id, name, queue, priority, version, digest } },
+    });
+    // Views compare by content, not by the kind of buffer that a driver gives.
+    expect([...entry.ended.envelope.body]).toEqual([...envelope.body]);
+    expect([...entry.ended.envelope.options]).toEqual([...envelope.options]);
+    await driver().ledger.after.strike([entry.key]);
+    expect(await entriesAbout(driver(), id)).toEqual([]);
+  });
+
+  it.each(ENDINGS)('is nothing where nothing follows it, when it %s', async (_, how, end) => {
+    const envelope = makeEnvelope({ embed: EMBED });
+    await end(driver(), envelope);
+    expect(await entriesAbout(driver(), envelope.id)).toEqual([]);
+    expect(how).not.toBe('done');
+  });
+
+  it('is written down again for a second death', async () => {
+    const envelope = await driver().dead();
+    await driver().ledger.revive(envelope.id, 1);
+    const { task } = await driver().beginWaiting(envelope);
+    await driver().fail(task, { delayMs: null });
+    const keys = (await entriesAbout(driver(), envelope.id)).map(({ key }) => key);
+    expect(keys.toSorted()).toEqual([endedKey(envelope.id, 1), endedKey(envelope.id, 2)]);
+    await driver().ledger.after.strike(keys);
+  });
+
+  it('does not come back when the dead letter is purged', async () => {
+    const envelope = await driver().dead(makeEnvelope({ name: unique('purged') }));
+    await driver().ledger.after.strike([endedKey(envelope.id, 1)]);
+    await driver().fixture.advance(MINUTE);
+    const ages = { olderThanDeadMs: 0, olderThanCreatedMs: null };
+    const request = { ...ages, taskName: envelope.name, limit: 10, isDryRun: false };
+    expect((await driver().ledger.purgeDead(request)).counts).toHaveLength(1);
+    expect(await entriesAbout(driver(), envelope.id)).toEqual([]);
+  });
+
+  it('does not come back with a step that is repeated', async () => {
+    const { task, envelope } = await driver().running();
+    await driver().fail(task, { delayMs: null });
+    await driver().ledger.after.strike([endedKey(envelope.id, 1)]);
+    expect(await driver().fail(task, { delayMs: null })).toBe('ok');
+    expect(await entriesAbout(driver(), envelope.id)).toEqual([]);
+  });
+
+  it('is nothing while the task may still end well', async () => {
+    const { task, envelope, worker } = await driver().running();
+    await driver().fail(task, { delayMs: 0 });
+    const again = await driver().beginWaiting(envelope, { worker });
+    await driver().release(again.task);
+    const third = await driver().beginWaiting(envelope, { worker });
+    await driver().crash(worker);
+    expect(third.task.epoch).toBe(3);
+    expect(await entriesAbout(driver(), envelope.id)).toEqual([]);
+  });
+
+  it('is what the commit says, where it is done or discarded', async () => {
+    const done = await driver().done();
+    const discarded = await driver().done(makeEnvelope(), {
+      outcome: { kind: 'discarded', why: 'nothing to do' },
+    });
+    expect(await entriesAbout(driver(), done.id)).toEqual([]);
+    expect(await entriesAbout(driver(), discarded.id)).toEqual([]);
+  });
+
+  it('is nothing where the bytes are not those that were sent', async () => {
+    const { task, envelope } = await driver().running();
+    await driver().bury(task, 'ERR_DIGEST');
+    const message = makeEnvelope();
+    await driver().ledger.bury([
+      { kind: 'message', envelope: message, reason: 'ERR_UNDECODABLE', error: sampleError('no') },
+    ]);
+    expect(await entriesAbout(driver(), envelope.id)).toEqual([]);
+    expect(await entriesAbout(driver(), message.id)).toEqual([]);
+  });
+}
+
+function chords(driver: () => LedgerDriver): void {
+  const partsOf = (size: number): readonly (ChordPart & { readonly result: string })[] => {
+    const groupId = unique('chord');
+    return Array.from({ length: size }, (_, index) => ({
+      groupId,
+      index,
+      size,
+      taskId: `${groupId}-${index}`,
+      result: `{"n":${index}.0,"big":1180591620717411303425,"text":"a\\u0000b"}`,
+    }));
+  };
+  const results = (parts: readonly ChordPart[]) => parts.map(({ result }) => result);
+
+  it('is complete with its last part, and says the results in their order', async () => {
+    const parts = partsOf(3);
+    const [first, second, third] = parts as [ChordPart, ChordPart, ChordPart];
+    expect(await driver().ledger.joinChord(third)).toEqual({ status: 'open' });
+    expect(await driver().ledger.joinChord(first)).toEqual({ status: 'open' });
+    expect(await driver().ledger.joinChord(second)).toEqual({
+      status: 'complete',
+      results: results(parts),
+    });
+  });
+
+  it('counts a part once, however often it is told', async () => {
+    const [first, second] = partsOf(2) as [ChordPart, ChordPart];
+    for (let time = 0; time < 3; time++)
+      expect(await driver().ledger.joinChord(first)).toEqual({ status: 'open' });
+    const complete = { status: 'complete', results: results([first, second]) };
+    expect(await driver().ledger.joinChord(second)).toEqual(complete);
+    expect(await driver().ledger.joinChord(first)).toEqual(complete);
+  });
+
+  it('tells at least one of those who complete it at the same time', async () => {
+    for (let round = 0; round < 5; round++) {
+      const parts = partsOf(8);
+      const answers = await Promise.all(parts.map(part => driver().ledger.joinChord(part)));
+      const complete = answers.filter(({ status }) => status === 'complete');
+      expect(complete.length).toBeGreaterThan(0);
+      for (const answer of complete)
+        expect(answer).toEqual({ status: 'complete', results: results(parts) });
+    }
+  });
+
+  it('has failed with a part that did, until a result takes its place', async () => {
+    const [first, second] = partsOf(2) as [ChordPart, ChordPart];
+    const failure = { ...first, result: null };
+    expect(await driver().ledger.joinChord(failure)).toEqual({ status: 'failed' });
+    expect(await driver().ledger.joinChord(second)).toEqual({ status: 'open' });
+    expect(await driver().ledger.joinChord(failure)).toEqual({ status: 'failed' });
+    const complete = { status: 'complete', results: results([first, second]) };
+    expect(await driver().ledger.joinChord(first)).toEqual(complete);
+    // Told late: what it says is not true any more.
+    expect(await driver().ledger.joinChord(failure)).toEqual(complete);
+  });
+
+  it('stays open where nobody said how large it is', async () => {
+    const [part] = partsOf(1) as [ChordPart];
+    expect(await driver().ledger.joinChord({ ...part, size: null })).toEqual({ status: 'open' });
+  });
+
+  it('is forgotten a day after it was completed, and not before', async () => {
+    const [whole, open] = [partsOf(2), partsOf(2)];
+    for (const part of [...whole, ...open.slice(1)]) await driver().ledger.joinChord(part);
+    await driver().fixture.advance(23 * HOUR);
+    await driver().ledger.prune(100);
+    expect(await driver().ledger.joinChord(whole[0] as ChordPart)).toMatchObject({
+      status: 'complete',
+    });
+    await driver().fixture.advance(2 * HOUR);
+    await driver().ledger.prune(100);
+    expect(await driver().ledger.joinChord(whole[0] as ChordPart)).toEqual({ status: 'open' });
+    expect(await driver().ledger.joinChord(open[0] as ChordPart)).toMatchObject({
+      status: 'complete',
+    });
+  });
+}

@@ -1,0 +1,265 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { PoolClient } from 'pg';
+import {
+  openPGliteDatabase,
+  type PGliteDatabase,
+} from '../../src/adapters/pglite/pglite-database.ts';
+import { migrate } from '../../src/adapters/postgres/migrate.ts';
+import { fromPg } from '../../src/adapters/transactions/pg.ts';
+import { task } from '../../src/task/define-task.ts';
+import { unchecked } from '../../src/task/standard-schema.ts';
+import { createOutlast, createOutlastOn } from '../../src/wiring/create-outlast.ts';
+import { INTERNALS, type Outlast } from '../../src/wiring/outlast.ts';
+import { startRelay } from '../../src/wiring/services.ts';
+import { storesOn } from '../../src/wiring/stores.ts';
+import { gate, migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
+
+const step = task('ordering.step', {
+  input: unchecked<{ order: string; n: number }>(),
+  ordering: { key: input => input.order },
+});
+const loose = task('ordering.loose', {
+  input: unchecked<{ order: string; n: number }>(),
+  ordering: { key: input => input.order, whenDead: 'go-on' },
+});
+const plain = task('ordering.plain', { input: unchecked<number>() });
+
+let database: MigratedDatabase;
+let outlast: Outlast<PoolClient>;
+
+beforeAll(async () => {
+  database = await migratedDatabase('ordering');
+  outlast = createOutlast({ database: database.url, adapter: fromPg(database.pool) });
+});
+
+afterAll(async () => {
+  await outlast.close();
+  await database.dispose();
+});
+
+interface Row {
+  readonly task_id: string;
+  readonly ordering_key: string | null;
+  readonly parks_key: boolean;
+  readonly schema_version: number;
+}
+
+const rowsOf = async (key: string): Promise<readonly Row[]> => {
+  const text = 'select * from outlast_outbox where ordering_key = $1 order by id';
+  return (await database.pool.query<Row>(text, [key])).rows;
+};
+
+/** How many sessions wait for a lock that somebody else's transaction holds. */
+const waiting = async (): Promise<number> => {
+  const text = `select 1 from pg_locks where locktype = 'advisory' and not granted
+    and database = (select oid from pg_database where datname = current_database())`;
+  return (await database.pool.query(text)).rowCount ?? 0;
+};
+
+describe('rows with an ordering key', () => {
+  it('have the key, the choice and a format of their own; others have none of it', async () => {
+    const sent = await outlast.transaction(tx =>
+      outlast.sendMany(tx, [
+        step.with({ order: 'columns', n: 1 }),
+        loose.with({ order: 'columns', n: 2 }),
+        plain.with(3, { orderingKey: 'columns' }),
+        step.with({ order: 'other', n: 4 }, { orderingKey: 'columns' }),
+        plain.with(5),
+      ]),
+    );
+    expect((await rowsOf('columns')).map(row => [row.task_id, row.parks_key])).toEqual([
+      [sent[0].id, true],
+      [sent[1].id, false],
+      [sent[2].id, true],
+      [sent[3].id, true],
+    ]);
+    expect((await rowsOf('columns')).every(row => row.schema_version === 2)).toBe(true);
+    const text = 'select * from outlast_outbox where task_id = $1';
+    const { rows } = await database.pool.query<Row>(text, [sent[4].id]);
+    expect(rows[0]).toMatchObject({ ordering_key: null, parks_key: false, schema_version: 1 });
+  });
+
+  it('wait for the transaction that has the key, and nobody else does', async () => {
+    const [sentFirst, mayCommit] = [gate<string>(), gate()];
+    const first = outlast.transaction(async tx => {
+      sentFirst.open((await outlast.send(tx, step, { order: 'held', n: 1 })).id);
+      await mayCommit.opened;
+    });
+    const firstId = await sentFirst.opened;
+    const second = outlast.transaction(tx => outlast.send(tx, step, { order: 'held', n: 2 }));
+    await until(waiting);
+    await outlast.transaction(tx => outlast.send(tx, step, { order: 'free', n: 1 }));
+    await outlast.transaction(tx => outlast.send(tx, plain, 1));
+    expect(await waiting()).toBe(1);
+    expect(await rowsOf('held')).toEqual([]);
+    mayCommit.open();
+    await first;
+    const secondId = (await second).id;
+    expect((await rowsOf('held')).map(row => row.task_id)).toEqual([firstId, secondId]);
+  });
+
+  it('leave the key free when their transaction is rolled back', async () => {
+    const gone = outlast.transaction(async tx => {
+      await outlast.send(tx, step, { order: 'rolled-back', n: 1 });
+      throw new Error('rolled back');
+    });
+    await expect(gone).rejects.toThrow('rolled back');
+    const sent = await outlast.transaction(tx =>
+      outlast.send(tx, step, { order: 'rolled-back', n: 2 }),
+    );
+    expect((await rowsOf('rolled-back')).map(row => row.task_id)).toEqual([sent.id]);
+  });
+
+  it('have ids in the order of their commits, however many keys a transaction names', async () => {
+    const committed: { readonly id: string; readonly key: string }[] = [];
+    const keys = ['many-a', 'many-b', 'many-c'];
+    // Every transaction names the keys in another order: taken as they come, the locks would be waited for in a circle.
+    const send = async (turn: number): Promise<void> => {
+      const named = keys.map((_, index) => keys[(index + turn) % keys.length] ?? '');
+      await outlast.transaction(async tx => {
+        const sent = await outlast.sendMany(
+          tx,
+          named.map(order => step.with({ order, n: turn })),
+        );
+        await tx.query('select pg_sleep(random() * 0.01)');
+        for (const [index, { id }] of sent.entries())
+          committed.push({ id, key: named[index] ?? '' });
+      });
+    };
+    await Promise.all(Array.from({ length: 8 }, (_, turn) => send(turn)));
+    for (const key of keys) {
+      expect((await rowsOf(key)).map(row => row.task_id)).toEqual(
+        committed.filter(entry => entry.key === key).map(({ id }) => id),
+      );
+    }
+  });
+});
+
+describe('an ordering key that cannot be kept', () => {
+  const later = { countdown: '1m' } as const;
+
+  it.each([
+    ['of the contract, with a countdown', () => step.with({ order: 'x', n: 1 }, later)],
+    ['of the contract, with an eta', () => step.with({ order: 'x', n: 1 }, { eta: new Date() })],
+    ['of the send, with a countdown', () => plain.with(1, { orderingKey: 'x', ...later })],
+  ])('%s is a typed error before anything is written', async (_, call) => {
+    const answer = outlast.transaction(tx => outlast.sendMany(tx, [plain.with(0), call()]));
+    await expect(answer).rejects.toMatchObject({ code: 'ERR_OPTIONS_CONFLICT' });
+  });
+
+  it('is a typed error where the task goes straight to the broker', async () => {
+    await expect(outlast.push(plain, 1, { orderingKey: 'x' })).rejects.toMatchObject({
+      code: 'ERR_OPTIONS_CONFLICT',
+      options: ['orderingKey'],
+    });
+  });
+});
+
+describe('a relay', () => {
+  /** A ledger that refuses one task a few times, whoever sends it. */
+  const refuse = async (
+    pool: MigratedDatabase['pool'],
+    id: string,
+    times: number,
+  ): Promise<void> => {
+    await pool.query(`create sequence if not exists refused`);
+    await pool.query(`create or replace function refuse() returns trigger language plpgsql as $$
+      begin
+        if new.id = '${id}' and nextval('refused') <= ${times} then raise exception 'refused'; end if;
+        return new;
+      end $$`);
+    await pool.query(
+      'create or replace trigger refuse before insert on outlast_task for each row execute function refuse()',
+    );
+  };
+
+  const arrived = async (
+    pool: MigratedDatabase['pool'],
+    ids: readonly string[],
+  ): Promise<string[]> => {
+    const text = 'select id from outlast_task where id = any($1) order by seq';
+    return (await pool.query<{ id: string }>(text, [ids])).rows.map(row => row.id);
+  };
+
+  it('of one database moves a key in order, one row at a look', async () => {
+    const order = 'moved';
+    const calls = Array.from({ length: 5 }, (_, n) => step.with({ order, n }));
+    const sent = await outlast.transaction(tx => outlast.sendMany(tx, calls));
+    const { outbox } = await outlast[INTERNALS].stores();
+    const looks: number[] = [];
+    const ids = new Set(sent.map(({ id }) => id));
+    while ((await rowsOf(order)).length > 0) {
+      const moved = (await outbox.move?.(1_000))?.rows ?? [];
+      looks.push(moved.filter(row => ids.has(row.id)).length);
+    }
+    expect(looks).toEqual([1, 1, 1, 1, 1]);
+    expect(await arrived(database.pool, [...ids])).toEqual(sent.map(({ id }) => id));
+  });
+
+  it('of an outbox apart publishes a key in order while its head is refused and tried again', async () => {
+    const crm = await migratedDatabase('ordering-crm');
+    const apart = createOutlast({
+      database: database.url,
+      outboxes: { crm: { database: crm.url } },
+      outbox: 'crm',
+      adapter: fromPg(crm.pool),
+      relay: { backoffTime: '100ms', maxBackoff: '200ms', maxRetries: 10, idleTime: '100ms' },
+    });
+    const sent = await apart.transaction(tx =>
+      apart.sendMany(tx, [
+        ...Array.from({ length: 4 }, (_, n) => step.with({ order: 'apart', n })),
+        plain.with(1),
+      ]),
+    );
+    const ids = sent.map(({ id }) => id);
+    await refuse(database.pool, ids[0] ?? '', 3);
+    const relays = [await startRelay(apart), await startRelay(apart)];
+    const all = await until(async () => {
+      const found = await arrived(database.pool, ids);
+      return found.length === ids.length && found;
+    });
+    for (const relay of relays) await relay.stop();
+    expect(all.filter(id => id !== ids[4])).toEqual(ids.slice(0, 4));
+    // What has no key did not wait for the head.
+    expect(all[0]).toBe(ids[4]);
+    await apart.close();
+    await crm.dispose();
+  });
+});
+
+describe('an embedded database', () => {
+  let db: PGliteDatabase;
+
+  // Its first start takes long on a busy machine, and hooks have more time than tests.
+  beforeAll(async () => {
+    db = await openPGliteDatabase({ memory: true });
+    await migrate(db);
+  });
+
+  afterAll(() => db.close());
+
+  it('keeps the order of a key as well', async () => {
+    const stores = await storesOn(db);
+    const embedded = createOutlastOn(stores, { database: 'pglite:./unused' });
+    const ids: string[] = [];
+    await Promise.all(
+      Array.from({ length: 4 }, (_, n) =>
+        embedded.transaction(async tx => {
+          const [one, two] = await embedded.sendMany(tx, [
+            step.with({ order: 'embedded', n }),
+            step.with({ order: 'embedded', n: -n }),
+          ]);
+          ids.push(one.id, two.id);
+        }),
+      ),
+    );
+    const moved: string[] = [];
+    for (;;) {
+      const reply = await stores.outbox.move?.(100);
+      if (!reply || reply.rows.length === 0) break;
+      expect(reply.rows).toHaveLength(1);
+      moved.push(...reply.rows.map(row => row.id));
+    }
+    expect(moved).toEqual(ids);
+  });
+});

@@ -1,0 +1,300 @@
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import type { PoolClient } from 'pg';
+import { fromPg } from '../../dist/adapters/transactions/pg.js';
+import { createAdmin } from '../../dist/admin/index.js';
+import {
+  createOutlast,
+  startRelay,
+  startWorker,
+  task,
+  unchecked,
+  type Handler,
+  type Outlast,
+  type Service,
+  type Task,
+} from '../../dist/index.js';
+import { unique } from '../conformance/envelopes.ts';
+import { gate, migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
+import { RabbitInspector } from '../support/rabbit-inspector.ts';
+import { rabbitmqUrl } from '../support/servers.ts';
+import { TcpProxy } from '../support/tcp-proxy.ts';
+
+let database: MigratedDatabase;
+let outlast: Outlast<PoolClient>;
+let relay: Service;
+let rabbit: RabbitInspector;
+
+beforeAll(async () => {
+  database = await migratedDatabase('rabbitmq');
+  rabbit = await RabbitInspector.connect();
+  outlast = connect();
+  relay = await startRelay(outlast, { publishConcurrency: 50 });
+});
+
+afterAll(async () => {
+  await relay.stop();
+  await outlast.close();
+  await rabbit.close();
+  await database.dispose();
+});
+
+function connect(broker: object = {}): Outlast<PoolClient> {
+  const url = rabbitmqUrl();
+  return createOutlast({
+    database: database.url,
+    broker: { url, ...broker },
+    adapter: fromPg(database.pool),
+  });
+}
+
+async function work(on: Outlast<PoolClient>, ...handlers: readonly Handler[]): Promise<void> {
+  const queues = [...new Set(handlers.map(handler => handler.task.contract.queue))];
+  const worker = await startWorker(on, { tasks: handlers, queues });
+  onTestFinished(() => worker.stop());
+}
+
+/** A task and a queue that no other test uses. */
+function makeEcho(): Task<{ input: unknown; parsed: unknown; returned: unknown; result: unknown }> {
+  const queue = unique('queue');
+  return task(unique('echo'), { queue, input: unchecked<unknown>(), result: unchecked<unknown>() });
+}
+
+const isDrained = async (queue: string): Promise<boolean> => (await rabbit.depth(queue)) === 0;
+
+async function deadReasons(queue: string, count: number): Promise<readonly string[]> {
+  const text = `select reason from outlast_task where queue = $1 and state = 'dead'`;
+  return await until(async () => {
+    const { rows } = await database.pool.query<{ reason: string }>(text, [queue]);
+    return rows.length === count && rows.map(({ reason }) => reason);
+  });
+}
+
+describe('a task by way of RabbitMQ', () => {
+  it('is committed with the data, published, run, and its result comes back', async () => {
+    const echo = makeEcho();
+    await work(
+      outlast,
+      outlast.handler(echo, value => value),
+    );
+    const input = { nul: 'a\u0000b', big: 2n ** 70n, text: 'é😀' };
+    const sent = await outlast.transaction(tx => outlast.send(tx, echo, input));
+    expect(await sent.result()).toEqual(input);
+    await until(() => isDrained(echo.contract.queue));
+    const text = 'select 1 from outlast_outbox where task_id = $1';
+    expect((await database.pool.query(text, [sent.id])).rowCount).toBe(0);
+  });
+
+  it('is in the queue before anybody runs it, and not in the ledger', async () => {
+    const echo = makeEcho();
+    const sent = await outlast.transaction(tx => outlast.send(tx, echo, 1));
+    const { properties, content } = await until(() => rabbit.peek(echo.contract.queue));
+    expect(properties.headers).toMatchObject({ task: echo.name, id: sent.id, lang: 'js' });
+    expect(JSON.parse(content.toString())).toEqual([[1], {}, expect.any(Object)]);
+    await work(
+      outlast,
+      outlast.handler(echo, value => value),
+    );
+    expect(await sent.result()).toBe(1);
+  });
+
+  it('goes straight there when it is pushed', async () => {
+    const echo = makeEcho();
+    const pushed = await outlast.push(echo, 'now');
+    await work(
+      outlast,
+      outlast.handler(echo, value => value),
+    );
+    expect(await pushed.result()).toBe('now');
+  });
+
+  it('comes back from the ledger when it has failed: its message is gone', async () => {
+    const proxy = await TcpProxy.to(rabbitmqUrl());
+    onTestFinished(() => proxy.close());
+    const own = connect({ url: proxy.url(rabbitmqUrl()) });
+    onTestFinished(() => own.close());
+    const echo = makeEcho();
+    const second = gate();
+    let runs = 0;
+    const handler = own.handler(echo, {
+      retry: { maxAttempts: 2, backoff: '1ms' },
+      run: async () => {
+        runs += 1;
+        if (runs === 1) throw new Error('not yet');
+        await second.opened;
+        return runs;
+      },
+    });
+    const sent = await outlast.push(echo, 0);
+    await work(own, handler);
+    await until(async () => runs === 2);
+    await proxy.close();
+    // What was not acknowledged would be back in the queue.
+    await until(async () => (await rabbit.consumers(echo.contract.queue)) === 0);
+    expect(await rabbit.depth(echo.contract.queue)).toBe(0);
+    second.open();
+    expect(await sent.result()).toBe(2);
+  });
+
+  it.each([
+    ['commit', 1],
+    ['begin', 0],
+  ] as const)(
+    'whose worker loses its way to the broker runs once: ackOn %s',
+    async (ackOn, left) => {
+      const proxy = await TcpProxy.to(rabbitmqUrl());
+      onTestFinished(() => proxy.close());
+      const own = connect({ url: proxy.url(rabbitmqUrl()), ackOn });
+      onTestFinished(() => own.close());
+      const echo = makeEcho();
+      const { queue } = echo.contract;
+      const finish = gate();
+      let runs = 0;
+      const run = async (): Promise<number> => {
+        runs += 1;
+        await finish.opened;
+        return runs;
+      };
+      const sent = await outlast.push(echo, 0);
+      await work(own, own.handler(echo, run));
+      await until(async () => runs === 1);
+      await proxy.close();
+      // What was not acknowledged is back in the queue.
+      await until(async () => (await rabbit.consumers(queue)) === 0);
+      expect(await rabbit.depth(queue)).toBe(left);
+      finish.open();
+      expect(await sent.result()).toBe(1);
+      await work(outlast, outlast.handler(echo, run));
+      await until(() => isDrained(queue));
+      expect(runs).toBe(1);
+    },
+  );
+
+  it('sent three times runs once', async () => {
+    const echo = makeEcho();
+    let runs = 0;
+    const id = unique('task');
+    for (let copy = 0; copy < 3; copy++) await outlast.push(echo, 5, { id });
+    await work(
+      outlast,
+      outlast.handler(echo, () => (runs += 1)),
+    );
+    expect(await outlast.find(echo, id).result()).toBe(1);
+    await until(() => isDrained(echo.contract.queue));
+    expect(runs).toBe(1);
+  });
+
+  it('with an eta is parked in the ledger, and no worker holds it', async () => {
+    const echo = makeEcho();
+    const pushed = await outlast.push(echo, 1, { countdown: '1h' });
+    await work(
+      outlast,
+      outlast.handler(echo, value => value),
+    );
+    await until(async () => (await pushed.state()) === 'waiting');
+    await until(() => isDrained(echo.contract.queue));
+  });
+});
+
+describe('a message nobody can run', () => {
+  it('is a dead letter with bytes, headers and reason, and the others go on', async () => {
+    const echo = makeEcho();
+    const { name, contract } = echo;
+    const { queue } = contract;
+    await rabbit.with(async channel => {
+      await channel.assertQueue(queue);
+      const put = (headers: object, content: Buffer, contentType: string): void =>
+        void channel.sendToQueue(queue, content, { headers, contentType });
+      const pickle = Buffer.from([0x80, 0x04, 0x95, 0xff]);
+      // The same bytes twice, as two tasks: one letter for each.
+      put({ task: name, id: 'a' }, pickle, 'application/x-python-serialize');
+      put({ task: name, id: 'b' }, pickle, 'application/x-python-serialize');
+      put({ task: name }, Buffer.from('[[1], {}, {}]'), 'application/json');
+      put({}, Buffer.from('{"task": "old", "id": "c"}'), 'application/json');
+    });
+    const sent = await outlast.transaction(tx => outlast.send(tx, echo, 'fine'));
+    await work(
+      outlast,
+      outlast.handler(echo, value => value),
+    );
+    expect(await sent.result()).toBe('fine');
+    expect(await deadReasons(queue, 4)).toEqual(Array(4).fill('ERR_UNDECODABLE'));
+    const { items } = await createAdmin(outlast).deadLetters.list();
+    const names = items.filter(item => item.queue === queue).map(item => item.name);
+    expect(names.toSorted()).toEqual([name, name, name, 'unknown'].toSorted());
+  });
+
+  it('is a dead letter beside its task when its bytes are not those that were sent', async () => {
+    const echo = makeEcho();
+    const { queue } = echo.contract;
+    const sent = await outlast.push(echo, 'sent');
+    const { properties, content } = await until(() => rabbit.peek(queue));
+    const forged = Buffer.from(content.toString().replace('sent', 'made'));
+    await rabbit.with(async channel => {
+      const { headers, contentType } = properties as unknown as {
+        headers: object;
+        contentType: string;
+      };
+      channel.sendToQueue(queue, forged, { headers, contentType });
+    });
+    await work(
+      outlast,
+      outlast.handler(echo, value => value),
+    );
+    expect(await sent.result()).toBe('sent');
+    expect(await deadReasons(queue, 1)).toEqual(['ERR_DIGEST']);
+  });
+});
+
+describe('a row the broker does not take', () => {
+  it('spends its own retries and becomes a dead letter while the others arrive', async () => {
+    const own = await migratedDatabase('unroutable');
+    onTestFinished(() => own.dispose());
+    const sending = createOutlast({
+      database: own.url,
+      broker: rabbitmqUrl(),
+      adapter: fromPg(own.pool),
+    });
+    onTestFinished(() => sending.close());
+    const echo = makeEcho();
+    const missing = { celery: { exchange: 'missing' } };
+    const [bad, ...good] = await sending.transaction(tx =>
+      sending.sendMany(tx, [echo.with(1, missing), echo.with(2), echo.with(3)]),
+    );
+    const impatient = await startRelay(sending, { maxRetries: 1, publishConcurrency: 10 });
+    onTestFinished(() => impatient.stop());
+    const letter = await until(() => createAdmin(sending).deadLetters.show(bad.id));
+    expect(JSON.stringify(letter)).toContain("no exchange 'missing'");
+    await until(async () => (await rabbit.depth(echo.contract.queue)) === good.length);
+  });
+});
+
+describe('a push', () => {
+  it('tells a broker that is not there from one that does not take the task', async () => {
+    const echo = makeEcho();
+    const away = connect({ url: 'amqp://127.0.0.1:1' });
+    onTestFinished(() => away.close());
+    await expect(away.push(echo, 1)).rejects.toMatchObject({ code: 'ERR_BROKER_UNAVAILABLE' });
+    const nowhere = { celery: { exchange: 'missing' } };
+    await expect(outlast.push(echo, 1, nowhere)).rejects.toMatchObject({ code: 'ERR_UNROUTABLE' });
+  });
+});
+
+describe('a ledger in Redis', () => {
+  it('is not there yet, and whoever needs one is told', async () => {
+    const own = createOutlast({
+      database: database.url,
+      broker: rabbitmqUrl(),
+      ledger: 'redis://127.0.0.1:1',
+      adapter: fromPg(database.pool),
+    });
+    onTestFinished(() => own.close());
+    const echo = makeEcho();
+    const refused = { code: 'ERR_CONFIG_TIER', option: 'ledger' };
+    await expect(
+      startWorker(own, { tasks: [own.handler(echo, () => 1)] }).then(worker => worker.finished),
+    ).rejects.toMatchObject(refused);
+    const pushed = await own.push(echo, 1);
+    await expect(pushed.result()).rejects.toMatchObject(refused);
+    expect(await rabbit.depth(echo.contract.queue)).toBe(1);
+  });
+});
