@@ -110,11 +110,15 @@ if redis.call('TYPE', key).ok == 'zset' then
   for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do redis.call('ZINCRBY', key, -ms, member) end
   return
 end
+local left = redis.call('PTTL', key)
+if redis.call('TYPE', key).ok == 'hash' then
+  if left > 0 then redis.call('PEXPIRE', key, left - ms) end
+  return
+end
 local record = cmsgpack.unpack(redis.call('GET', key))
 for _, place in ipairs({ 12, 18, 20, 26, 30 }) do
   if record[place] and record[place] > 0 then record[place] = record[place] - ms end
 end
-local left = redis.call('PTTL', key)
 if left < 0 then
   redis.call('SET', key, cmsgpack.pack(record))
 elseif left <= ms then
@@ -123,7 +127,7 @@ else
   redis.call('SET', key, cmsgpack.pack(record), 'PX', left - ms)
 end`;
 const SHIFT_SCRIPT = { text: SHIFT, sha: createHash('sha1').update(SHIFT).digest('hex') };
-const TIMED = /:(t:.*|(ready|later)(-suspects)?:.*|dead|leases|closed|after)$/;
+const TIMED = /:(chord:.*|t:.*|(ready|later)(-suspects)?:.*|dead|leases|closed|after)$/;
 
 async function advance(
   connection: RedisConnection,

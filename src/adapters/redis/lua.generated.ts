@@ -63,7 +63,7 @@ redis.call('HDEL', root .. 'after-entries', unpack(ARGV))
 return 1`,
   },
   ledgerBeginFull: {
-    sha: '227acc6e1c9ede07be90c8b07296b49ae0fa16a0',
+    sha: 'dded52e5b3e9837b14a072208d85e987690b1f3d',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -150,6 +150,20 @@ local function faults(record)
   local sum = record[FAILURES] + record[CRASHES]
   return (record[STATE] == 'x' and sum == 0) and 1 or sum
 end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
@@ -157,6 +171,7 @@ local function drop_bytes(id, record)
 end
 local function finish(id, record, state, ending, keep_ms)
   blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
   drop_bytes(id, record)
   record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
@@ -164,6 +179,7 @@ local function finish(id, record, state, ending, keep_ms)
   count(ending, 1)
 end
 local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
   record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
   record[RUN], record[OWNER] = '', ''
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
@@ -454,7 +470,7 @@ end
 return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]))`,
   },
   ledgerBegin: {
-    sha: '6e5c1eb06b4cebe2e6b90e2392d4ada82cb30f3b',
+    sha: '0955a35a7315cf69d0c070a692bf446ed11e4833',
     text: `#!lua
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -541,6 +557,20 @@ local function faults(record)
   local sum = record[FAILURES] + record[CRASHES]
   return (record[STATE] == 'x' and sum == 0) and 1 or sum
 end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
@@ -548,6 +578,7 @@ local function drop_bytes(id, record)
 end
 local function finish(id, record, state, ending, keep_ms)
   blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
   drop_bytes(id, record)
   record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
@@ -555,6 +586,7 @@ local function finish(id, record, state, ending, keep_ms)
   count(ending, 1)
 end
 local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
   record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
   record[RUN], record[OWNER] = '', ''
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
@@ -845,7 +877,7 @@ end
 return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]))`,
   },
   ledgerBuryMessages: {
-    sha: '578a06d624ca4e96712912a6e679dac706ff3ef2',
+    sha: '56fa413ceb106af693bea84cebe3ff48b06b62be',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -925,6 +957,20 @@ local function faults(record)
   local sum = record[FAILURES] + record[CRASHES]
   return (record[STATE] == 'x' and sum == 0) and 1 or sum
 end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
@@ -932,6 +978,7 @@ local function drop_bytes(id, record)
 end
 local function finish(id, record, state, ending, keep_ms)
   blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
   drop_bytes(id, record)
   record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
@@ -939,6 +986,7 @@ local function finish(id, record, state, ending, keep_ms)
   count(ending, 1)
 end
 local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
   record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
   record[RUN], record[OWNER] = '', ''
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
@@ -999,7 +1047,7 @@ flush()
 return statuses`,
   },
   ledgerBuryRuns: {
-    sha: '71e7a89856d0048746bfc9807c0cb2c7fe0eb1f3',
+    sha: '0962bdb91fdd63b13b90acf79bfb293497e59fea',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -1079,6 +1127,20 @@ local function faults(record)
   local sum = record[FAILURES] + record[CRASHES]
   return (record[STATE] == 'x' and sum == 0) and 1 or sum
 end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
@@ -1086,6 +1148,7 @@ local function drop_bytes(id, record)
 end
 local function finish(id, record, state, ending, keep_ms)
   blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
   drop_bytes(id, record)
   record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
@@ -1093,6 +1156,7 @@ local function finish(id, record, state, ending, keep_ms)
   count(ending, 1)
 end
 local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
   record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
   record[RUN], record[OWNER] = '', ''
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
@@ -1200,7 +1264,7 @@ return settle(cmsgpack.unpack(ARGV[1]), 'u', function(id, record, item)
 end)`,
   },
   ledgerCancel: {
-    sha: '3189941b15af760999d93eefe42d7ce720caac3e',
+    sha: 'd636722c4f4529392e21349bca37b8034f45f542',
     text: `#!lua flags=allow-oom
 local root, id, how, celery_keep_ms = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local time = redis.call('TIME')
@@ -1280,6 +1344,20 @@ local function faults(record)
   local sum = record[FAILURES] + record[CRASHES]
   return (record[STATE] == 'x' and sum == 0) and 1 or sum
 end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
@@ -1287,6 +1365,7 @@ local function drop_bytes(id, record)
 end
 local function finish(id, record, state, ending, keep_ms)
   blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
   drop_bytes(id, record)
   record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
@@ -1294,6 +1373,7 @@ local function finish(id, record, state, ending, keep_ms)
   count(ending, 1)
 end
 local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
   record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
   record[RUN], record[OWNER] = '', ''
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
@@ -1423,7 +1503,7 @@ flush()
 return 1`,
   },
   ledgerCheckpoint: {
-    sha: '63f9f2fad4aa1275a19cb95cd95b13f75cde40cb',
+    sha: 'f633d18b55d6bd77a6248835518fd8719dd4c166',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local id, epoch, run, seq, data = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
@@ -1504,6 +1584,20 @@ local function faults(record)
   local sum = record[FAILURES] + record[CRASHES]
   return (record[STATE] == 'x' and sum == 0) and 1 or sum
 end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
@@ -1511,6 +1605,7 @@ local function drop_bytes(id, record)
 end
 local function finish(id, record, state, ending, keep_ms)
   blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
   drop_bytes(id, record)
   record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
@@ -1518,6 +1613,7 @@ local function finish(id, record, state, ending, keep_ms)
   count(ending, 1)
 end
 local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
   record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
   record[RUN], record[OWNER] = '', ''
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
@@ -1573,7 +1669,7 @@ flush()
 return 1`,
   },
   ledgerCommit: {
-    sha: '4f84db6043d036ea170232e39829f9ceebc4598b',
+    sha: '543a779a0d1cdfd37fa280c3445b7522da2b07d7',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -1653,6 +1749,20 @@ local function faults(record)
   local sum = record[FAILURES] + record[CRASHES]
   return (record[STATE] == 'x' and sum == 0) and 1 or sum
 end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
@@ -1660,6 +1770,7 @@ local function drop_bytes(id, record)
 end
 local function finish(id, record, state, ending, keep_ms)
   blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
   drop_bytes(id, record)
   record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
@@ -1667,6 +1778,7 @@ local function finish(id, record, state, ending, keep_ms)
   count(ending, 1)
 end
 local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
   record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
   record[RUN], record[OWNER] = '', ''
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
@@ -1779,8 +1891,7 @@ return settle(cmsgpack.unpack(ARGV[1]), 'c', function(id, record, item)
   record[WHY], record[ERROR] = why, ''
   record[RESULT] = celery_keep_ms == 0 and result
   for place = 1, #after, 2 do
-    plan('ZADD', root .. 'after', 'NX', now_ms, after[place])
-    plan('HSETNX', root .. 'after-entries', after[place], after[place + 1])
+    write_after(after[place], after[place + 1])
   end
 end)`,
   },
@@ -1841,7 +1952,7 @@ end
 return close(cmsgpack.unpack(ARGV[2]), ARGV[1] == '1')`,
   },
   ledgerFail: {
-    sha: 'c311ee91d8c92284577b05d649674b9c27f5df85',
+    sha: '7dea9a069cf36bda95778f2c6819c2917de4078b',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -1921,6 +2032,20 @@ local function faults(record)
   local sum = record[FAILURES] + record[CRASHES]
   return (record[STATE] == 'x' and sum == 0) and 1 or sum
 end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
@@ -1928,6 +2053,7 @@ local function drop_bytes(id, record)
 end
 local function finish(id, record, state, ending, keep_ms)
   blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
   drop_bytes(id, record)
   record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
@@ -1935,6 +2061,7 @@ local function finish(id, record, state, ending, keep_ms)
   count(ending, 1)
 end
 local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
   record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
   record[RUN], record[OWNER] = '', ''
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
@@ -2108,6 +2235,29 @@ return { now_shown, stored_text, is_settled and 1 or 0, tonumber(redis.call('TIM
 local _ = KEYS[1]
 return redis.call('INFO', 'server') .. redis.call('INFO', 'memory') .. redis.call('INFO', 'persistence')`,
   },
+  ledgerJoinChord: {
+    sha: '201fbfb5a0fe37577024496ee27b787cc0a7446d',
+    text: `#!lua flags=allow-oom
+local chord, index, size, value = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local KEEP_COMPLETE_MS = 86400000
+local found = redis.call('HGET', chord, index)
+if not found or (found == '-' and value ~= '-') then
+  redis.call('HSET', chord, index, value)
+  found = value
+end
+if found == '-' then return { 2 } end
+if not size or redis.call('HLEN', chord) < size then return { 1 } end
+local places, results = {}, {}
+local fields = redis.call('HGETALL', chord)
+for place = 1, #fields, 2 do
+  if fields[place + 1] ~= '-' then places[#places + 1] = { tonumber(fields[place]), string.sub(fields[place + 1], 2) } end
+end
+if #places < size then return { 1 } end
+table.sort(places, function(one, other) return one[1] < other[1] end)
+for place, part in ipairs(places) do results[place] = part[2] end
+redis.call('PEXPIRE', chord, KEEP_COMPLETE_MS, 'NX')
+return { 3, results }`,
+  },
   ledgerNow: {
     sha: '33e389371402a432ec058aebfb619732ba962e85',
     text: `#!lua flags=no-writes
@@ -2130,7 +2280,7 @@ redis.call('ZADD', leases, now_ms + lease_ms, worker)
 return 1`,
   },
   ledgerPark: {
-    sha: '2be63ed1ac89fdce67363ecf8c034c5d5113b7b1',
+    sha: 'cab45d6220ae9c58dcb3b813567ec8ac046f0048',
     text: `#!lua
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -2210,6 +2360,20 @@ local function faults(record)
   local sum = record[FAILURES] + record[CRASHES]
   return (record[STATE] == 'x' and sum == 0) and 1 or sum
 end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
@@ -2217,6 +2381,7 @@ local function drop_bytes(id, record)
 end
 local function finish(id, record, state, ending, keep_ms)
   blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
   drop_bytes(id, record)
   record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
@@ -2224,6 +2389,7 @@ local function finish(id, record, state, ending, keep_ms)
   count(ending, 1)
 end
 local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
   record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
   record[RUN], record[OWNER] = '', ''
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
@@ -2331,7 +2497,7 @@ flush()
 return 1`,
   },
   ledgerPurge: {
-    sha: '81af4643b5e76b6bb164855361cd593ef6913f28',
+    sha: '106c08c7bfa0b2f64afb31d689f4054cc8605d1d',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -2411,6 +2577,20 @@ local function faults(record)
   local sum = record[FAILURES] + record[CRASHES]
   return (record[STATE] == 'x' and sum == 0) and 1 or sum
 end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
@@ -2418,6 +2598,7 @@ local function drop_bytes(id, record)
 end
 local function finish(id, record, state, ending, keep_ms)
   blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
   drop_bytes(id, record)
   record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
@@ -2425,6 +2606,7 @@ local function finish(id, record, state, ending, keep_ms)
   count(ending, 1)
 end
 local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
   record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
   record[RUN], record[OWNER] = '', ''
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
@@ -2484,7 +2666,7 @@ flush()
 return statuses`,
   },
   ledgerReap: {
-    sha: '5daed9f1d839ca3e05197616ac07a84e601c1ebf',
+    sha: 'd84634ef374af2e3d6bfe692b48950cea3cd8866',
     text: `#!lua flags=allow-oom
 local root, limit, celery_keep_ms = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -2564,6 +2746,20 @@ local function faults(record)
   local sum = record[FAILURES] + record[CRASHES]
   return (record[STATE] == 'x' and sum == 0) and 1 or sum
 end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
@@ -2571,6 +2767,7 @@ local function drop_bytes(id, record)
 end
 local function finish(id, record, state, ending, keep_ms)
   blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
   drop_bytes(id, record)
   record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
@@ -2578,6 +2775,7 @@ local function finish(id, record, state, ending, keep_ms)
   count(ending, 1)
 end
 local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
   record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
   record[RUN], record[OWNER] = '', ''
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
@@ -2728,7 +2926,7 @@ end
 return { now_ms, tasks }`,
   },
   ledgerRelease: {
-    sha: '6ec891c74e2528f989b010619190cdfe1904efe0',
+    sha: '615a81e9e4b14793805248e916c3890aa1fe3ffa',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -2808,6 +3006,20 @@ local function faults(record)
   local sum = record[FAILURES] + record[CRASHES]
   return (record[STATE] == 'x' and sum == 0) and 1 or sum
 end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
@@ -2815,6 +3027,7 @@ local function drop_bytes(id, record)
 end
 local function finish(id, record, state, ending, keep_ms)
   blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
   drop_bytes(id, record)
   record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
@@ -2822,6 +3035,7 @@ local function finish(id, record, state, ending, keep_ms)
   count(ending, 1)
 end
 local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
   record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
   record[RUN], record[OWNER] = '', ''
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
@@ -2937,7 +3151,7 @@ redis.call('ZADD', leases, now_ms + cmsgpack.unpack(row)[4], worker)
 return { 'open', redis.call('HGETALL', root .. 'r:' .. worker) }`,
   },
   ledgerRevive: {
-    sha: '64829d4f4e1b737d2de4b3425d184c3afb4c968a',
+    sha: '7145061977180e19a9ce3b5ff4fc2b29b7368331',
     text: `#!lua flags=allow-oom
 local root, id, version = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -3017,6 +3231,20 @@ local function faults(record)
   local sum = record[FAILURES] + record[CRASHES]
   return (record[STATE] == 'x' and sum == 0) and 1 or sum
 end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
@@ -3024,6 +3252,7 @@ local function drop_bytes(id, record)
 end
 local function finish(id, record, state, ending, keep_ms)
   blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
   drop_bytes(id, record)
   record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
@@ -3031,6 +3260,7 @@ local function finish(id, record, state, ending, keep_ms)
   count(ending, 1)
 end
 local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
   record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
   record[RUN], record[OWNER] = '', ''
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err

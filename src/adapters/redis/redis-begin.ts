@@ -1,15 +1,10 @@
-import type {
-  BeginOpen,
-  BeginRequest,
-  BegunTask,
-  MessageAnswer,
-  TaskRef,
-} from '../../ledger/ledger.ts';
+import type { BeginOpen, BeginRequest, BegunTask, MessageAnswer } from '../../ledger/ledger.ts';
 import { isSuspect } from '../../ledger/suspect.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { pack } from './redis-pack.ts';
 import type { RedisArgument } from './redis-connection.ts';
 import { envelopeOf, messageParts, readRecord } from './redis-record.ts';
+import { readRef } from './redis-replies.ts';
 
 const ANSWERS: readonly MessageAnswer[] = ['begun', 'held', 'done', 'expired', 'conflict'];
 
@@ -69,10 +64,6 @@ export function readBeginReply(request: BeginRequest, parts: BeginReplyParts): B
     expired: expired.map(readRef),
     nextDueMs: nextDueMs ?? null,
   };
-}
-
-export function readRef([id, name, queue]: readonly [Buffer, Buffer, Buffer]): TaskRef {
-  return { id: String(id), name: String(name), queue: String(queue) };
 }
 
 /** Its bytes have the digest of those on record: they are the same. */

@@ -4,6 +4,8 @@ import type {
   BeginRequest,
   BuryItem,
   CancelStatus,
+  ChordAnswer,
+  ChordPart,
   CommitItem,
   CondemnReply,
   CondemnTarget,
@@ -19,18 +21,17 @@ import type {
 import type { PurgeReply, PurgeRequest, ReviveStatus } from '../../outbox/outbox-store.ts';
 import { beginInParts } from './redis-begin-in-parts.ts';
 import { RedisCancels } from './redis-cancels.ts';
+import { joinChord } from './redis-chord.ts';
 import type { RedisConnection } from './redis-connection.ts';
 import { RedisHints } from './redis-hints.ts';
 import type { RedisLedger } from './redis-ledger.ts';
 import type { RedisPartitions } from './redis-partitions.ts';
 import { purgeDead } from './redis-purge.ts';
+import { better } from './redis-replies.ts';
 
 /** Tasks whose queue is remembered, and incarnations: many more than a process has. */
 const MOST_REMEMBERED = 100_000;
 const MOST_OPENED = 1_000;
-/** The better of two answers about the same run: it is in one queue, and others say what they say of strangers. */
-const RANKS: readonly string[] = ['absent', 'stale', 'conflict', 'expired', 'terminal', 'ok'];
-
 /**
  * The ledger on a cluster: a ledger for each queue, put together. Each step is atomic within its queue.
  *
@@ -274,6 +275,11 @@ export class RedisClusterLedger implements Ledger {
     return 0;
   }
 
+  /** Its parts are tasks of any queue: it has a slot of its own. */
+  async joinChord(part: ChordPart): Promise<ChordAnswer> {
+    return await joinChord(this.#connection, this.#parts.chordKey(part.groupId), part);
+  }
+
   onReady(hint: () => void): () => void {
     return this.#hints.add(hint);
   }
@@ -290,8 +296,4 @@ export class RedisClusterLedger implements Ledger {
   #queuesOf(worker: string): string {
     return `${this.#parts.homeRoot}of:${worker}`;
   }
-}
-
-function better<Status extends string>(one: Status, other: Status): Status {
-  return RANKS.indexOf(other) > RANKS.indexOf(one) ? other : one;
 }

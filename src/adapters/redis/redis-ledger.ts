@@ -4,6 +4,8 @@ import type {
   BeginRequest,
   BuryItem,
   CancelStatus,
+  ChordAnswer,
+  ChordPart,
   CommitItem,
   CondemnReply,
   CondemnTarget,
@@ -19,13 +21,15 @@ import type {
 import type { PurgeReply, PurgeRequest, ReviveStatus } from '../../outbox/outbox-store.ts';
 import { LUA } from './lua.generated.ts';
 import { encodeAfter, redisAfterLog } from './redis-after.ts';
-import { beginArguments, readBeginReply, readRef, type BeginReplyParts } from './redis-begin.ts';
+import { beginArguments, readBeginReply, type BeginReplyParts } from './redis-begin.ts';
+import { joinChord } from './redis-chord.ts';
 import type { RedisArgument, RedisConnection } from './redis-connection.ts';
 import type { RedisGeneration } from './redis-generation.ts';
 import { RedisHints } from './redis-hints.ts';
 import { pack, type Packable } from './redis-pack.ts';
 import { purgeDead } from './redis-purge.ts';
 import { encodeError, messageParts } from './redis-record.ts';
+import { readCondemned, readReaped, readRuns, revivalOf, statusOf } from './redis-replies.ts';
 import type { LuaScript } from './redis-script.ts';
 
 export interface RedisLedgerOptions {
@@ -43,9 +47,6 @@ export interface RedisLedgerOptions {
 
 /** Items of one call: it holds the server for as long as it takes, and they must fit on Lua's stack. */
 const CHUNK = 500;
-
-const STATUSES: readonly StepStatus[] = ['ok', 'stale', 'absent'];
-const REVIVALS: readonly ReviveStatus[] = ['ok', 'conflict', 'absent', 'expired'];
 
 /**
  * The ledger in Redis, as far as one root of keys goes: each step is one script, and a script touches only keys under its
@@ -187,22 +188,12 @@ export class RedisLedger implements Ledger {
 
   async reap(limit: number): Promise<ReapReply> {
     const most = Math.min(limit, CHUNK);
-    const [storeMs, tasks] = (await this.#run(
-      LUA.ledgerReap,
-      most,
-      this.#options.celeryResultMs,
-    )) as readonly [number, readonly (readonly [Buffer, Buffer, Buffer, number, number])[]];
-    const lost = (isDead: number) =>
-      tasks
-        .filter(task => task[4] === isDead)
-        .map(([id, name, queue, crashes]) => ({ ...readRef([id, name, queue]), crashes }));
-    return { returned: lost(0), buried: lost(1), more: tasks.length >= most, storeMs };
+    return readReaped(await this.#run(LUA.ledgerReap, most, this.#options.celeryResultMs), most);
   }
 
   async revive(id: string, version: number): Promise<ReviveStatus> {
     const isTold = this.#options.celeryResultMs > 0 ? '1' : '0';
-    const status = (await this.#run(LUA.ledgerRevive, id, version, isTold)) as number;
-    return REVIVALS[status - 1] ?? 'conflict';
+    return revivalOf(await this.#run(LUA.ledgerRevive, id, version, isTold));
   }
 
   async purgeDead(request: PurgeRequest): Promise<PurgeReply> {
@@ -231,6 +222,10 @@ export class RedisLedger implements Ledger {
   /** Tombstones go by themselves when their time is over; their counts were taken when they were made. */
   async prune(): Promise<number> {
     return 0;
+  }
+
+  async joinChord(part: ChordPart): Promise<ChordAnswer> {
+    return await joinChord(this.#connection, `${this.#root}chord:${part.groupId}`, part);
   }
 
   onReady(hint: () => void): () => void {
@@ -277,23 +272,4 @@ function chunks<T>(items: readonly T[]): readonly (readonly T[])[] {
 
 function refParts({ id, epoch, run }: RunRef): Packable[] {
   return [id, epoch, run];
-}
-
-function statusOf(status: unknown): StepStatus {
-  return STATUSES[(status as number) - 1] ?? 'stale';
-}
-
-function readCondemned(reply: unknown): CondemnReply {
-  const [storeMs, workers] = reply as readonly [number, readonly Buffer[]];
-  return { workers: workers.map(String), storeMs };
-}
-
-/** Task, then epoch and run in one text, for each. */
-function readRuns(fields: readonly Buffer[]): RunRef[] {
-  const runs: RunRef[] = [];
-  for (let at = 0; at + 1 < fields.length; at += 2) {
-    const [epoch = '', ...run] = String(fields[at + 1]).split(' ');
-    runs.push({ id: String(fields[at]), epoch: Number(epoch), run: run.join(' ') });
-  }
-  return runs;
 }

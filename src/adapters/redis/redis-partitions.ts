@@ -76,10 +76,12 @@ export class RedisPartitions {
     return `${this.#options.prefix}${ROOT}{*}:ready`;
   }
 
+  chordKey(groupId: string): string {
+    return `${this.#options.prefix}outlast:chord:{${slotName(groupId)}}`;
+  }
+
   #rootOf(queue: string): string {
-    // The part in braces decides the slot; a name with braces of its own would decide otherwise.
-    const isPlain = queue !== '' && !/[{}]/.test(queue);
-    return `${this.#options.prefix}${ROOT}{${isPlain ? queue : `%${encodeURIComponent(queue)}`}}:`;
+    return `${this.#options.prefix}${ROOT}{${slotName(queue)}}:`;
   }
 
   #make(root: string, name: string): RedisLedger {
@@ -88,4 +90,9 @@ export class RedisPartitions {
     const generation = new RedisGeneration(this.#connection, place, generations);
     return new RedisLedger(this.#connection, root, generation, this.#options);
   }
+}
+
+/** The part in braces decides the slot; a name with braces of its own would decide otherwise. */
+function slotName(name: string): string {
+  return name !== '' && !/[{}]/.test(name) ? name : `%${encodeURIComponent(name)}`;
 }

@@ -23,7 +23,6 @@ return settle(cmsgpack.unpack(ARGV[1]), 'c', function(id, record, item)
   -- One place is enough.
   record[RESULT] = celery_keep_ms == 0 and result
   for place = 1, #after, 2 do
-    plan('ZADD', root .. 'after', 'NX', now_ms, after[place])
-    plan('HSETNX', root .. 'after-entries', after[place], after[place + 1])
+    write_after(after[place], after[place + 1])
   end
 end)

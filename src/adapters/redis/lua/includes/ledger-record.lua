@@ -98,6 +98,26 @@ local function faults(record)
   return (record[STATE] == 'x' and sum == 0) and 1 or sum
 end
 
+-- What must follow is written once, and struck off by whoever carried it out.
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+
+-- Where nothing follows a task the last bytes of its body are always these.
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+
+-- A task that ended otherwise than done: its error links and its chord must hear of it. Its bytes are still there.
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+end
+
 -- Bytes go with the end: only the dead need them again.
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
@@ -107,6 +127,7 @@ end
 
 local function finish(id, record, state, ending, keep_ms)
   blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
   drop_bytes(id, record)
   record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
@@ -115,6 +136,9 @@ local function finish(id, record, state, ending, keep_ms)
 end
 
 local function die(id, record, why, err)
+  -- What was never begun is a message nobody could take for a task, and bytes that are not those that were sent say
+  -- nothing that anybody should follow.
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
   record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
   record[RUN], record[OWNER] = '', ''
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
