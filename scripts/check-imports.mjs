@@ -34,6 +34,7 @@ const PORTS = [
   'broker/broker.ts',
   'worker/door.ts',
   'ledger/ledger.ts',
+  'ledger/generation-store.ts',
   'ledger/ledger-reads.ts',
   'ledger/suspect.ts',
   'result/result-store.ts',

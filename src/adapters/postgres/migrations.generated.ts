@@ -263,4 +263,16 @@ $$`,
       `create index outlast_chord_part_joined_at on outlast_chord_part (joined_at)`,
     ],
   },
+  {
+    version: 6, name: '0006-generation', breaking: false,
+    statements: [
+      `create table outlast_generation (
+  node text primary key,
+  shown text not null,
+  generation bigint not null,
+  changed_at timestamptz not null default clock_timestamp(),
+  constraint outlast_generation_positive check (generation >= 0)
+)`,
+    ],
+  },
 ] as const;

@@ -796,5 +796,11 @@ set state = 'pending', claim_token = null, claimed_by = null, claimed_until = nu
   available_at = clock_timestamp() + i.delay_ms * interval '1 millisecond', updated_at = clock_timestamp()
 from item i where o.id = i.id and o.claim_token = $1 and o.state = 'claimed'
 returning o.id::text as row`,
+  settleGeneration: `insert into outlast_generation as g (node, shown, generation) values ($1, $2, $3::bigint)
+on conflict (node) do update set
+  generation = greatest(g.generation + case when g.shown = excluded.shown then 0 else 1 end, excluded.generation),
+  shown = excluded.shown,
+  changed_at = clock_timestamp()
+returning generation::text as generation`,
   settlePublished: `delete from outlast_outbox where id = any($2::bigint[]) and claim_token = $1 and state = 'claimed' returning id::text as row, ordering_key is not null as is_ordered`,
 } as const;
