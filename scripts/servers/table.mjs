@@ -52,8 +52,7 @@ const postgres = {
         'shared_buffers=256MB',
         // No test pulls the plug of the machine, and killing a server process loses nothing that
         // the kernel has. What commits promise to other sessions stays as it is.
-        'fsync=off',
-        'full_page_writes=off',
+        ...(server.isDurable ? [] : ['fsync=off', 'full_page_writes=off']),
       ];
       const args = ['-D', data, ...settings.flatMap(setting => ['-c', setting])];
       // SIGINT is its fast shutdown: sessions are ended, not waited for.
@@ -90,7 +89,7 @@ const mariadb = {
         `--pid-file=${join(server.folder, 'pid')}`,
         // Accounts are matched by address; asking a name service could take seconds.
         '--skip-name-resolve',
-        '--innodb-flush-log-at-trx-commit=2',
+        `--innodb-flush-log-at-trx-commit=${server.isDurable ? 1 : 2}`,
       ]);
       await server.ready(child, MYSQL);
       return `mysql://root@127.0.0.1:${server.port()}/test`;
@@ -117,8 +116,15 @@ const redis = {
         '--dir',
         server.folder,
       ];
-      const volatile = ['--save', '', '--appendonly', 'no', '--daemonize', 'no'];
-      const child = await server.spawn(server.binary, [...where, ...volatile]);
+      // Always: an answered command is on the disk, as a committed row is.
+      const log = server.isDurable
+        ? ['--appendonly', 'yes', '--appendfsync', 'always']
+        : ['--appendonly', 'no'];
+      const child = await server.spawn(server.binary, [
+        ...where,
+        ...['--save', '', '--daemonize', 'no'],
+        ...log,
+      ]);
       await server.ready(child, REDIS);
       return `redis://127.0.0.1:${server.port()}/0`;
     },
@@ -190,6 +196,16 @@ const celery = {
   server: null,
 };
 
+/** For tests that put a pooler of their own before the PostgreSQL of the run. @type {Requirement} */
+const pgbouncer = {
+  name: 'pgbouncer',
+  packages: ['pgbouncer'],
+  env: 'OUTLAST_TEST_PGBOUNCER',
+  isUsed: true,
+  find: () => findProgram('pgbouncer', ['/usr/sbin']),
+  server: null,
+};
+
 /** @type {readonly Requirement[]} */
 export const REQUIREMENTS = [
   postgres,
@@ -199,5 +215,6 @@ export const REQUIREMENTS = [
   rabbitmq,
   rabbitmqServer,
   celery,
+  pgbouncer,
   chromium,
 ];

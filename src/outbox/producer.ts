@@ -42,23 +42,20 @@ export class Producer<Tx> {
     const deps = this.#composeDeps();
     const composed = await Promise.all(calls.map(call => composeCall(call, deps)));
     const tasks = composed.flatMap(({ rows }) => rows);
-    const isDirect = tasks.map(task =>
-      this.#excluded.some(pattern => pattern.test(task.envelope.name)),
-    );
-    const written = tasks.filter((_, index) => !isDirect[index]);
-    for (const [index, task] of tasks.entries()) if (isDirect[index]) checkDirect(task);
+    const direct = new Set(tasks.filter(task => this.#isExcluded(task)));
+    for (const task of direct) checkDirect(task);
+    const written = direct.size === 0 ? tasks : tasks.filter(task => !direct.has(task));
     if (written.length > 0) this.#checkTransaction(tx);
-    const answers = (await this.#deps.writer.write(tx, written)).values();
-    const sent: SentRow[] = [];
-    for (const [index, task] of tasks.entries()) {
-      sent.push(
-        isDirect[index]
-          ? await this.#publish(task)
-          : readAnswer(task, answers.next().value as WriteAnswer),
-      );
-    }
-    const rows = sent.values();
-    return composed.map(call => call.sent(call.rows.map(() => rows.next().value as SentRow)));
+    const answers = await this.#deps.writer.write(tx, written);
+    const sent = new Map<NewTask, SentRow>();
+    for (const [index, task] of written.entries())
+      sent.set(task, readAnswer(task, answers[index] as WriteAnswer));
+    for (const task of direct) sent.set(task, await this.#publish(task));
+    return composed.map(call => call.sent(call.rows.map(row => sent.get(row) as SentRow)));
+  }
+
+  #isExcluded({ envelope }: NewTask): boolean {
+    return this.#excluded.some(pattern => pattern.test(envelope.name));
   }
 
   /** Straight to the broker; the task's id. */

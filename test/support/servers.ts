@@ -88,6 +88,11 @@ export function redisServerPath(): string {
   return required('OUTLAST_TEST_REDIS_SERVER', 'apt-get install redis-server, and its path');
 }
 
+/** The path of a pgbouncer. */
+export function pgbouncerPath(): string {
+  return required('OUTLAST_TEST_PGBOUNCER', 'apt-get install pgbouncer, and its path');
+}
+
 /** The path of a Python that has Celery. */
 export function celeryPython(): string {
   return required(

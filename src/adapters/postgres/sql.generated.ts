@@ -341,7 +341,7 @@ select
   (select held.task_id from held) as held_by,
   (select held.fingerprint from held) as held_fingerprint,
   (select o.digest from outlast_outbox o where o.task_id = $1::text) as earlier_digest,
-  (select count(*) from (select pg_notify('outlast_outbox', '') from written) note)::text as notified`,
+  (select count(*) from (select pg_notify('outlast_outbox', '') from written where $21::text is not null) note)::text as notified`,
   enqueueMany: `with item as (
   select r.*, row_number() over () as place
   from jsonb_to_recordset($1::text::jsonb) as r(
@@ -375,7 +375,7 @@ select
   order by i.place
   on conflict (task_id) do nothing
   returning task_id
-), note as (select pg_notify('outlast_outbox', '') from (select 1 from written limit 1) w)
+), note as (select pg_notify('outlast_outbox', '') from (select 1 from written limit 1) w where $2::text is not null)
 select i.place::text as place, h.task_id as held_by, h.fingerprint as held_fingerprint, o.digest as earlier_digest,
   (select count(*) from note)::text as notified
 from item i
@@ -383,15 +383,21 @@ left join held h on h.key = i.idempotency_key
 left join outlast_outbox o on o.task_id = i.task_id
 left join written w on w.task_id = i.task_id
 where w.task_id is null`,
-  enqueue: `insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
+  enqueueNotify: `insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
   schema_version, payload_version, available_at, eta, expires_at, ordering_key, parks_key, redacted_args, redacted_kwargs)
 values ($1::text, $2::text, $3::text, $4::text::smallint, decode($5::text, 'base64'), decode($6::text, 'base64'),
   decode($7::text, 'base64'), decode($8::text, 'base64'), $9::text, $10::text::smallint, $11::text::smallint,
   coalesce(to_timestamp($12::text::double precision / 1000), now()),
   to_timestamp($12::text::double precision / 1000), to_timestamp($13::text::double precision / 1000),
   $14::text, $15::text::boolean, decode($16::text, 'base64'), decode($17::text, 'base64'))
-on conflict (task_id) do nothing
-returning '1' as written, pg_notify('outlast_outbox', '')::text as notified`,
+returning pg_notify('outlast_outbox', '')::text as notified`,
+  enqueue: `insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
+  schema_version, payload_version, available_at, eta, expires_at, ordering_key, parks_key, redacted_args, redacted_kwargs)
+values ($1::text, $2::text, $3::text, $4::text::smallint, decode($5::text, 'base64'), decode($6::text, 'base64'),
+  decode($7::text, 'base64'), decode($8::text, 'base64'), $9::text, $10::text::smallint, $11::text::smallint,
+  coalesce(to_timestamp($12::text::double precision / 1000), now()),
+  to_timestamp($12::text::double precision / 1000), to_timestamp($13::text::double precision / 1000),
+  $14::text, $15::text::boolean, decode($16::text, 'base64'), decode($17::text, 'base64'))`,
   fail: `with item as (
   select * from unnest($1::text[], $2::bigint[], $3::text[], $4::bytea[], $5::bigint[], $6::text[])
     with ordinality as i(id, epoch, run, error, delay_ms, reason, place)

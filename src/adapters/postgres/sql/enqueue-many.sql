@@ -1,7 +1,7 @@
 -- Writes up to a thousand tasks in one statement, inside the caller's transaction. The rows are one JSON
 -- text whose members are all text or null; bytes are base64 in it, so NUL never meets jsonb.
 -- Answers one row per task that was not written; the caller compares.
--- params: rows text
+-- params: rows text, notify text
 with item as (
   select r.*, row_number() over () as place
   from jsonb_to_recordset($1::text::jsonb) as r(
@@ -36,7 +36,7 @@ with item as (
   order by i.place
   on conflict (task_id) do nothing
   returning task_id
-), note as (select pg_notify('outlast_outbox', '') from (select 1 from written limit 1) w)
+), note as (select pg_notify('outlast_outbox', '') from (select 1 from written limit 1) w where $2::text is not null)
 select i.place::text as place, h.task_id as held_by, h.fingerprint as held_fingerprint, o.digest as earlier_digest,
   (select count(*) from note)::text as notified
 from item i
