@@ -165,12 +165,15 @@ async function otherDatabase() {
 
 /** @param {import('pg').Pool} pool */
 function ledgerOf(pool) {
+  /** @type {import('pg').PoolClient | undefined} */
+  let listener;
   return {
     arrived: async () =>
       Number((await pool.query('select count(*) as count from outlast_task')).rows[0].count),
     clear: async () => void (await pool.query('truncate outlast_task')),
     consume: async (/** @type {(id: string) => void} */ onMessage) => {
       const client = await pool.connect();
+      listener = client;
       const seen = new Set();
       client.on('notification', async () => {
         const { rows } = await pool.query('select id from outlast_task');
@@ -182,7 +185,10 @@ function ledgerOf(pool) {
       await client.query('listen outlast_task');
     },
     publish: null,
-    close: () => pool.end(),
+    close: async () => {
+      listener?.release(true);
+      await pool.end();
+    },
   };
 }
 
@@ -251,32 +257,35 @@ async function publishAll(channel, like, count) {
 async function redis() {
   const { url, pool } = await makeDatabase('bench_redis');
   const client = new Redis(REDIS_URL);
+  // The list of the least urgent messages, as kombu names it.
+  const list = `${QUEUE}\u0006\u00169`;
+  const taker = client.duplicate();
   return {
     name: 'Redis',
     config: { database: url, broker: REDIS_URL },
     flags: [],
     outbox: pool,
-    arrived: () => client.llen(QUEUE),
-    clear: async () => void (await client.del(QUEUE)),
+    arrived: () => client.llen(list),
+    clear: async () => void (await client.del(list)),
     consume: async onMessage => {
-      const taker = client.duplicate();
       void (async () => {
         for (;;) {
-          const [, element = '{}'] = (await taker.brpop(QUEUE, 0)) ?? [];
+          const [, element = '{}'] = (await taker.brpop(list, 0)) ?? [];
           onMessage(String(JSON.parse(element).headers?.id));
         }
       })().catch(() => undefined);
     },
     publish: async count => {
-      const like = await client.lindex(QUEUE, 0);
+      const like = await client.lindex(list, 0);
       if (like === null) throw new Error('no message to publish the like of');
       for (let left = count; left > 0; left -= WINDOW) {
         const pipeline = client.pipeline();
-        for (let at = 0; at < Math.min(left, WINDOW); at++) pipeline.lpush(QUEUE, like);
+        for (let at = 0; at < Math.min(left, WINDOW); at++) pipeline.lpush(list, like);
         await pipeline.exec();
       }
     },
     close: async () => {
+      taker.disconnect();
       client.disconnect();
       await pool.end();
     },
