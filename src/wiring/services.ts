@@ -1,5 +1,4 @@
 import { hostname } from 'node:os';
-import { outlastError } from '../errors/error.ts';
 import { resolveConfig, type ResolvedConfig } from '../config/config.ts';
 import { requireLedger, type OutboxTarget } from '../config/database-url.ts';
 import type { RelayOptions, ResolvedRelayOptions } from '../config/relay-options.ts';
@@ -13,13 +12,17 @@ import { startService, type Service } from '../runtime/service.ts';
 import { durationMs, type Duration } from '../task/duration.ts';
 import type { Handler } from '../worker/handler.ts';
 import { LoopHeart, type Heart } from '../worker/heart.ts';
+import type { RoomPool } from '../worker/room-pool.ts';
 import { Worker } from '../worker/worker.ts';
 import { cleanOutboxes } from './clean-outboxes.ts';
 import { embeddedDefaults } from './embedded-defaults.ts';
+import { handlerMap } from './handler-map.ts';
 import type { Internals } from './internals.ts';
 import { INTERNALS, type Outlast } from './outlast.ts';
 import { redactOf } from './redact-of.ts';
 import { withHealth } from './relay-health.ts';
+import { findHandlerSource, openRooms, withRooms } from './rooms.ts';
+import { shareEmbedded } from './share-embedded.ts';
 import { openOutboxApart, type Stores } from './stores.ts';
 import { ThreadHeart } from './thread-heart.ts';
 
@@ -80,15 +83,30 @@ export function makeRelay({ stores, outboxTarget, runtime, settings }: RelayPart
 /** Runs a worker in this process: no supervisor, so its death is seen when its lease is over. */
 export async function startWorker(
   outlast: AnyOutlast,
-  options: StartOptions & Omit<WorkerOptions, 'processes'> & { readonly tasks: readonly Handler[] },
+  options: StartOptions &
+    Omit<WorkerOptions, 'processes' | 'maxTasks'> & { readonly tasks: readonly Handler[] },
 ): Promise<Service> {
   const { signal, tasks, ...worker } = options;
   const internals = outlast[INTERNALS];
+  const { runtime } = internals;
   const config = embeddedDefaults(resolveConfig(internals.file, process.env, { worker }));
   const handlers = handlerMap(tasks);
-  return await startOn(internals, signal, stores =>
-    makeWorker({ internals, stores, config, handlers, process: `own:${systemRandom.token()}` }),
-  );
+  const rooms = await openRooms({
+    handlers,
+    source: () => findHandlerSource(config),
+    settings: config.worker,
+    runtime,
+  });
+  const name = `own:${systemRandom.token()}`;
+  try {
+    if (rooms) await shareEmbedded(internals);
+    return await startOn(internals, signal, stores =>
+      withRooms(rooms, makeWorker({ internals, stores, config, handlers, rooms, process: name })),
+    );
+  } catch (error) {
+    await rooms?.close();
+    throw error;
+  }
 }
 
 /** Runs a resurrector in this process. */
@@ -202,6 +220,7 @@ export interface WorkerParts {
   readonly handlers: ReadonlyMap<string, Handler>;
   readonly process: string;
   readonly heart?: Heart;
+  readonly rooms?: RoomPool | null;
 }
 
 export function makeWorker({
@@ -211,6 +230,7 @@ export function makeWorker({
   handlers,
   process: name,
   heart,
+  rooms,
 }: WorkerParts): Worker {
   const { ledger, broker } = stores;
   const { runtime, log } = internals;
@@ -224,23 +244,8 @@ export function makeWorker({
   const ackOn = config.broker?.ackOn ?? 'commit';
   const settings = { ...config.worker, ackOn, process: name, host: hostname(), pid: process.pid };
   const redact = redactOf(config, runtime);
-  return new Worker({ ledger, broker, handlers, runtime, heart: beating, redact, settings });
-}
-
-export function handlerMap(handlers: readonly Handler[]): ReadonlyMap<string, Handler> {
-  const map = new Map<string, Handler>();
-  for (const handler of handlers) {
-    const { name } = handler.task;
-    if (map.has(name) && map.get(name) !== handler) {
-      throw outlastError('ERR_TASK_DUPLICATE', {
-        message: `${name} has two handlers`,
-        hint: 'Remove one of them; a task has one handler per worker.',
-        fields: { task: name },
-      });
-    }
-    map.set(name, handler);
-  }
-  return map;
+  const deps = { ledger, broker, handlers, runtime, heart: beating, redact, settings };
+  return new Worker(rooms ? { ...deps, rooms } : deps);
 }
 
 export function resurrectorSettings(config: ResolvedConfig, runtime: Runtime): ResurrectorSettings {

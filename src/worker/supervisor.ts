@@ -10,6 +10,10 @@ export interface Child {
   readonly process: string;
   readonly pid: number;
   readonly exited: Promise<string>;
+  /** Resolves when it wants to be replaced, with the reason; it works on until it is told to retire. */
+  readonly worn: Promise<string>;
+  /** Lets it finish what it has, take nothing more, and exit. */
+  retire(): void;
   drain(): void;
   kill(): void;
 }
@@ -58,24 +62,42 @@ export class Supervisor {
     await Promise.all([...places, this.#lookAround(signal)]);
   }
 
-  /** One place: a child, and after it the next one. */
+  /**
+   * One place: a child, and after it the next one. A child that has grown old goes on with what it has while the next one
+   * takes its place. Only one such at a time: whoever has long tasks to finish must not fill the machine with them.
+   */
   async #keepAlive(signal: AbortSignal): Promise<void> {
     const { runtime, spawn } = this.#deps;
     let restartMs = FIRST_RESTART_MS;
+    let retired: Promise<void> = Promise.resolve();
     while (!signal.aborted) {
       const startedAt = runtime.clock.monotonic();
       const child = spawn(`p:${runtime.random.token()}`);
-      this.#children.add(child);
-      const unfollow = this.#drainOn(signal, child);
-      const how = await child.exited;
-      unfollow();
-      this.#children.delete(child);
-      await this.#reap(child, how, signal);
-      if (signal.aborted) return;
+      const gone = this.#seeOut(child, signal);
+      const why = await Promise.race([gone, whenBoth(child.worn, retired)]);
+      if (typeof why === 'string' && !signal.aborted) {
+        runtime.log.info({ pid: child.pid, why }, 'a worker process is replaced');
+        child.retire();
+        retired = gone;
+        // Told to whoever waits for it: the next that wants to leave, or the end.
+        gone.catch(() => undefined);
+      } else await gone;
+      if (signal.aborted) break;
       const hasLived = runtime.clock.monotonic() - startedAt > LIVED_MS;
       restartMs = hasLived ? FIRST_RESTART_MS : Math.min(restartMs * 2, LONGEST_RESTART_MS);
       await sleep(runtime.clock, restartMs, signal);
     }
+    await retired;
+  }
+
+  /** Follows a child to its end. */
+  async #seeOut(child: Child, signal: AbortSignal): Promise<void> {
+    this.#children.add(child);
+    const unfollow = this.#drainOn(signal, child);
+    const how = await child.exited;
+    unfollow();
+    this.#children.delete(child);
+    await this.#reap(child, how, signal);
   }
 
   /** Its death is certain: no lease has to run out. Repeated until the store has heard of it. */
@@ -84,7 +106,8 @@ export class Supervisor {
     for (;;) {
       try {
         const returned = await this.#reaper.condemn({ kind: 'process', process: child.process });
-        runtime.log[signal.aborted ? 'info' : 'warn'](
+        const isAsked = signal.aborted || how === 'code 0';
+        runtime.log[isAsked ? 'info' : 'warn'](
           { pid: child.pid, how, returned },
           'a worker process ended',
         );
@@ -128,4 +151,11 @@ export class Supervisor {
       }
     }
   }
+}
+
+/** The wish, once nobody else is leaving. */
+async function whenBoth(wish: Promise<string>, before: Promise<void>): Promise<string> {
+  const why = await wish;
+  await before;
+  return why;
 }

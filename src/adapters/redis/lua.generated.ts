@@ -1952,7 +1952,7 @@ end
 return close(cmsgpack.unpack(ARGV[2]), ARGV[1] == '1')`,
   },
   ledgerFail: {
-    sha: '7dea9a069cf36bda95778f2c6819c2917de4078b',
+    sha: '3f3124211e72524756e2eb8b2793c60894d722c2',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -2194,13 +2194,14 @@ local function settle(items, step, apply)
   return statuses
 end
 return settle(cmsgpack.unpack(ARGV[1]), 'f', function(id, record, item)
-  local err, delay_ms, reason = item[4], item[5], item[6]
-  record[FAILURES] = record[FAILURES] + 1
+  local err, delay_ms, reason, is_crash = item[4], item[5], item[6], item[7]
+  local counter = is_crash and CRASHES or FAILURES
+  record[counter] = record[counter] + 1
   blame(record, 1)
   tell_celery_error(id, record, delay_ms and 'RETRY' or 'FAILURE', err)
   if delay_ms then
-    note(record, 'f', err)
-    wait(id, record, delay_ms)
+    note(record, is_crash and 'h' or 'f', err)
+    wait(id, record, not is_crash and delay_ms or nil)
   else
     note(record, 'x', err)
     die(id, record, reason, err)

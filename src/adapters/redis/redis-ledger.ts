@@ -124,11 +124,12 @@ export class RedisLedger implements Ledger {
   }
 
   async fail(items: readonly FailItem[]): Promise<readonly StepStatus[]> {
-    return await this.#settle(LUA.ledgerFail, items, ({ ref, error, delayMs, reason }) => [
-      ...refParts(ref),
-      encodeError(error),
-      delayMs === null ? false : Math.round(delayMs),
-      reason,
+    return await this.#settle(LUA.ledgerFail, items, item => [
+      ...refParts(item.ref),
+      encodeError(item.error),
+      item.delayMs === null ? false : Math.round(item.delayMs),
+      item.reason,
+      item.isCrash ?? false,
     ]);
   }
 

@@ -161,6 +161,7 @@ const STEPS: Readonly<Record<string, string>> = {
   d: 'done',
   i: 'discarded',
   f: 'failed',
+  h: 'crashed',
   x: 'dead',
   r: 'released',
   p: 'reaped',
@@ -171,7 +172,7 @@ const STEPS: Readonly<Record<string, string>> = {
   g: 'purged',
 };
 /** The steps that a worker takes, or that are taken from it. */
-const OF_RUN = new Set('bdifxrpuc');
+const OF_RUN = new Set('bdifhxrpuc');
 
 /** A line is: a letter and the time, the epoch, and then the worker that began or the error of what failed. */
 function readHistory(text: string): readonly HistoryEntry[] {
