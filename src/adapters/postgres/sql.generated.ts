@@ -376,13 +376,12 @@ select
   on conflict (task_id) do nothing
   returning task_id
 ), note as (select pg_notify('outlast_outbox', '') from (select 1 from written limit 1) w where $2::text is not null)
-select i.place::text as place, h.task_id as held_by, h.fingerprint as held_fingerprint, o.digest as earlier_digest,
-  (select count(*) from note)::text as notified
+select i.place::text as place, h.task_id as held_by, h.fingerprint as held_fingerprint, o.digest as earlier_digest
 from item i
 left join held h on h.key = i.idempotency_key
 left join outlast_outbox o on o.task_id = i.task_id
 left join written w on w.task_id = i.task_id
-where w.task_id is null`,
+where w.task_id is null and (select count(*) from note) >= 0`,
   enqueueNotify: `insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
   schema_version, payload_version, available_at, eta, expires_at, ordering_key, parks_key, redacted_args, redacted_kwargs)
 values ($1::text, $2::text, $3::text, $4::text::smallint, decode($5::text, 'base64'), decode($6::text, 'base64'),
