@@ -165,12 +165,15 @@ async function otherDatabase() {
 
 /** @param {import('pg').Pool} pool */
 function ledgerOf(pool) {
+  /** @type {import('pg').PoolClient | undefined} */
+  let listener;
   return {
     arrived: async () =>
       Number((await pool.query('select count(*) as count from outlast_task')).rows[0].count),
     clear: async () => void (await pool.query('truncate outlast_task')),
     consume: async (/** @type {(id: string) => void} */ onMessage) => {
       const client = await pool.connect();
+      listener = client;
       const seen = new Set();
       client.on('notification', async () => {
         const { rows } = await pool.query('select id from outlast_task');
@@ -182,7 +185,10 @@ function ledgerOf(pool) {
       await client.query('listen outlast_task');
     },
     publish: null,
-    close: () => pool.end(),
+    close: async () => {
+      listener?.release(true);
+      await pool.end();
+    },
   };
 }
 
@@ -251,6 +257,7 @@ async function publishAll(channel, like, count) {
 async function redis() {
   const { url, pool } = await makeDatabase('bench_redis');
   const client = new Redis(REDIS_URL);
+  const taker = client.duplicate();
   return {
     name: 'Redis',
     config: { database: url, broker: REDIS_URL },
@@ -259,7 +266,6 @@ async function redis() {
     arrived: () => client.llen(QUEUE),
     clear: async () => void (await client.del(QUEUE)),
     consume: async onMessage => {
-      const taker = client.duplicate();
       void (async () => {
         for (;;) {
           const [, element = '{}'] = (await taker.brpop(QUEUE, 0)) ?? [];
@@ -277,6 +283,7 @@ async function redis() {
       }
     },
     close: async () => {
+      taker.disconnect();
       client.disconnect();
       await pool.end();
     },
