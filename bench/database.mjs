@@ -1,5 +1,5 @@
 // @ts-check
-import pg from 'pg';
+import { Client, Pool } from 'pg';
 import { runCli } from './outlast.mjs';
 
 /** The PostgreSQL that `scripts/bench.mjs` started. */
@@ -11,7 +11,7 @@ export const POSTGRES_URL = process.env.OUTLAST_TEST_POSTGRES_URL ?? '';
  * @param {number} [connections]
  */
 export async function makeDatabase(name, connections = 4) {
-  const server = new pg.Client({ connectionString: POSTGRES_URL });
+  const server = new Client({ connectionString: POSTGRES_URL });
   await server.connect();
   await server.query(`drop database if exists ${name} with (force)`);
   await server.query(`create database ${name}`);
@@ -20,5 +20,5 @@ export async function makeDatabase(name, connections = 4) {
   address.pathname = `/${name}`;
   const url = address.href;
   await runCli(['migrate'], { database: url });
-  return { url, pool: new pg.Pool({ connectionString: url, max: connections }) };
+  return { url, pool: new Pool({ connectionString: url, max: connections }) };
 }

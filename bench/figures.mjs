@@ -2,20 +2,15 @@
 /** The figures that can be measured, and the servers each of them needs. Read before anything is installed. */
 
 /**
+ * Each has a module of its name in `figures/`, loaded when what it compares with is installed.
  * @typedef {{ isQuick: boolean, log: (line: string) => void }} Plan
- * @type {Readonly<Record<string, { servers: readonly string[], load: () => Promise<{ measureFigure: (plan: Plan) => Promise<import('./table.mjs').Figure> }> }>>}
+ * @type {Readonly<Record<string, { servers: readonly string[] }>>}
  */
 export const FIGURES = {
-  enqueue: { servers: ['postgres'], load: () => import('./figures/enqueue.mjs') },
-  relay: {
-    servers: ['postgres', 'rabbitmq', 'redis'],
-    load: () => import('./figures/relay.mjs'),
-  },
-  latency: {
-    servers: ['postgres', 'rabbitmq', 'redis'],
-    load: () => import('./figures/latency.mjs'),
-  },
-  backlog: { servers: ['postgres', 'rabbitmq'], load: () => import('./figures/backlog.mjs') },
+  enqueue: { servers: ['postgres'] },
+  relay: { servers: ['postgres', 'rabbitmq', 'redis'] },
+  latency: { servers: ['postgres', 'rabbitmq', 'redis'] },
+  backlog: { servers: ['postgres', 'rabbitmq'] },
 };
 
 const USAGE = `npm run bench -- [--only ${Object.keys(FIGURES).join(',')}] [--quick] [--json]`;

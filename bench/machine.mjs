@@ -2,7 +2,7 @@
 /** What was measured on: figures without it mean nothing. */
 import { createRequire } from 'node:module';
 import { cpus, totalmem } from 'node:os';
-import pg from 'pg';
+import { Client } from 'pg';
 import { POSTGRES_URL } from './database.mjs';
 import { VERSION } from './outlast.mjs';
 
@@ -55,7 +55,7 @@ function versionOf(name) {
 }
 
 async function postgresSettings() {
-  const client = new pg.Client({ connectionString: POSTGRES_URL });
+  const client = new Client({ connectionString: POSTGRES_URL });
   await client.connect();
   const { rows } = await client.query(
     'select name, setting from pg_settings where name = any($1) order by name',
@@ -71,8 +71,7 @@ async function redisSettings() {
   const version = /redis_version:(\S+)/.exec(await redis.info('server'))?.[1];
   const settings = await redis.config('GET', 'append*');
   redis.disconnect();
-  const at = (/** @type {string} */ name) =>
-    /** @type {string[]} */ (settings)[/** @type {string[]} */ (settings).indexOf(name) + 1];
+  const at = (/** @type {string} */ name) => settings[settings.indexOf(name) + 1];
   return { version, appendonly: at('appendonly'), appendfsync: at('appendfsync') };
 }
 

@@ -1,6 +1,6 @@
 // @ts-check
 /** Measures the figures that were asked for, one after the other. Started by `scripts/bench.mjs`, which has the servers. */
-import { FIGURES, readArguments } from './figures.mjs';
+import { readArguments } from './figures.mjs';
 import { describeMachine, printMachine } from './machine.mjs';
 import { printFigure } from './table.mjs';
 
@@ -10,7 +10,7 @@ if (!isJson) printMachine(machine);
 
 const figures = [];
 for (const name of names) {
-  const { measureFigure } = await /** @type {(typeof FIGURES)[string]} */ (FIGURES[name]).load();
+  const { measureFigure } = await import(`./figures/${name}.mjs`);
   const figure = await measureFigure({ isQuick, log: line => console.error(`${name}: ${line}`) });
   figures.push(figure);
   if (!isJson) printFigure(figure);

@@ -122,7 +122,10 @@ const redis = {
         : ['--appendonly', 'no'];
       const child = await server.spawn(server.binary, [
         ...where,
-        ...['--save', '', '--daemonize', 'no'],
+        '--save',
+        '',
+        '--daemonize',
+        'no',
         ...log,
       ]);
       await server.ready(child, REDIS);

@@ -190,7 +190,7 @@ where p.result is null and excluded.result is not null`,
 update outlast_outbox o
 set state = 'claimed', claim_token = $2, claimed_by = $1, claims = o.claims + 1,
   claimed_until = clock_timestamp() + $4::bigint * interval '1 millisecond', updated_at = clock_timestamp()
-from due where o.id = due.id
+where o.id = any(array(select due.id from due))
 returning o.id::text as row, o.task_id as id, o.task_name as name, o.queue, o.priority, o.payload_version,
   '\\x5b'::bytea || o.args || '\\x2c'::bytea || o.kwargs || '\\x2c'::bytea || o.embed || '\\x5d'::bytea as body,
   o.options, o.digest, (extract(epoch from o.eta) * 1000)::bigint::text as eta_ms,
@@ -376,13 +376,12 @@ select
   on conflict (task_id) do nothing
   returning task_id
 ), note as (select pg_notify('outlast_outbox', '') from (select 1 from written limit 1) w where $2::text is not null)
-select i.place::text as place, h.task_id as held_by, h.fingerprint as held_fingerprint, o.digest as earlier_digest,
-  (select count(*) from note)::text as notified
+select i.place::text as place, h.task_id as held_by, h.fingerprint as held_fingerprint, o.digest as earlier_digest
 from item i
 left join held h on h.key = i.idempotency_key
 left join outlast_outbox o on o.task_id = i.task_id
 left join written w on w.task_id = i.task_id
-where w.task_id is null`,
+where w.task_id is null and (select count(*) from note) >= 0`,
   enqueueNotify: `insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
   schema_version, payload_version, available_at, eta, expires_at, ordering_key, parks_key, redacted_args, redacted_kwargs)
 values ($1::text, $2::text, $3::text, $4::text::smallint, decode($5::text, 'base64'), decode($6::text, 'base64'),
@@ -514,20 +513,21 @@ from (
     options, digest, eta, expires_at, 'dead', created_at, 'dead', clock_timestamp(), 'ERR_DIGEST',
     convert_to('{"type":"ERR_DIGEST","message":"another task has this id with other bytes","traceback":""}', 'UTF8'), 1,
     outlast_line('buried', 0, null, null)
-  from due d join known k on k.task_id = d.task_id and k.is_other
+  from due d where d.task_id in (select k.task_id from known k where k.is_other)
   on conflict (id) do nothing
   returning id
 ), gone as (
   delete from outlast_outbox o using due d
   where o.id = d.id
-    and (exists (select 1 from put p where p.id = d.task_id) or exists (select 1 from known k where k.task_id = d.task_id))
+    and (d.task_id in (select p.id from put p) or d.task_id in (select k.task_id from known k))
   returning o.id, o.task_id, o.task_name, o.queue, o.available_at, o.ordering_key
 ), note as (select pg_notify('outlast_task', '') from (select 1 from put limit 1) p)
 select g.task_id as id, g.task_name as name, g.queue, (extract(epoch from g.available_at) * 1000)::float8 as available_ms,
   g.ordering_key is not null as is_ordered,
-  case when p.id is not null then 'moved' when k.is_other then 'conflict' else 'copy' end as answer,
+  case when g.task_id in (select p.id from put p) then 'moved'
+    when g.task_id in (select k.task_id from known k where k.is_other) then 'conflict' else 'copy' end as answer,
   (select count(*) from note)::text as notified, (select count(*) from buried)::text as buried
-from gone g left join put p on p.id = g.task_id left join known k on k.task_id = g.task_id
+from gone g
 order by g.id`,
   openWorker: `insert into outlast_worker (id, process, host, pid, lease_ms, deadline)
 values ($1, $2, $3, $4, $5::int, clock_timestamp() + $5::int * interval '1 millisecond')
