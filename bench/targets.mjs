@@ -175,13 +175,14 @@ function ledgerOf(pool) {
       const client = await pool.connect();
       listener = client;
       const seen = new Set();
-      client.on('notification', async () => {
+      const look = async () => {
         const { rows } = await pool.query('select id from outlast_task');
         for (const { id } of rows) {
           if (!seen.has(id)) onMessage(id);
           seen.add(id);
         }
-      });
+      };
+      client.on('notification', () => void look());
       await client.query('listen outlast_task');
     },
     publish: null,
