@@ -264,8 +264,6 @@ async function publishAll(channel, like, count) {
 async function redis() {
   const { url, pool } = await makeDatabase('bench_redis');
   const client = new Redis(REDIS_URL);
-  // The list of the least urgent messages, as kombu names it.
-  const list = `${QUEUE}\u0006\u00169`;
   const taker = client.duplicate();
   // Kombu has a list for each of four priorities; this is the one of ordinary tasks.
   const list = 'bench\u0006\u00169';
