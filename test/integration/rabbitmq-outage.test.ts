@@ -78,6 +78,9 @@ describe('a server that is killed and started again', { timeout: 120_000 }, () =
       publishConcurrency: 20,
       maxRetries: 1,
     } as const;
+    const breaker: ('opened' | 'closed')[] = [];
+    outlast.on('relay:breaker-opened', () => void breaker.push('opened'));
+    outlast.on('relay:breaker-closed', () => void breaker.push('closed'));
     const relay = await startRelay(outlast, patience);
     onTestFinished(() => relay.stop());
     const worker = await startWorker(outlast, {
@@ -95,6 +98,7 @@ describe('a server that is killed and started again', { timeout: 120_000 }, () =
     await until(async () => runs.size >= 20);
     await server.kill();
     await send(50);
+    await until(async () => breaker.includes('opened'));
     await server.start();
     await send(50);
     await until(async () => runs.size === sent);
@@ -103,6 +107,8 @@ describe('a server that is killed and started again', { timeout: 120_000 }, () =
       const { rows } = await database.pool.query<{ state: string; n: number }>(states);
       return rows.length === 1 && rows[0]?.state === 'done' && rows[0].n === sent;
     });
+    expect(breaker.at(-1)).toBe('closed');
+    // A single spent retry would have made a dead letter.
     expect((await database.pool.query('select 1 from outlast_dead_letter')).rowCount).toBe(0);
     // Each task was begun under the ledger once; what the broker delivered again was only a copy.
     expect([...runs.values()].every(times => times === 1)).toBe(true);
