@@ -39,6 +39,16 @@ export interface WorkerOptions {
   readonly dedupWindow?: Duration | undefined;
   /** Time a result is kept for whoever waits for it. @default '1d' */
   readonly resultTtl?: Duration | undefined;
+  /**
+   * Answer Celery's remote control (`celery inspect`, `celery control`, Flower) on RabbitMQ and Redis.
+   * @default 'on'
+   */
+  readonly celeryControl?: 'on' | 'off' | undefined;
+  /**
+   * Send Celery's events (`celery events`, Flower) on RabbitMQ and Redis; off: until remote control asks for them.
+   * @default 'off'
+   */
+  readonly celeryEvents?: 'on' | 'off' | undefined;
 }
 
 export const WORKER_DEFAULTS: Defaults<WorkerOptions> = Object.freeze({
@@ -52,6 +62,8 @@ export const WORKER_DEFAULTS: Defaults<WorkerOptions> = Object.freeze({
   shutdownTimeout: '30s',
   dedupWindow: '15m',
   resultTtl: '1d',
+  celeryControl: 'on',
+  celeryEvents: 'off',
 });
 
 /** What a worker runs on: checked, complete, in milliseconds. */
@@ -67,6 +79,8 @@ export interface ResolvedWorkerOptions {
   readonly shutdownTimeoutMs: number;
   readonly dedupWindowMs: number;
   readonly resultTtlMs: number;
+  readonly celeryControl: 'on' | 'off';
+  readonly celeryEvents: 'on' | 'off';
 }
 
 export const WORKER_SECTION: Section<WorkerOptions> = {
@@ -127,6 +141,18 @@ export const WORKER_SECTION: Section<WorkerOptions> = {
       max: '365d',
       sentence: 'Time a result is kept for whoever waits for it.',
     },
+    celeryControl: {
+      kind: 'choice',
+      choices: ['on', 'off'],
+      sentence:
+        "Answer Celery's remote control (`celery inspect`, `celery control`, Flower) on RabbitMQ and Redis.",
+    },
+    celeryEvents: {
+      kind: 'choice',
+      choices: ['on', 'off'],
+      sentence:
+        "Send Celery's events (`celery events`, Flower) on RabbitMQ and Redis; off: until remote control asks for them.",
+    },
   },
 };
 
@@ -147,6 +173,8 @@ export function resolveWorkerOptions(
     shutdownTimeoutMs: reader.durationMs('shutdownTimeout'),
     dedupWindowMs: reader.durationMs('dedupWindow'),
     resultTtlMs: reader.durationMs('resultTtl'),
+    celeryControl: reader.choice('celeryControl'),
+    celeryEvents: reader.choice('celeryEvents'),
   });
   checkRelations(options, reader);
   return { options, warnings: reader.warnings };

@@ -17,6 +17,7 @@ import { Worker } from '../worker/worker.ts';
 import { cleanOutboxes } from './clean-outboxes.ts';
 import { embeddedDefaults } from './embedded-defaults.ts';
 import type { Internals } from './internals.ts';
+import { joinFleet } from './join-fleet.ts';
 import { INTERNALS, type Outlast } from './outlast.ts';
 import { redactOf } from './redact-of.ts';
 import { withHealth } from './relay-health.ts';
@@ -199,6 +200,8 @@ export interface WorkerParts {
   readonly handlers: ReadonlyMap<string, Handler>;
   readonly process: string;
   readonly heart?: Heart;
+  /** Told when somebody asks this worker, through its broker, to end. */
+  readonly onShutdown?: () => void;
 }
 
 export function makeWorker({
@@ -208,7 +211,8 @@ export function makeWorker({
   handlers,
   process: name,
   heart,
-}: WorkerParts): Worker {
+  onShutdown = () => undefined,
+}: WorkerParts): Pick<Worker, 'run'> {
   const { ledger, broker } = stores;
   const { runtime, log } = internals;
   const { beatMs, maxBlockMs } = config.worker;
@@ -221,7 +225,15 @@ export function makeWorker({
   const ackOn = config.broker?.ackOn ?? 'commit';
   const settings = { ...config.worker, ackOn, process: name, host: hostname(), pid: process.pid };
   const redact = redactOf(config, runtime);
-  return new Worker({ ledger, broker, handlers, runtime, heart: beating, redact, settings });
+  const deps = { ledger, broker, handlers, runtime, heart: beating, redact, settings };
+  const registered = [...handlers.keys()];
+  return {
+    run: async signal => {
+      const member = await joinFleet({ config, stores, runtime, registered, onShutdown });
+      if (member === null) await new Worker(deps).run(signal);
+      else await member.run(new Worker({ ...deps, observer: member.observer }), signal);
+    },
+  };
 }
 
 export function handlerMap(handlers: readonly Handler[]): ReadonlyMap<string, Handler> {

@@ -89,6 +89,7 @@ const stores = await openStores(config.database, {
 });
 const { beatMs, maxBlockMs } = config.worker;
 const heart = new ThreadHeart({ target: config.database, beatMs, maxBlockMs, log });
+let lastWords = Promise.resolve();
 const worker = makeWorker({
   internals: { runtime, log },
   stores,
@@ -96,9 +97,13 @@ const worker = makeWorker({
   handlers,
   process: spec.process,
   heart,
+  onShutdown: () => void (lastWords = tell({ kind: 'retired' })),
 });
 await worker.run(stop.signal);
 // Nothing is lost by not saying goodbye to a store that does not answer.
-await Promise.race([stores.close(), sleep(systemClock, CLOSE_PATIENCE_MS)]);
+await Promise.race([
+  Promise.all([lastWords, stores.close()]),
+  sleep(systemClock, CLOSE_PATIENCE_MS),
+]);
 // Handlers that ignored their signal, and pools of user modules, must not keep a drained process alive.
 process.exit(0);

@@ -21,7 +21,10 @@ export const SPEC_ENV = 'OUTLAST_CHILD_SPEC';
 /** What travels over the channel between the two. */
 export type ToChild = 'drain';
 
-/** `loaded`: config and handlers are fine. `unloadable`: they are not, and another start would change nothing. */
+/**
+ * `loaded`: config and handlers are fine. `unloadable`: they are not, and another start would change nothing. `retired`: it
+ * was asked to end and drains; nobody is to take its place.
+ */
 export type FromChild =
-  | { readonly kind: 'loaded' }
+  | { readonly kind: 'loaded' | 'retired' }
   | { readonly kind: 'unloadable'; readonly error: WireError };

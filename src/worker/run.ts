@@ -12,6 +12,7 @@ import {
 import type { Redact } from '../task/redact.ts';
 import { hasFollowUps } from '../task/signature.ts';
 import { execute, type ExecuteDeps, type Settlement } from './execute.ts';
+import type { RunObserver } from './run-observer.ts';
 import type { StopReason } from './run-scope.ts';
 import type { Settler, SettleStatus } from './settler.ts';
 
@@ -23,6 +24,7 @@ export interface RunDeps extends ExecuteDeps {
   readonly resultMs: number;
   /** Null: people see the arguments of follow-ups themselves. */
   readonly redact: Redact | null;
+  readonly observer?: RunObserver;
 }
 
 /** No broker's copy is held for longer. */
@@ -49,13 +51,18 @@ export class Run {
     this.finished = this.#run();
   }
 
+  /** The broker's copy has been let go, or there was none. */
+  get isAcknowledged(): boolean {
+    return this.#delivery === null;
+  }
+
   /** Ends the run from outside; the first reason counts. */
   stop(reason: StopReason): void {
     this.#stop.abort(reason);
   }
 
   async #run(): Promise<void> {
-    const { runtime } = this.#deps;
+    const { runtime, observer } = this.#deps;
     const { id, envelope, epoch, failures } = this.task;
     const cancelAck = this.#delivery === null ? null : this.#acknowledgeInTime();
     await runtime.faultPoint('worker.begun-not-started');
@@ -66,18 +73,22 @@ export class Run {
       epoch,
       attempt: failures + 1,
     });
+    observer?.started(this.task);
     const settlement = await execute(
       this.task,
       { signal: this.#stop.signal, draining: this.#draining },
       this.#deps,
     );
+    const ranMs = runtime.clock.monotonic() - this.startedAt;
     const followUps = this.#followUps(settlement);
     const answer = await this.#settle(settlement, followUps);
     const status = answer === 'refused' ? await this.#giveUp() : answer;
     cancelAck?.();
     await this.#acknowledge(status);
+    if (status !== 'ok') observer?.lost(this.task);
     if (status === 'ok') {
       this.#tell(settlement);
+      observer?.settled(this.task, settlement, ranMs);
       await this.#follow([...followUps, ...this.#ended(settlement)]);
     } else if (settlement.kind !== 'drop')
       runtime.log.warn(

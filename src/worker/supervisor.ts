@@ -10,6 +10,8 @@ export interface Child {
   readonly process: string;
   readonly pid: number;
   readonly exited: Promise<string>;
+  /** Resolves when it was asked, by somebody else, to end for good. */
+  readonly retired: Promise<void>;
   drain(): void;
   kill(): void;
 }
@@ -52,10 +54,13 @@ export class Supervisor {
   }
 
   async run(signal: AbortSignal): Promise<void> {
+    const ended = new AbortController();
     const places = Array.from({ length: this.#deps.settings.processes }, () =>
       this.#keepAlive(signal),
     );
-    await Promise.all([...places, this.#lookAround(signal)]);
+    // When every child was retired there is nothing left to supervise.
+    const working = Promise.all(places).finally(() => ended.abort());
+    await Promise.all([working, this.#lookAround(AbortSignal.any([signal, ended.signal]))]);
   }
 
   /** One place: a child, and after it the next one. */
@@ -66,12 +71,13 @@ export class Supervisor {
       const startedAt = runtime.clock.monotonic();
       const child = spawn(`p:${runtime.random.token()}`);
       this.#children.add(child);
-      const unfollow = this.#drainOn(signal, child);
+      let isRetired = false;
+      const unfollow = this.#drainOn(signal, child, () => (isRetired = true));
       const how = await child.exited;
       unfollow();
       this.#children.delete(child);
       await this.#reap(child, how, signal);
-      if (signal.aborted) return;
+      if (signal.aborted || isRetired) return;
       const hasLived = runtime.clock.monotonic() - startedAt > LIVED_MS;
       restartMs = hasLived ? FIRST_RESTART_MS : Math.min(restartMs * 2, LONGEST_RESTART_MS);
       await sleep(runtime.clock, restartMs, signal);
@@ -99,16 +105,24 @@ export class Supervisor {
     }
   }
 
-  #drainOn(signal: AbortSignal, child: Child): () => void {
+  #drainOn(signal: AbortSignal, child: Child, onRetired: () => void): () => void {
     const { runtime, settings } = this.#deps;
     let cancel = (): void => undefined;
+    let isOver = false;
     const drain = (): void => {
+      if (isOver) return;
       child.drain();
+      cancel();
       cancel = runtime.clock.timer(settings.shutdownTimeoutMs + EXIT_GRACE_MS, () => child.kill());
     };
+    void child.retired.then(() => {
+      onRetired();
+      drain();
+    });
     if (signal.aborted) drain();
     else signal.addEventListener('abort', drain, { once: true });
     return () => {
+      isOver = true;
       signal.removeEventListener('abort', drain);
       cancel();
     };
