@@ -72,8 +72,11 @@ export async function answerDeliveries(
         deps.observer?.held(envelope);
         settled.push(delivery);
         break;
-      case 'done':
       case 'expired':
+        deps.observer?.expired(envelope);
+        settled.push(delivery);
+        break;
+      case 'done':
         settled.push(delivery);
         break;
       case undefined:

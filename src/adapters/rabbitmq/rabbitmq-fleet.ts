@@ -28,6 +28,8 @@ const SHAPES: Readonly<Record<string, ExchangeShape>> = {
 const REQUEST_TTL_MS = 300_000;
 /** A mailbox that cannot be had (no permission) is tried again, not hammered. */
 const RELISTEN: BackoffPolicy = { baseMs: 100, maxMs: 10_000, jitter: 'full' };
+/** How long the last words may take to be written. */
+const GOODBYE_MS = 1_000;
 
 interface Outgoing {
   readonly link: OpenLink;
@@ -78,7 +80,19 @@ export class RabbitFleet implements Fleet {
 
   async close(): Promise<void> {
     this.#closing.abort();
+    const patience = new AbortController();
+    await Promise.race([
+      this.#closeOutgoing().then(() => patience.abort()),
+      sleep(systemClock, GOODBYE_MS, patience.signal),
+    ]);
     await this.#link.close();
+  }
+
+  /** By the channel itself: closing the connection would overtake what is still to be written. */
+  async #closeOutgoing(): Promise<void> {
+    const outgoing = this.#outgoing;
+    if (outgoing === null || outgoing.isClosed) return;
+    await outgoing.opening.then(channel => channel.close()).catch(() => undefined);
   }
 
   async #publish(
