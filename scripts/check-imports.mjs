@@ -36,6 +36,7 @@ const PORTS = [
   'broker/fleet.ts',
   'worker/door.ts',
   'ledger/ledger.ts',
+  'ledger/generation-store.ts',
   'ledger/ledger-reads.ts',
   'ledger/suspect.ts',
   'result/result-store.ts',

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * Completes package-lock.json after `npm install`: names the native packages of all platforms and
+ * Completes the lockfiles after `npm install`: names the native packages of all platforms and
  * removes download addresses. `--check` only says what is wrong.
  *
  * npm leaves a native package out of the lockfile when the registry it asked does not have it, as
@@ -11,7 +11,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-const FILE = fileURLToPath(new URL('../package-lock.json', import.meta.url));
+const FILES = ['package-lock.json', 'bench/package-lock.json'];
 
 const SYSTEMS = ['android', 'darwin', 'freebsd', 'linux', 'openharmony', 'win32'];
 // arm is last: it is part of arm64.
@@ -68,27 +68,34 @@ function platformEntry(name, version, dev) {
   };
 }
 
-function main() {
-  const lock = JSON.parse(readFileSync(FILE, 'utf8'));
+/**
+ * True when the file is, or was made, complete.
+ * @param {string} name
+ * @param {boolean} isCheck
+ */
+function complete(name, isCheck) {
+  const file = fileURLToPath(new URL(`../${name}`, import.meta.url));
+  const lock = JSON.parse(readFileSync(file, 'utf8'));
   /** @type {Record<string, LockedPackage>} */
   const packages = lock.packages;
   const missing = missingEntries(packages);
   const addressed = Object.entries(packages).filter(([, { resolved }]) => resolved !== undefined);
-  if (process.argv.includes('--check')) {
-    if (missing.length + addressed.length === 0) return 0;
+  if (missing.length + addressed.length === 0) return true;
+  if (isCheck) {
     console.error(
-      `package-lock.json has ${addressed.length} addresses and lacks ${missing.length} packages ` +
+      `${name} has ${addressed.length} addresses and lacks ${missing.length} packages ` +
         'of other platforms: run node scripts/complete-lockfile.mjs',
     );
-    return 1;
+    return false;
   }
   for (const { path, entry } of missing) packages[path] = entry;
   for (const [, entry] of addressed) delete entry.resolved;
   lock.packages = Object.fromEntries(
     Object.entries(packages).sort(([a], [b]) => a.localeCompare(b, 'en')),
   );
-  writeFileSync(FILE, `${JSON.stringify(lock, null, 2)}\n`);
-  return 0;
+  writeFileSync(file, `${JSON.stringify(lock, null, 2)}\n`);
+  return true;
 }
 
-process.exitCode = main();
+const isCheck = process.argv.includes('--check');
+process.exitCode = FILES.map(name => complete(name, isCheck)).every(Boolean) ? 0 : 1;

@@ -26,10 +26,11 @@ export function requireNode() {
 
 /**
  * Makes node_modules hold what package-lock.json names.
- * @param {{ output?: number }} [options] `output`: the descriptor that gets the messages
+ * @param {{ output?: number, folder?: string }} [options] `output`: the descriptor that gets the messages; `folder`: that
+ *   of another package
  */
-export async function ensureInstalled({ output = 2 } = {}) {
-  if (isInstalled()) return;
+export async function ensureInstalled({ output = 2, folder = ROOT } = {}) {
+  if (isInstalled(folder)) return;
   // NODE_ENV=production would leave the compiler out, and some setups omit the optional packages
   // in which the native compiler and linter come.
   const flags = [
@@ -40,9 +41,9 @@ export async function ensureInstalled({ output = 2 } = {}) {
     '--include=optional',
   ];
   say('Installing packages (npm ci) ...');
-  if ((await run('npm', ['ci', ...flags], { output })) === 0) return;
+  if ((await run('npm', ['ci', ...flags], { output, folder })) === 0) return;
   say('npm ci failed (see above). Trying npm install, which also repairs an outdated lockfile ...');
-  if ((await run('npm', ['install', '--no-save', ...flags], { output })) === 0) return;
+  if ((await run('npm', ['install', '--no-save', ...flags], { output, folder })) === 0) return;
   throw new PrepareError(
     'The packages could not be installed. Is the npm registry reachable from here (npm ping)?\n' +
       'On a machine without network copy node_modules from one with the same platform.',
@@ -52,10 +53,11 @@ export async function ensureInstalled({ output = 2 } = {}) {
 /**
  * Compares contents, not times: a checkout touches package-lock.json without changing it, and
  * npm writes both files in no fixed order.
+ * @param {string} folder
  */
-function isInstalled() {
-  const installed = readPackages(join(ROOT, 'node_modules', '.package-lock.json'));
-  const wanted = readPackages(join(ROOT, 'package-lock.json'));
+function isInstalled(folder) {
+  const installed = readPackages(join(folder, 'node_modules', '.package-lock.json'));
+  const wanted = readPackages(join(folder, 'package-lock.json'));
   if (installed === null) return false;
   if (wanted === null) return true;
   return Object.entries(wanted).every(([path, { version, optional, devOptional }]) => {
@@ -130,17 +132,17 @@ function newestChange(path) {
 }
 
 /**
- * Runs a command in the root folder and returns its exit code. A signal to this process ends the
+ * Runs a command in the folder of a package and returns its exit code. A signal to this process ends the
  * command too: without that a killed `npm start` would leave an install running.
  * @param {string} command
  * @param {readonly string[]} args
- * @param {{ output: number }} options
+ * @param {{ output: number, folder?: string }} options
  * @returns {Promise<number>}
  */
-function run(command, args, { output }) {
+function run(command, args, { output, folder = ROOT }) {
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, {
-      cwd: ROOT,
+      cwd: folder,
       stdio: ['ignore', output, output],
       shell: process.platform === 'win32',
     });

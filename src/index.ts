@@ -13,7 +13,13 @@ export { shutdownSignal } from './wiring/shutdown-signal.ts';
 export type { Service } from './runtime/service.ts';
 export { currentTask } from './worker/context.ts';
 export type { TaskContext } from './worker/context.ts';
-export type { Handler, HandlerFunction, HandlerOptions, RetryOptions } from './worker/handler.ts';
+export type {
+  Handler,
+  HandlerFunction,
+  HandlerMode,
+  HandlerOptions,
+  RetryOptions,
+} from './worker/handler.ts';
 export { bury, discard, retryIn } from './task/verdict.ts';
 export type { Verdict } from './task/verdict.ts';
 export type { EventListener, EventListeners, EventMap, EventName } from './telemetry/events.ts';

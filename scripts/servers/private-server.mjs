@@ -18,19 +18,22 @@ export class PrivateServer {
   folder;
   /** @type {readonly number[]} */
   ports;
+  /** Whether what it has answered survives a power cut: tests need not wait for the disk, measurements must. */
+  isDurable;
   #run;
   #log;
   #ids;
 
   /**
    * @param {import('./test-run.mjs').TestRun} run
-   * @param {{ name: string, binary: string, ports: readonly number[], user: string | null }} what
+   * @param {{ name: string, binary: string, ports: readonly number[], user: string | null, isDurable: boolean }} what
    *   `user`: who runs it when we are root
    */
-  constructor(run, { name, binary, ports, user }) {
+  constructor(run, { name, binary, ports, user, isDurable }) {
     this.name = name;
     this.binary = binary;
     this.ports = ports;
+    this.isDurable = isDurable;
     this.folder = join(run.folder, name);
     this.#run = run;
     this.#log = join(run.folder, `${name}.log`);

@@ -15,13 +15,16 @@ export class MissingError extends Error {}
  * that point to them. `names` are those to start; without it those that tests use today.
  * @param {TestRun} run
  * @param {readonly string[]} [names]
+ * @param {{ isDurable?: boolean }} [settings] `isDurable`: see `PrivateServer`
  * @returns {Promise<Record<string, string>>}
  */
-export async function provide(run, names) {
+export async function provide(run, names, { isDurable = false } = {}) {
   const absent = REQUIREMENTS.filter(({ env }) => process.env[env] === undefined);
   const isWanted = (/** @type {Requirement} */ { name, isUsed }) => names?.includes(name) ?? isUsed;
   await installMissing(run, absent, isWanted);
-  const pairs = await Promise.all(absent.filter(isWanted).map(wanted => provideOne(run, wanted)));
+  const pairs = await Promise.all(
+    absent.filter(isWanted).map(wanted => provideOne(run, wanted, isDurable)),
+  );
   return Object.fromEntries(pairs);
 }
 
@@ -66,13 +69,14 @@ function missingText(missing) {
 /**
  * @param {TestRun} run
  * @param {Requirement} requirement
+ * @param {boolean} isDurable
  * @returns {Promise<[string, string]>}
  */
-async function provideOne(run, { name, env, find, server: recipe }) {
+async function provideOne(run, { name, env, find, server: recipe }, isDurable) {
   const binary = find();
   if (binary === null) throw new MissingError(`${name} is gone`);
   if (recipe === null) return [env, binary];
   const ports = await findFreePorts(recipe.ports);
-  const server = new PrivateServer(run, { name, binary, ports, user: recipe.user });
+  const server = new PrivateServer(run, { name, binary, ports, user: recipe.user, isDurable });
   return [env, await recipe.start(server)];
 }

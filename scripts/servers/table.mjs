@@ -3,9 +3,10 @@
  * The servers and programs the tests may need, one entry each: how to find it, what to install on
  * Debian, how to start a private one, and the variable that points to one that runs already.
  */
-import { existsSync, realpathSync, writeFileSync } from 'node:fs';
+import { existsSync, realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { findProgram } from './find-program.mjs';
+import { rabbitmqEnv } from './rabbitmq-env.mjs';
 import { AMQP, MYSQL, POSTGRES, REDIS } from './readiness.mjs';
 
 /** @typedef {import('./private-server.mjs').PrivateServer} PrivateServer */
@@ -51,8 +52,7 @@ const postgres = {
         'shared_buffers=256MB',
         // No test pulls the plug of the machine, and killing a server process loses nothing that
         // the kernel has. What commits promise to other sessions stays as it is.
-        'fsync=off',
-        'full_page_writes=off',
+        ...(server.isDurable ? [] : ['fsync=off', 'full_page_writes=off']),
       ];
       const args = ['-D', data, ...settings.flatMap(setting => ['-c', setting])];
       // SIGINT is its fast shutdown: sessions are ended, not waited for.
@@ -89,7 +89,7 @@ const mariadb = {
         `--pid-file=${join(server.folder, 'pid')}`,
         // Accounts are matched by address; asking a name service could take seconds.
         '--skip-name-resolve',
-        '--innodb-flush-log-at-trx-commit=2',
+        `--innodb-flush-log-at-trx-commit=${server.isDurable ? 1 : 2}`,
       ]);
       await server.ready(child, MYSQL);
       return `mysql://root@127.0.0.1:${server.port()}/test`;
@@ -116,8 +116,18 @@ const redis = {
         '--dir',
         server.folder,
       ];
-      const volatile = ['--save', '', '--appendonly', 'no', '--daemonize', 'no'];
-      const child = await server.spawn(server.binary, [...where, ...volatile]);
+      // Always: an answered command is on the disk, as a committed row is.
+      const log = server.isDurable
+        ? ['--appendonly', 'yes', '--appendfsync', 'always']
+        : ['--appendonly', 'no'];
+      const child = await server.spawn(server.binary, [
+        ...where,
+        '--save',
+        '',
+        '--daemonize',
+        'no',
+        ...log,
+      ]);
       await server.ready(child, REDIS);
       return `redis://127.0.0.1:${server.port()}/0`;
     },
@@ -147,46 +157,24 @@ const rabbitmq = {
     // For clients, between nodes, and of the port mapper.
     ports: 3,
     start: async server => {
-      const mapperPort = String(server.port(2));
       // Erlang would start a port mapper that outlives the node; ours goes with the run.
-      await server.spawn('epmd', ['-port', mapperPort, '-address', '127.0.0.1']);
-      const child = await server.spawn(server.binary, [], { env: rabbitmqEnv(server, mapperPort) });
+      await server.spawn('epmd', ['-port', String(server.port(2)), '-address', '127.0.0.1']);
+      const child = await server.spawn(server.binary, [], { env: rabbitmqEnv(server) });
       await server.ready(child, AMQP);
       return `amqp://guest:guest@127.0.0.1:${server.port()}/`;
     },
   },
 };
 
-/**
- * @param {PrivateServer} server
- * @param {string} mapperPort
- */
-function rabbitmqEnv(server, mapperPort) {
-  const config = join(server.folder, 'rabbitmq.conf');
-  // A small disk is no reason to block publishers in a test.
-  writeFileSync(config, 'disk_free_limit.absolute = 50MB\nlog.console.level = warning\n', {
-    mode: 0o644,
-  });
-  const plugins = join(server.folder, 'enabled_plugins');
-  writeFileSync(plugins, '[].\n', { mode: 0o644 });
-  return {
-    ERL_EPMD_PORT: mapperPort,
-    ERL_EPMD_ADDRESS: '127.0.0.1',
-    RABBITMQ_NODENAME: `outlast-${server.port()}@localhost`,
-    RABBITMQ_NODE_IP_ADDRESS: '127.0.0.1',
-    RABBITMQ_NODE_PORT: String(server.port()),
-    RABBITMQ_DIST_PORT: String(server.port(1)),
-    RABBITMQ_CONF_ENV_FILE: '/dev/null',
-    RABBITMQ_CONFIG_FILE: config,
-    RABBITMQ_ENABLED_PLUGINS_FILE: plugins,
-    RABBITMQ_MNESIA_BASE: server.makeFolder('mnesia'),
-    RABBITMQ_LOG_BASE: server.makeFolder('log'),
-    RABBITMQ_PID_FILE: join(server.folder, 'pid'),
-    RABBITMQ_LOGS: '-',
-    // Idle schedulers would spin on cores that the tests need.
-    RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS: '+sbwt none -kernel inet_dist_use_interface {127,0,0,1}',
-  };
-}
+/** For tests that kill a RabbitMQ of their own, or have it raise an alarm. @type {Requirement} */
+const rabbitmqServer = {
+  name: 'rabbitmq-server',
+  packages: ['rabbitmq-server'],
+  env: 'OUTLAST_TEST_RABBITMQ_SERVER',
+  isUsed: true,
+  find: rabbitmq.find,
+  server: null,
+};
 
 /** @type {Requirement} */
 const chromium = {
@@ -211,5 +199,25 @@ const celery = {
   server: null,
 };
 
+/** For tests that put a pooler of their own before the PostgreSQL of the run. @type {Requirement} */
+const pgbouncer = {
+  name: 'pgbouncer',
+  packages: ['pgbouncer'],
+  env: 'OUTLAST_TEST_PGBOUNCER',
+  isUsed: true,
+  find: () => findProgram('pgbouncer', ['/usr/sbin']),
+  server: null,
+};
+
 /** @type {readonly Requirement[]} */
-export const REQUIREMENTS = [postgres, mariadb, redis, redisServer, rabbitmq, celery, chromium];
+export const REQUIREMENTS = [
+  postgres,
+  mariadb,
+  redis,
+  redisServer,
+  rabbitmq,
+  rabbitmqServer,
+  celery,
+  pgbouncer,
+  chromium,
+];

@@ -12,6 +12,7 @@ import type { SectionName } from '../config/options.ts';
 import { embeddedDefaults } from '../wiring/embedded-defaults.ts';
 import { brokerOptions } from '../wiring/open-broker.ts';
 import { createRuntime } from '../wiring/runtime.ts';
+import { dialectOf } from '../wiring/writer-of.ts';
 import {
   openOutboxApart,
   openStores,
@@ -139,7 +140,9 @@ export async function withOutboxDatabase<T>(
 ): Promise<T> {
   const { outboxTarget } = context;
   if (outboxTarget === null)
-    return await withStores(context, {}, ({ db }) => fn({ db, dialect: 'postgres' }));
+    return await withStores(context, {}, ({ db }) =>
+      fn({ db, dialect: dialectOf(context.config.database) }),
+    );
   const apart = await openOutboxApart(outboxTarget);
   try {
     return await fn(apart);

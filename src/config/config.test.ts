@@ -4,8 +4,7 @@ import { isOutlastError, type OutlastError } from '../errors/error.ts';
 import { silentLogger } from '../telemetry/logger.ts';
 import { configurationPage } from './configuration-page.ts';
 import { defineConfig, maskUrl, resolveConfig, type OutlastConfig } from './config.ts';
-import { parseDatabaseUrl, type DatabaseTarget } from './database-url.ts';
-import { readMessaging } from './messaging.ts';
+import { parseDatabaseUrl } from './database-url.ts';
 import { OPTION_TABLE } from './option-table.ts';
 
 function thrownBy(run: () => unknown): OutlastError {
@@ -233,17 +232,24 @@ describe('broker and ledger', () => {
   });
 
   it('are needed beside a MySQL, which is an outbox only', () => {
-    const mysql = { kind: 'mysql', url: 'mysql://db/crm' } as unknown as DatabaseTarget;
-    const read = (file: object): object => readMessaging({ ...file }, {}, mysql);
-    expect(thrownBy(() => read({}))).toMatchObject({ code: 'ERR_CONFIG_TIER', option: 'broker' });
+    const mysql = 'mysql://u:hunter2@db/crm';
+    const read = (file: object): object => resolveConfig({ database: mysql, ...file });
+    const alone = thrownBy(() => read({}));
+    expect(alone).toMatchObject({ code: 'ERR_CONFIG_TIER', option: 'broker' });
+    expect(inspect(alone)).not.toContain('hunter2');
+    expect(thrownBy(() => read({ ledger: 'redis://r' }))).toMatchObject({ option: 'broker' });
     expect(thrownBy(() => read({ broker: 'amqp://mq' }))).toMatchObject({
       code: 'ERR_CONFIG_TIER',
       option: 'ledger',
     });
     expect(read({ broker: 'amqp://mq', ledger: 'redis://r' })).toMatchObject({
+      database: { kind: 'mysql' },
       ledger: { kind: 'redis' },
     });
     expect(read({ broker: 'redis://r' })).toMatchObject({ ledger: { kind: 'redis' } });
+    expect(read({ database: 'mariadb://db/crm', broker: 'redis://r' })).toMatchObject({
+      database: { kind: 'mysql' },
+    });
   });
 });
 
@@ -256,14 +262,6 @@ describe('a store this version does not have', () => {
     expect(error).toMatchObject({ code: 'ERR_CONFIG_TIER', option });
     expect(error.hint).toContain('Remove');
     expect(inspect(error)).not.toContain('hunter2');
-  });
-
-  it('is refused when it is MySQL', () => {
-    for (const database of ['mysql://u:hunter2@db/crm', 'mariadb://u:hunter2@db/crm']) {
-      const error = thrownBy(() => resolveConfig({ database }));
-      expect(error).toMatchObject({ code: 'ERR_CONFIG_TIER', option: 'database' });
-      expect(inspect(error)).not.toContain('hunter2');
-    }
   });
 });
 

@@ -4,13 +4,7 @@ import type { EventListeners } from '../telemetry/events.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { BrokerOptions, BrokerTarget } from './broker-target.ts';
 import { checkRelations, fleetWarnings } from './check-relations.ts';
-import {
-  maskUrl,
-  parseDatabaseUrl,
-  requireLedger,
-  type DatabaseTarget,
-  type OutboxTarget,
-} from './database-url.ts';
+import { maskUrl, parseDatabaseUrl, type OutboxTarget } from './database-url.ts';
 import { DATABASE_ENV, optionsFromEnv, type Env, type SectionOptions } from './from-env.ts';
 import { readMessaging, type LedgerTarget, type Messaging } from './messaging.ts';
 import { envOf, flagOf, OPTION_TABLE } from './option-table.ts';
@@ -48,7 +42,8 @@ export { maskUrl } from './database-url.ts';
 /** What a user writes in `outlast.config.ts` or gives to `createOutlast`. */
 export interface OutlastConfig {
   /**
-   * Where tasks live: `pglite:./folder`, `postgres://…` or `postgresql://…`.
+   * Where tasks live: `pglite:./folder`, `postgres://…` or `postgresql://…`; with a `broker` and a `ledger` elsewhere
+   * also `mysql://…` or `mariadb://…`.
    * @default 'pglite:./.outlast'
    */
   readonly database?: string | undefined;
@@ -130,7 +125,7 @@ export interface ConfigFlags extends Partial<SectionOptions> {
 
 /** The configuration a process runs on. */
 export interface ResolvedConfig {
-  readonly database: DatabaseTarget;
+  readonly database: OutboxTarget;
   /** Null: the database. */
   readonly broker: BrokerTarget | null;
   readonly ledger: LedgerTarget;
@@ -260,7 +255,7 @@ function layer<S extends SectionName>(
 }
 
 interface SourcedTarget {
-  readonly target: DatabaseTarget;
+  readonly target: OutboxTarget;
   readonly source: Source;
 }
 
@@ -272,12 +267,11 @@ function readDatabase(
   if (fromEnv !== undefined) {
     // A path in a variable is meant from where the command is typed, not from where the file lies.
     const origin = { option: DATABASE_ENV, folder: process.cwd() };
-    const target = requireLedger(parseDatabaseUrl(fromEnv, origin), DATABASE_ENV);
-    return { target, source: 'env' };
+    return { target: parseDatabaseUrl(fromEnv, origin), source: 'env' };
   }
   const isGiven = 'database' in config;
   const url = isGiven ? config['database'] : CONFIG_DEFAULTS.database;
-  const target = requireLedger(parseDatabaseUrl(url, { option: 'database', folder }), 'database');
+  const target = parseDatabaseUrl(url, { option: 'database', folder });
   return { target, source: isGiven ? 'file' : 'default' };
 }
 

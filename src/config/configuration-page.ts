@@ -48,10 +48,13 @@ An AMQP URL may say \`?heartbeat=\` (seconds, 10), \`connection_timeout=\` (mill
 | \`pglite:\`, \`postgres://\` | none | the database |
 | \`pglite:\`, \`postgres://\` | RabbitMQ | the database |
 | \`pglite:\`, \`postgres://\` | Redis | that Redis |
+| \`mysql://\`, \`mariadb://\` | Redis | that Redis |
+| \`mysql://\`, \`mariadb://\` | RabbitMQ | a Redis: \`ledger\` must be given |
 
 Workers, results and cancelling need a ledger, and one in Redis is not part of this version: they say
 \`ERR_CONFIG_TIER\`. Sending, relaying to Redis and Python workers there do not need it.
-\`mysql://\` and \`mariadb://\` are for \`outboxes\`; as \`database\` they are refused with the same code.
+MySQL and MariaDB hold an outbox and nothing else: as \`database\` without a broker, or with RabbitMQ and no \`ledger\`,
+they are refused with the same code.
 `;
 
 const RELATIONS = `## Relations

@@ -51,13 +51,14 @@ function parseFolder(url: string, origin: UrlOrigin): DatabaseTarget {
   return Object.freeze({ kind: 'pglite', url: `pglite:${folder}`, folder });
 }
 
-/** MySQL and MariaDB hold an outbox and nothing else: tasks must have a ledger elsewhere. */
-export function requireLedger(target: OutboxTarget, option: string): DatabaseTarget {
+/** For parts that have the ledger in the database: MySQL and MariaDB hold an outbox and nothing else. */
+export function requireLedger(target: OutboxTarget): DatabaseTarget {
   if (target.kind !== 'mysql') return target;
   throw outlastError('ERR_CONFIG_TIER', {
-    message: `\`${option}\` is ${maskUrl(target.url)}: MySQL and MariaDB are an outbox only`,
+    message:
+      '`database` is MySQL or MariaDB, which are an outbox only, and this needs the ledger in it',
     hint: 'Use postgres:// for `database`, and name this one in `outboxes`: a relay publishes its tasks there.',
-    fields: { option },
+    fields: { option: 'database' },
   });
 }
 

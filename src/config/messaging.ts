@@ -1,6 +1,6 @@
 import { outlastError } from '../errors/error.ts';
 import { readBroker, REDIS_SCHEMES, type BrokerTarget } from './broker-target.ts';
-import { maskUrl, type DatabaseTarget } from './database-url.ts';
+import { maskUrl, type OutboxTarget } from './database-url.ts';
 import type { Env } from './from-env.ts';
 import { rangeError } from './options.ts';
 
@@ -24,13 +24,14 @@ export interface Messaging {
 type Given = Readonly<Record<string, unknown>>;
 
 /** Reads broker and ledger. A variable gives the URL; what else the file says about the broker stays. */
-export function readMessaging(config: Given, env: Env, database: DatabaseTarget): Messaging {
+export function readMessaging(config: Given, env: Env, database: OutboxTarget): Messaging {
   const broker = readBrokerFrom(config, env);
   const ledger = readLedger(config, env);
+  if (database.kind === 'mysql') refuseOutboxAlone(broker.target, ledger.target);
   return {
     broker: broker.target,
     brokerSource: broker.source,
-    ledger: ledger.target ?? ledgerBeside(broker.target, database),
+    ledger: ledger.target ?? ledgerBeside(broker.target),
     ledgerSource: ledger.source,
   };
 }
@@ -69,12 +70,13 @@ function readLedger(
 }
 
 /** Where nothing is said: a broker that is Redis keeps the ledger too, else the database does. */
-function ledgerBeside(
-  broker: BrokerTarget | null,
-  database: { readonly kind: string },
-): LedgerTarget {
-  if (broker?.kind === 'redis') return { kind: 'redis', url: broker.url };
-  if (database.kind !== 'mysql') return { kind: 'database' };
+function ledgerBeside(broker: BrokerTarget | null): LedgerTarget {
+  return broker?.kind === 'redis' ? { kind: 'redis', url: broker.url } : { kind: 'database' };
+}
+
+/** MySQL and MariaDB hold an outbox and nothing else. */
+function refuseOutboxAlone(broker: BrokerTarget | null, ledger: LedgerTarget | null): void {
+  if (broker !== null && (broker.kind === 'redis' || ledger !== null)) return;
   throw outlastError('ERR_CONFIG_TIER', {
     message:
       broker === null

@@ -51,6 +51,9 @@ describe('defaults', () => {
       shutdownTimeoutMs: 30_000,
       dedupWindowMs: 900_000,
       resultTtlMs: 86_400_000,
+      maxIsolated: 4,
+      maxTasks: 0,
+      maxMemoryMb: 0,
     });
     expect(resolveResurrectorOptions().options).toEqual({
       intervalMs: 500,

@@ -32,7 +32,8 @@ export const TOP_LEVEL_TABLE: readonly TopLevelRow[] = Object.freeze([
     key: 'database',
     env: 'OUTLAST_DATABASE_URL',
     default: CONFIG_DEFAULTS.database,
-    sentence: 'Where tasks live: `pglite:./folder`, `postgres://…` or `postgresql://…`.',
+    sentence:
+      'Where tasks live: `pglite:./folder`, `postgres://…` or `postgresql://…`; with `broker` and `ledger` elsewhere also `mysql://…` or `mariadb://…`.',
   },
   {
     key: 'broker',

@@ -39,6 +39,12 @@ export interface WorkerOptions {
   readonly dedupWindow?: Duration | undefined;
   /** Time a result is kept for whoever waits for it. @default '1d' */
   readonly resultTtl?: Duration | undefined;
+  /** Handlers of mode `thread` or `process` run at once in each process. @default 4 */
+  readonly maxIsolated?: number | undefined;
+  /** Tasks after which a process lets the ones it has end and is replaced; 0: never. @default 0 */
+  readonly maxTasks?: number | undefined;
+  /** Memory in MiB beyond which a process lets the tasks it has end and is replaced; 0: no limit. @default 0 */
+  readonly maxMemoryMb?: number | undefined;
   /**
    * Answer Celery's remote control (`celery inspect`, `celery control`, Flower) on RabbitMQ and Redis.
    * @default 'on'
@@ -62,6 +68,9 @@ export const WORKER_DEFAULTS: Defaults<WorkerOptions> = Object.freeze({
   shutdownTimeout: '30s',
   dedupWindow: '15m',
   resultTtl: '1d',
+  maxIsolated: 4,
+  maxTasks: 0,
+  maxMemoryMb: 0,
   celeryControl: 'on',
   celeryEvents: 'off',
 });
@@ -79,6 +88,9 @@ export interface ResolvedWorkerOptions {
   readonly shutdownTimeoutMs: number;
   readonly dedupWindowMs: number;
   readonly resultTtlMs: number;
+  readonly maxIsolated: number;
+  readonly maxTasks: number;
+  readonly maxMemoryMb: number;
   readonly celeryControl: 'on' | 'off';
   readonly celeryEvents: 'on' | 'off';
 }
@@ -141,6 +153,25 @@ export const WORKER_SECTION: Section<WorkerOptions> = {
       max: '365d',
       sentence: 'Time a result is kept for whoever waits for it.',
     },
+    maxIsolated: {
+      kind: 'integer',
+      min: 1,
+      max: 256,
+      sentence: 'Handlers of mode `thread` or `process` run at once in each process.',
+    },
+    maxTasks: {
+      kind: 'integer',
+      min: 0,
+      max: 1_000_000_000,
+      sentence: 'Tasks after which a process lets the ones it has end and is replaced; 0: never.',
+    },
+    maxMemoryMb: {
+      kind: 'integer',
+      min: 0,
+      max: 1_048_576,
+      sentence:
+        'Memory in MiB beyond which a process lets the tasks it has end and is replaced; 0: no limit.',
+    },
     celeryControl: {
       kind: 'choice',
       choices: ['on', 'off'],
@@ -173,6 +204,9 @@ export function resolveWorkerOptions(
     shutdownTimeoutMs: reader.durationMs('shutdownTimeout'),
     dedupWindowMs: reader.durationMs('dedupWindow'),
     resultTtlMs: reader.durationMs('resultTtl'),
+    maxIsolated: reader.number('maxIsolated'),
+    maxTasks: reader.number('maxTasks'),
+    maxMemoryMb: reader.number('maxMemoryMb'),
     celeryControl: reader.choice('celeryControl'),
     celeryEvents: reader.choice('celeryEvents'),
   });

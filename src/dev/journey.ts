@@ -34,6 +34,8 @@ function stationOf(entry: HistoryEntry): Station {
       return passed('Ran', at, `${process}, epoch ${epoch}`);
     case 'reaped':
       return passed('Brought back', at, `${process} died`, 'warn');
+    case 'crashed':
+      return passed('Crashed', at, error?.message ?? null, 'warn');
     case 'failed':
       return passed('Failed', at, error?.message ?? null, 'warn');
     case 'released':

@@ -1,7 +1,7 @@
 import { isAbsolute, relative, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { maskUrl, type ResolvedConfig } from '../config/config.ts';
-import type { DatabaseTarget } from '../config/database-url.ts';
+import { requireLedger, type DatabaseTarget } from '../config/database-url.ts';
 import { DATABASE_ENV } from '../config/from-env.ts';
 import type { LoadedConfig } from '../config/load-config.ts';
 import type { Runtime } from '../runtime/runtime.ts';
@@ -50,9 +50,10 @@ export async function startDevOn(given: DevContext, settings: DevSettings): Prom
   const port = checkPort(settings.port);
   const context = { ...given, config: devDefaults(given.config) };
   const { config, log } = context;
-  const database = nameOf(config.database);
+  const target = requireLedger(config.database);
+  const database = nameOf(target);
   log.info({}, `opening ${database}`);
-  const db = await openDatabase(config.database, { embedded: 'own', createIfMissing: true });
+  const db = await openDatabase(target, { embedded: 'own', createIfMissing: true });
   try {
     await migrate(db);
     const stores = await storesOn(db, brokerOptions(config, log));

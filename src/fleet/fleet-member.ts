@@ -90,7 +90,7 @@ export class FleetMember {
   };
 
   /** Runs the worker as a member: from its first sign to its last. */
-  async run(worker: Worker, signal: AbortSignal): Promise<void> {
+  async run(worker: Worker, signal: AbortSignal, retire?: AbortSignal): Promise<void> {
     const { fleet, settings } = this.#deps;
     this.#active = () => worker.inflight;
     const panel = this.#makePanel(worker);
@@ -98,7 +98,7 @@ export class FleetMember {
     void this.#tellWorker('worker-online');
     const stopBeating = this.#beat();
     try {
-      await worker.run(AbortSignal.any([signal, this.#ending.signal]));
+      await worker.run(AbortSignal.any([signal, this.#ending.signal]), retire);
     } finally {
       stopBeating();
       await this.#leave();

@@ -4,7 +4,7 @@ import type { Redact } from '../task/redact.ts';
 import { shorten } from '../wire/describe-call.ts';
 import { readOptions } from '../wire/encode-message.ts';
 import { formatInstant } from '../wire/iso-time.ts';
-import type { Settlement } from '../worker/execute.ts';
+import type { Settlement } from '../worker/settlement.ts';
 import { shownCall } from './shown-call.ts';
 
 /** An event of Celery's about one task. */

@@ -25,7 +25,7 @@ export interface Ledger {
   /** Stores progress; `seq` must grow within a run, so progress never moves backwards. */
   checkpoint(run: RunRef, seq: number, data: Uint8Array): Promise<StepStatus>;
   commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]>;
-  /** A failed attempt: waits `delayMs`, or is dead when that is null. */
+  /** A failed attempt, or a crash that hurt nobody else: waits `delayMs`, or is dead when that is null. */
   fail(items: readonly FailItem[]): Promise<readonly StepStatus[]>;
   /** Gives back what could not be finished: due as before, so in front of what came later; nothing counted. */
   release(items: readonly RunRef[]): Promise<readonly StepStatus[]>;
@@ -236,6 +236,8 @@ export interface FailItem {
   readonly delayMs: number | null;
   /** The code told as the reason of a death. */
   readonly reason: string;
+  /** The run took its own thread or process with it: counted as a crash and not as a failed attempt, due as before. */
+  readonly isCrash?: boolean;
 }
 
 /** An error as it is kept: texts only, cut to a bounded length by whoever makes it. */

@@ -1,4 +1,4 @@
-import type { Call, ChainCall, ChordCall, GroupCall, Member, Task } from '../task/define-task.ts';
+import type { Call, ChordCall, GroupCall, Member, Task, TaskCall } from '../task/define-task.ts';
 import { derivedId } from '../task/digest.ts';
 import { rawCall } from '../task/input.ts';
 import { itemsOf } from '../task/json-slices.ts';
@@ -68,8 +68,8 @@ async function composeMember(
   place: Omit<Place, 'chain'>,
   deps: ComposeDeps,
 ): Promise<ComposedMember> {
-  const { first, rest }: Pick<ChainCall, 'first' | 'rest'> =
-    'flow' in member ? member : { first: member, rest: [] };
+  if (!('flow' in member)) return await composeAlone(member, place, deps);
+  const { first, rest } = member;
   const chain = await Promise.all(rest.map(draftStep));
   const row = await composeTask(first, { ...place, chain }, deps);
   const tasks = [first.task, ...chain.map(({ task }) => task)];
@@ -80,6 +80,21 @@ async function composeMember(
       const steps = tasks.map((task, at) => ({ task, id: ids[at - 1] ?? answer.id }));
       const last = steps.at(-1) ?? { task: first.task, id: answer.id };
       return { ...last, isNew: answer.isNew, before: steps.slice(0, -1) };
+    },
+  };
+}
+
+async function composeAlone(
+  call: TaskCall,
+  { group, chord }: Omit<Place, 'chain'>,
+  deps: ComposeDeps,
+): Promise<ComposedMember> {
+  const row = await composeTask(call, { chain: [], group, chord }, deps);
+  return {
+    rows: [row],
+    sent: answers => {
+      const { id, isNew } = answers[0] ?? { id: row.envelope.id, isNew: true };
+      return { task: call.task, id, isNew, before: [] };
     },
   };
 }

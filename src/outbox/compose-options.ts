@@ -66,18 +66,20 @@ export function instantMs(instant: Date, option: string): number {
   });
 }
 
+/** Options of an envelope that is not finished. */
+export type WritableOptions = { -readonly [K in keyof EnvelopeOptions]: EnvelopeOptions[K] };
+
 /** What travels in the options of an envelope; the rest has places of its own there. */
-export function envelopeOptions(task: Task, options: SendOptions, nowMs: number): EnvelopeOptions {
+export function envelopeOptions(task: Task, options: SendOptions, nowMs: number): WritableOptions {
   const { timeoutMs, softTimeoutMs } = task.contract;
-  const { deadline, headers, keepResult } = options;
-  return {
-    ...(timeoutMs === null ? {} : { timeoutMs }),
-    ...(softTimeoutMs === null ? {} : { softTimeoutMs }),
-    ...(deadline === undefined ? {} : { deadlineMs: momentMs(deadline, nowMs, 'deadline') }),
-    ...(headers === undefined ? {} : { headers: checkHeaders(headers) }),
-    ...(keepResult === undefined ? {} : { keepResult }),
-    ...celeryOptions(options.celery),
-  };
+  const { deadline, headers, keepResult, celery } = options;
+  const made: WritableOptions = {};
+  if (timeoutMs !== null) made.timeoutMs = timeoutMs;
+  if (softTimeoutMs !== null) made.softTimeoutMs = softTimeoutMs;
+  if (deadline !== undefined) made.deadlineMs = momentMs(deadline, nowMs, 'deadline');
+  if (headers !== undefined) made.headers = checkHeaders(headers);
+  if (keepResult !== undefined) made.keepResult = keepResult;
+  return celery === undefined ? made : Object.assign(made, celeryOptions(celery));
 }
 
 export function checkHeaders(

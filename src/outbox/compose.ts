@@ -3,13 +3,20 @@ import { inRange } from '../task/contract.ts';
 import type { SendOptions, Task, TaskCall } from '../task/define-task.ts';
 import { isTask } from '../task/define-task.ts';
 import { digestOf, fingerprintOf } from '../task/digest.ts';
-import type { Envelope, EnvelopeOptions } from '../task/envelope.ts';
+import type { Envelope } from '../task/envelope.ts';
 import { encodeInput, plainInput } from '../task/input.ts';
 import { encodeJson, toBytes } from '../task/json.ts';
 import { safeKey, safeName } from '../task/names.ts';
 import { redactEmbed, type Redact } from '../task/redact.ts';
 import { EMBED } from '../task/signature.ts';
-import { checkOptions, conflict, envelopeOptions, etaOf, expiresOf } from './compose-options.ts';
+import {
+  checkOptions,
+  conflict,
+  envelopeOptions,
+  etaOf,
+  expiresOf,
+  type WritableOptions,
+} from './compose-options.ts';
 import { embedOf, type Following } from './compose-embed.ts';
 import { draftSteps, notATask } from './compose-step.ts';
 import type { NewTask, RedactedCopy } from './outbox-writer.ts';
@@ -41,23 +48,21 @@ export async function composeTask(
   const { name, contract } = task;
   const key = options.idempotencyKey;
   const call = await encodeInput(name, contract, input);
-  const following: Following = {
-    ...place,
-    links: await draftSteps(options.link),
-    errorLinks: await draftSteps(options.linkError),
-  };
+  const { chain, group, chord } = place;
+  const links = options.link === undefined ? [] : await draftSteps(options.link);
+  const errorLinks = options.linkError === undefined ? [] : await draftSteps(options.linkError);
+  const following: Following = { chain, group, chord, links, errorLinks };
   const id = options.id === undefined ? deps.newId() : safeName(options.id, 'task id');
   const embed = embedOf(id, following, { hasIds: true });
-  const body = toBytes(`[${call.args},${call.kwargs},${embed}]`);
-  const redacted = redactedCopy(name, { ...call, embed }, deps.redact);
-  const settings = toBytes(
-    encodeJson({
-      ...envelopeOptions(task, options, deps.nowMs),
-      ...placeOptions(following, deps),
-      ...(key === undefined ? {} : { idempotencyKey: safeKey(key, 'idempotencyKey') }),
-      ...(redacted === null ? {} : { redacted }),
-    }),
-  );
+  const text = `[${call.args},${call.kwargs},${embed}]`;
+  const body = toBytes(text);
+  const { redact } = deps;
+  const redacted = redact === null ? null : redactedCopy(name, { ...call, embed }, redact);
+  const made = envelopeOptions(task, options, deps.nowMs);
+  addPlace(made, following, deps);
+  if (key !== undefined) made.idempotencyKey = safeKey(key, 'idempotencyKey');
+  if (redacted !== null) made.redacted = redacted;
+  const settings = toBytes(encodeJson(made));
   checkSize(name, body.length + settings.length, deps.maxPayloadBytes);
   const { version } = contract;
   const envelope: Envelope = {
@@ -68,19 +73,21 @@ export async function composeTask(
     version,
     body,
     options: settings,
-    digest: digestOf({ name, id, version, body }),
+    digest: digestOf({ name, id, version, body: text }),
     etaMs: etaOf(options, deps.nowMs),
     expiresMs: expiresOf(task, options, deps.nowMs),
   };
   const orderingKey = orderingKeyOf(task, input, options);
   // Ids are drawn anew by every send, so what follows is compared without them.
-  const shape = embed === EMBED ? '' : embedOf(id, following, { hasIds: false });
+  const shapeOf = (): string => (embed === EMBED ? '' : embedOf(id, following, { hasIds: false }));
   return {
     envelope,
     call,
+    isIdDrawn: options.id === undefined,
     embed,
     idempotencyKey: key ?? null,
-    fingerprint: fingerprintOf(name, version, call.args, call.kwargs + shape),
+    fingerprint:
+      key === undefined ? '' : fingerprintOf(name, version, call.args, call.kwargs + shapeOf()),
     orderingKey,
     parksKey: orderingKey !== null && (contract.ordering?.parks ?? true),
     redacted,
@@ -91,20 +98,26 @@ export async function composeTask(
 function redactedCopy(
   name: string,
   { args, kwargs, embed }: RedactedCopy,
-  redact: Redact | null,
+  redact: Redact,
 ): RedactedCopy | null {
-  if (redact === null) return null;
   const shown = { ...redact(name, { args, kwargs }), embed: redactEmbed(embed, redact) };
   const isSame = shown.args === args && shown.kwargs === kwargs && shown.embed === embed;
   return isSame ? null : shown;
 }
 
-function placeOptions({ chain, group }: Following, { parent }: ComposeDeps): EnvelopeOptions {
-  return {
-    ...(parent === null ? {} : { rootId: parent.rootId, parentId: parent.id }),
-    // In a chain the last step belongs to the group.
-    ...(group === null || chain.length > 0 ? {} : { groupId: group.id, groupIndex: group.index }),
-  };
+function addPlace(
+  made: WritableOptions,
+  { chain, group }: Following,
+  { parent }: ComposeDeps,
+): void {
+  if (parent !== null) {
+    made.rootId = parent.rootId;
+    made.parentId = parent.id;
+  }
+  // In a chain the last step belongs to the group.
+  if (group === null || chain.length > 0) return;
+  made.groupId = group.id;
+  made.groupIndex = group.index;
 }
 
 function checkSize(name: string, bytes: number, maxBytes: number): void {

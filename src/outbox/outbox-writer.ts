@@ -13,7 +13,10 @@ export interface NewTask {
   readonly call: WireCall;
   /** The third part of its body, as JSON text: what follows it. */
   readonly embed: string;
+  /** True: the id was drawn for this send, so that nobody else can have it. */
+  readonly isIdDrawn: boolean;
   readonly idempotencyKey: string | null;
+  /** What a key stands for; empty without one. */
   readonly fingerprint: string;
   /** Rows with the same key are published in commit order, one at a time. */
   readonly orderingKey: string | null;

@@ -1,4 +1,4 @@
-import type { Broker } from '../broker/broker.ts';
+import type { Broker, PublishOutcome } from '../broker/broker.ts';
 import { outlastError } from '../errors/error.ts';
 import type { Clock } from '../runtime/clock.ts';
 import { uuidv7 } from '../runtime/random.ts';
@@ -9,6 +9,9 @@ import { ALONE, composeTask, type ComposeDeps } from './compose.ts';
 import { composeCall, type SentCall, type SentRow } from './compose-call.ts';
 import type { NewTask, OutboxWriter, WriteAnswer } from './outbox-writer.ts';
 import { failedTransaction, type TransactionAdapter } from './transaction-adapter.ts';
+
+/** How long a push waits for the broker. */
+const CONFIRM_MS = 10_000;
 
 export interface ProducerDeps<Tx> {
   readonly adapter: Pick<TransactionAdapter<Tx>, 'status'>;
@@ -39,23 +42,20 @@ export class Producer<Tx> {
     const deps = this.#composeDeps();
     const composed = await Promise.all(calls.map(call => composeCall(call, deps)));
     const tasks = composed.flatMap(({ rows }) => rows);
-    const isDirect = tasks.map(task =>
-      this.#excluded.some(pattern => pattern.test(task.envelope.name)),
-    );
-    const written = tasks.filter((_, index) => !isDirect[index]);
-    for (const [index, task] of tasks.entries()) if (isDirect[index]) checkDirect(task);
+    const direct = new Set(tasks.filter(task => this.#isExcluded(task)));
+    for (const task of direct) checkDirect(task);
+    const written = direct.size === 0 ? tasks : tasks.filter(task => !direct.has(task));
     if (written.length > 0) this.#checkTransaction(tx);
-    const answers = (await this.#deps.writer.write(tx, written)).values();
-    const sent: SentRow[] = [];
-    for (const [index, task] of tasks.entries()) {
-      sent.push(
-        isDirect[index]
-          ? await this.#publish(task)
-          : readAnswer(task, answers.next().value as WriteAnswer),
-      );
-    }
-    const rows = sent.values();
-    return composed.map(call => call.sent(call.rows.map(() => rows.next().value as SentRow)));
+    const answers = await this.#deps.writer.write(tx, written);
+    const sent = new Map<NewTask, SentRow>();
+    for (const [index, task] of written.entries())
+      sent.set(task, readAnswer(task, answers[index] as WriteAnswer));
+    for (const task of direct) sent.set(task, await this.#publish(task));
+    return composed.map(call => call.sent(call.rows.map(row => sent.get(row) as SentRow)));
+  }
+
+  #isExcluded({ envelope }: NewTask): boolean {
+    return this.#excluded.some(pattern => pattern.test(envelope.name));
   }
 
   /** Straight to the broker; the task's id. */
@@ -73,12 +73,23 @@ export class Producer<Tx> {
 
   async #publish(task: NewTask): Promise<SentRow> {
     const broker = await this.#deps.broker();
-    const [outcome] = await broker.publish([task.envelope]);
-    if (outcome?.status === 'confirmed') return { id: task.envelope.id, isNew: true };
+    const outcome = await this.#inTime(broker.publish([task.envelope]));
+    if (outcome.status === 'confirmed') return { id: task.envelope.id, isNew: true };
+    if (outcome.status === 'unavailable') throw unanswered(task, outcome.error);
     throw outlastError('ERR_UNROUTABLE', {
-      message: `the broker refused ${task.envelope.name}: ${outcome?.error ?? 'no answer'}`,
+      message: `the broker refused ${task.envelope.name}: ${outcome.error}`,
       hint: 'Check that the queue exists.',
       fields: { queue: task.envelope.queue },
+    });
+  }
+
+  /** A broker that has stopped taking messages may not answer for hours. */
+  #inTime(publishing: Promise<readonly PublishOutcome[]>): Promise<PublishOutcome> {
+    return new Promise((resolve, reject) => {
+      const error = `it was not confirmed within ${CONFIRM_MS} ms`;
+      const late = (): void => resolve({ status: 'unavailable', error });
+      const cancel = this.#deps.clock.timer(CONFIRM_MS, late);
+      publishing.then(([outcome]) => resolve(outcome as PublishOutcome), reject).finally(cancel);
     });
   }
 
@@ -122,6 +133,14 @@ function readAnswer(task: NewTask, answer: WriteAnswer): SentRow {
     case 'id-mismatch':
       throw mismatch(id, 'the id belongs to a task with other input');
   }
+}
+
+function unanswered({ envelope }: NewTask, why: string): Error {
+  return outlastError('ERR_BROKER_UNAVAILABLE', {
+    message: `the broker has not confirmed ${envelope.name}: ${why}`,
+    hint: 'It may have arrived. Push it again under the same `id`: what has arrived runs once.',
+    fields: { scope: 'message' },
+  });
 }
 
 function mismatch(key: string, message: string): Error {

@@ -55,9 +55,9 @@ export class Batch {
     return this.#settling.sent;
   }
 
-  /** Not begun: the rows are free at once. */
+  /** What was not sent is free at once; what was settled no longer carries the token. */
   async giveBack(): Promise<void> {
-    if (this.rows.length > 0) await this.#deps.outbox.release(this.#token);
+    if (this.#settling.written < this.rows.length) await this.#deps.outbox.release(this.#token);
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -75,7 +75,6 @@ export class Batch {
     } finally {
       this.#onHalf();
       this.#onBegun();
-      // What was not sent is free at once; what was settled no longer carries the token.
       await this.giveBack();
     }
   }

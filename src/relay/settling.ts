@@ -22,6 +22,7 @@ export class Settling {
   readonly #deferred: OutboxRow[] = [];
   #running: Promise<void> | null = null;
   #sent = 0;
+  #written = 0;
 
   constructor(token: string, deps: RelayDeps, isClaimOver: () => boolean) {
     this.#token = token;
@@ -32,6 +33,11 @@ export class Settling {
   /** Rows whose publishing was confirmed and written down. */
   get sent(): number {
     return this.#sent;
+  }
+
+  /** Rows whose outcome was written down, whatever it was. */
+  get written(): number {
+    return this.#written;
   }
 
   add(row: OutboxRow, outcome: PublishOutcome): void {
@@ -86,6 +92,7 @@ export class Settling {
     const numbers = rows.map(({ row }) => row);
     const settled = await this.#persist(() => outbox.settlePublished(this.#token, numbers));
     this.#sent += settled;
+    this.#written += rows.length;
     if (settled < rows.length) this.#tellLost(rows.length - settled);
     for (const { envelope } of rows) {
       const { id, name, queue } = envelope;
@@ -101,6 +108,7 @@ export class Settling {
     const failures = failed.map(({ row, error }) => this.#failureOf(row, error));
     try {
       const settled = await this.#persist(() => outbox.settleFailed(this.#token, failures));
+      this.#written += failures.length;
       if (settled < failures.length) this.#tellLost(failures.length - settled);
     } catch (error) {
       if (isUnavailable(error)) throw error;
@@ -121,6 +129,7 @@ export class Settling {
     const delayMs = settings.brokerOutageCooldownMs * (1 + runtime.random.next() * 0.1);
     const numbers = rows.map(({ row }) => row);
     await this.#persist(() => outbox.defer(this.#token, numbers, delayMs));
+    this.#written += rows.length;
   }
 
   /** A store that is away for a moment must not cost a second publishing: the claim is ours until it is over. */

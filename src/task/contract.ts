@@ -1,4 +1,5 @@
 import { outlastError } from '../errors/error.ts';
+import { checkTimeouts } from './check-timeouts.ts';
 import { durationMs, type Duration } from './duration.ts';
 import { safeName } from './names.ts';
 import type { StandardSchema } from './standard-schema.ts';
@@ -71,7 +72,7 @@ export function resolveContract(name: string, given: object): Contract {
     const duration = options[option];
     return duration === undefined ? null : durationMs(duration, `${option} of ${name}`);
   };
-  return Object.freeze({
+  const contract = Object.freeze({
     input: schemaOf(options.input),
     args: schemaOf(options.args),
     kwargs: schemaOf(options.kwargs),
@@ -85,6 +86,7 @@ export function resolveContract(name: string, given: object): Contract {
     expiresMs: lengthMs('expires'),
     ordering: orderingOf(name, options.ordering),
   });
+  return checkTimeouts(name, contract);
 }
 
 /** Throws for the first key that is not among the known ones; `whose` begins the sentence. */

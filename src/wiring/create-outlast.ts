@@ -70,7 +70,7 @@ function instanceOf<Tx>(
           sent.members.map(member => handleOf(member.task, { ...member, isUncommitted })),
           handleDeps,
         )
-      : handleOf(sent.task, { ...sent, isUncommitted });
+      : handleOf(sent.task, { id: sent.id, isNew: sent.isNew, before: sent.before, isUncommitted });
   const origin: HandlerOrigin = {
     door: faultPoint => doorOf(adapter, faultPoint),
     sendInside: async (tx, task, input, sendOptions) => {

@@ -17,12 +17,15 @@ import {
 import type { Runtime } from '../runtime/runtime.ts';
 import { Events } from '../telemetry/events.ts';
 import { silentLogger, type Logger } from '../telemetry/logger.ts';
+import { ROOM_ENV } from './room-spec.ts';
 import { SPEC_ENV } from './worker-spec.ts';
 
 // A worker process reaches an embedded database through the process that holds it. If that one is
 // killed, its children must not take the folder and keep the next start out.
 const OPEN_OPTIONS: OpenOptions =
-  SPEC_ENV in process.env ? { embedded: 'join', createIfMissing: false } : {};
+  SPEC_ENV in process.env || ROOM_ENV in process.env
+    ? { embedded: 'join', createIfMissing: false }
+    : {};
 
 /** What the parts of one instance share: configuration, events, and connections that are opened when first needed. */
 export class Internals {
@@ -51,10 +54,11 @@ export class Internals {
     if (given) this.#stores = Promise.resolve(given);
   }
 
-  stores(): Promise<Stores> {
+  /** `options` count only for whoever is the first to ask. */
+  stores(options: OpenOptions = OPEN_OPTIONS): Promise<Stores> {
     if (this.#closed) return Promise.reject(closed());
     // A failed attempt is not remembered: the next caller may find the database up.
-    this.#stores ??= this.openStores().catch((error: unknown) => {
+    this.#stores ??= this.openStores(options).catch((error: unknown) => {
       this.#stores = undefined;
       throw error;
     });
@@ -62,9 +66,9 @@ export class Internals {
   }
 
   /** Connections for somebody of his own, who closes them. */
-  openStores(): Promise<Stores> {
+  openStores(options: OpenOptions = OPEN_OPTIONS): Promise<Stores> {
     const { config, log } = this;
-    return openStores(config.database, { ...OPEN_OPTIONS, ...brokerOptions(config, log) });
+    return openStores(config.database, { ...options, ...brokerOptions(config, log) });
   }
 
   /** Null where the outbox is the default one. */

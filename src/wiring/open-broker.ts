@@ -3,6 +3,7 @@ import { openRedisBroker } from '../adapters/redis/redis-broker.ts';
 import type { Broker } from '../broker/broker.ts';
 import type { BrokerTarget } from '../config/broker-target.ts';
 import type { ResolvedConfig } from '../config/config.ts';
+import { systemClock } from '../runtime/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
 /** A broker apart from the database, and what it needs to know of its process. */
@@ -29,7 +30,7 @@ export async function openBroker({ target, prefetch, log }: BrokerParts): Promis
     case 'rabbitmq':
       return new RabbitBroker(target, {
         prefetch,
-        onTrouble: error => log.warn({ error }, 'RabbitMQ cannot be used; trying again'),
+        onTrouble: seldom(error => log.warn({ error }, 'RabbitMQ cannot be used; trying again')),
         onBlocked: reason =>
           reason === null
             ? log.info({}, 'RabbitMQ takes messages again')
@@ -38,4 +39,19 @@ export async function openBroker({ target, prefetch, log }: BrokerParts): Promis
     case 'redis':
       return await openRedisBroker(target.url);
   }
+}
+
+/** Every queue tells of the same outage, and again with every attempt: once a minute is enough. */
+const REPEAT_MS = 60_000;
+
+function seldom(tell: (error: unknown) => void): (error: unknown) => void {
+  const toldAt = new Map<string, number>();
+  return error => {
+    const text = String(error);
+    const now = systemClock.monotonic();
+    if (now - (toldAt.get(text) ?? -Infinity) < REPEAT_MS) return;
+    if (toldAt.size > 100) toldAt.clear();
+    toldAt.set(text, now);
+    tell(error);
+  };
 }

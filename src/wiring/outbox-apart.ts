@@ -7,7 +7,7 @@ import type { Dialect } from './writer-of.ts';
 /** An outbox apart from the ledger: its rows are claimed, published and settled. */
 export interface OutboxApart {
   /** For transactions of our own. */
-  readonly db: Pick<SqlDatabase, 'transaction' | 'close'>;
+  readonly db: SqlDatabase;
   readonly dialect: Dialect;
   readonly outbox: OutboxStore;
   readonly reads: OutboxReads;

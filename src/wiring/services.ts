@@ -1,7 +1,6 @@
 import { hostname } from 'node:os';
-import { outlastError } from '../errors/error.ts';
 import { resolveConfig, type ResolvedConfig } from '../config/config.ts';
-import type { OutboxTarget } from '../config/database-url.ts';
+import { requireLedger, type OutboxTarget } from '../config/database-url.ts';
 import type { RelayOptions, ResolvedRelayOptions } from '../config/relay-options.ts';
 import type { ResurrectorOptions } from '../config/resurrector-options.ts';
 import type { WorkerOptions } from '../config/worker-options.ts';
@@ -13,14 +12,18 @@ import { startService, type Service } from '../runtime/service.ts';
 import { durationMs, type Duration } from '../task/duration.ts';
 import type { Handler } from '../worker/handler.ts';
 import { LoopHeart, type Heart } from '../worker/heart.ts';
+import type { RoomPool } from '../worker/room-pool.ts';
 import { Worker } from '../worker/worker.ts';
 import { cleanOutboxes } from './clean-outboxes.ts';
 import { embeddedDefaults } from './embedded-defaults.ts';
+import { handlerMap } from './handler-map.ts';
 import type { Internals } from './internals.ts';
 import { joinFleet } from './join-fleet.ts';
 import { INTERNALS, type Outlast } from './outlast.ts';
 import { redactOf } from './redact-of.ts';
 import { withHealth } from './relay-health.ts';
+import { findHandlerSource, openRooms, withRooms } from './rooms.ts';
+import { shareEmbedded } from './share-embedded.ts';
 import { openOutboxApart, type Stores } from './stores.ts';
 import { ThreadHeart } from './thread-heart.ts';
 
@@ -81,15 +84,30 @@ export function makeRelay({ stores, outboxTarget, runtime, settings }: RelayPart
 /** Runs a worker in this process: no supervisor, so its death is seen when its lease is over. */
 export async function startWorker(
   outlast: AnyOutlast,
-  options: StartOptions & Omit<WorkerOptions, 'processes'> & { readonly tasks: readonly Handler[] },
+  options: StartOptions &
+    Omit<WorkerOptions, 'processes' | 'maxTasks'> & { readonly tasks: readonly Handler[] },
 ): Promise<Service> {
   const { signal, tasks, ...worker } = options;
   const internals = outlast[INTERNALS];
+  const { runtime } = internals;
   const config = embeddedDefaults(resolveConfig(internals.file, process.env, { worker }));
   const handlers = handlerMap(tasks);
-  return await startOn(internals, signal, stores =>
-    makeWorker({ internals, stores, config, handlers, process: `own:${systemRandom.token()}` }),
-  );
+  const rooms = await openRooms({
+    handlers,
+    source: () => findHandlerSource(config),
+    settings: config.worker,
+    runtime,
+  });
+  const name = `own:${systemRandom.token()}`;
+  try {
+    if (rooms) await shareEmbedded(internals);
+    return await startOn(internals, signal, stores =>
+      withRooms(rooms, makeWorker({ internals, stores, config, handlers, rooms, process: name })),
+    );
+  } catch (error) {
+    await rooms?.close();
+    throw error;
+  }
 }
 
 /** Runs a resurrector in this process. */
@@ -151,8 +169,11 @@ export async function runOnce(
     services.push(await startResurrector(outlast));
     const ended = Promise.all(services.map(({ finished }) => finished));
     ended.catch(() => undefined);
-    while (clock.monotonic() < endsAt) {
-      if (await isIdle(internals)) return;
+    // A broker apart does not tell what it still has: whoever consumes it is given time for some looks.
+    const looks = internals.config.broker === null ? 1 : 5;
+    for (let idle = 0; clock.monotonic() < endsAt;) {
+      idle = (await isIdle(internals)) ? idle + 1 : 0;
+      if (idle >= looks) return;
       await Promise.race([new Promise<void>(resolve => void clock.timer(200, resolve)), ended]);
     }
   } finally {
@@ -200,9 +221,13 @@ export interface WorkerParts {
   readonly handlers: ReadonlyMap<string, Handler>;
   readonly process: string;
   readonly heart?: Heart;
+  readonly rooms?: RoomPool | null;
   /** Told when somebody asks this worker, through its broker, to end. */
   readonly onShutdown?: () => void;
 }
+
+/** A worker, and with it what makes it known to the tools of its fleet. */
+export type WorkerService = Pick<Worker, 'run' | 'begun'>;
 
 export function makeWorker({
   internals,
@@ -211,8 +236,9 @@ export function makeWorker({
   handlers,
   process: name,
   heart,
+  rooms,
   onShutdown = () => undefined,
-}: WorkerParts): Pick<Worker, 'run'> {
+}: WorkerParts): WorkerService {
   const { ledger, broker } = stores;
   const { runtime, log } = internals;
   const { beatMs, maxBlockMs } = config.worker;
@@ -221,35 +247,27 @@ export function makeWorker({
     heart ??
     (isEmbedded
       ? new LoopHeart(ledger, runtime, beatMs)
-      : new ThreadHeart({ target: config.database, beatMs, maxBlockMs, log }));
+      : new ThreadHeart({ target: requireLedger(config.database), beatMs, maxBlockMs, log }));
   const ackOn = config.broker?.ackOn ?? 'commit';
   const settings = { ...config.worker, ackOn, process: name, host: hostname(), pid: process.pid };
   const redact = redactOf(config, runtime);
   const deps = { ledger, broker, handlers, runtime, heart: beating, redact, settings };
   const registered = [...handlers.keys()];
+  let worker: Worker | null = null;
   return {
-    run: async signal => {
+    get begun() {
+      return worker?.begun ?? 0;
+    },
+    run: async (signal, retire) => {
       const member = await joinFleet({ config, stores, runtime, registered, onShutdown });
-      if (member === null) await new Worker(deps).run(signal);
-      else await member.run(new Worker({ ...deps, observer: member.observer }), signal);
+      worker = new Worker({
+        ...deps,
+        ...(rooms ? { rooms } : {}),
+        ...(member ? { observer: member.observer } : {}),
+      });
+      await (member ? member.run(worker, signal, retire) : worker.run(signal, retire));
     },
   };
-}
-
-export function handlerMap(handlers: readonly Handler[]): ReadonlyMap<string, Handler> {
-  const map = new Map<string, Handler>();
-  for (const handler of handlers) {
-    const { name } = handler.task;
-    if (map.has(name) && map.get(name) !== handler) {
-      throw outlastError('ERR_TASK_DUPLICATE', {
-        message: `${name} has two handlers`,
-        hint: 'Remove one of them; a task has one handler per worker.',
-        fields: { task: name },
-      });
-    }
-    map.set(name, handler);
-  }
-  return map;
 }
 
 export function resurrectorSettings(config: ResolvedConfig, runtime: Runtime): ResurrectorSettings {

@@ -76,10 +76,8 @@ export async function openDatabase(
 }
 
 /** Connects, and refuses a database whose tables are not what this version works with. */
-export async function openStores(
-  target: DatabaseTarget,
-  options: OpenOptions = {},
-): Promise<Stores> {
+export async function openStores(target: OutboxTarget, options: OpenOptions = {}): Promise<Stores> {
+  if (target.kind === 'mysql') return await mysqlStores(target.url, options);
   const db = await openDatabase(target, options);
   try {
     // An embedded database is nobody's to administrate: whoever opens it first makes its tables.
@@ -135,8 +133,35 @@ export async function storesOn(
   return ledger?.kind === 'redis' ? withoutLedger(stores) : stores;
 }
 
+/** The outbox in MySQL or MariaDB, and a broker: the ledger is elsewhere. */
+async function mysqlStores(url: string, { broker: parts }: OpenOptions): Promise<Stores> {
+  const { db, outbox, reads: outboxReads } = await openMysqlOutbox(url);
+  try {
+    if (parts === undefined) throw outboxOnly();
+    const broker = await openBroker(parts);
+    const close = async (): Promise<void> => {
+      await broker.close();
+      await db.close();
+    };
+    return withoutLedger({ db, outbox, outboxReads, broker, close });
+  } catch (error) {
+    await db.close();
+    throw error;
+  }
+}
+
+function outboxOnly(): Error {
+  return outlastError('ERR_CONFIG_TIER', {
+    message: 'MySQL and MariaDB are an outbox only: this needs the stores beside it',
+    hint: 'Run it with the broker of the configuration.',
+    fields: { option: 'database' },
+  });
+}
+
 /** Whoever only sends and relays needs no ledger; whoever asks for one is told that there is none. */
-function withoutLedger(stores: Stores): Stores {
+function withoutLedger(
+  stores: Omit<Stores, 'ledger' | 'results' | 'ledgerReads' | 'reads'>,
+): Stores {
   const refuse = (): never => {
     throw outlastError('ERR_CONFIG_TIER', {
       message: 'the ledger is in Redis, and a ledger in Redis is not part of this version',
@@ -147,7 +172,7 @@ function withoutLedger(stores: Stores): Stores {
   const missing = ['ledger', 'results', 'ledgerReads', 'reads'].map(
     port => [port, { get: refuse, enumerable: true }] as const,
   );
-  return Object.defineProperties({ ...stores }, Object.fromEntries(missing));
+  return Object.defineProperties({ ...stores }, Object.fromEntries(missing)) as Stores;
 }
 
 /** Makes or updates the tables of a database, or of an outbox alone. */

@@ -1,6 +1,6 @@
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { decodeError } from '../adapters/remote/wire-error.ts';
+import { decodeError } from '../errors/wire-error.ts';
 import type { ResolvedConfig } from '../config/config.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { Supervisor, type Child } from '../worker/supervisor.ts';
@@ -33,7 +33,7 @@ export function makeSupervisor(options: SuperviseOptions): Supervisor {
   };
   const hear = (message: FromChild): void => {
     if (message.kind === 'loaded') hasLoaded = true;
-    else if (message.kind === 'unloadable') tellUnloadable(decodeError(message.error));
+    if (message.kind === 'unloadable') tellUnloadable(decodeError(message.error));
   };
   const { processes, shutdownTimeoutMs } = config.worker;
   const settings = { ...resurrectorSettings(config, runtime), processes, shutdownTimeoutMs };
@@ -52,9 +52,9 @@ function spawnChild(
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
   child.on('message', hear);
-  const retired = new Promise<void>(resolve => {
+  const dismissed = new Promise<void>(resolve => {
     child.on('message', (message: FromChild) => {
-      if (message.kind === 'retired') resolve();
+      if (message.kind === 'dismissed') resolve();
     });
   });
   const exited = new Promise<string>(resolve => {
@@ -67,6 +67,11 @@ function spawnChild(
     });
     child.once('error', error => resolve(error.message));
   });
+  const worn = new Promise<string>(resolve => {
+    child.on('message', (message: FromChild) => {
+      if (message.kind === 'worn') resolve(message.why);
+    });
+  });
   const say = (message: ToChild): void => {
     // The channel of a child that is just dying is gone; its exit says the rest.
     if (child.connected) child.send(message, () => undefined);
@@ -75,7 +80,9 @@ function spawnChild(
     process: spec.process,
     pid: child.pid ?? 0,
     exited,
-    retired,
+    dismissed,
+    worn,
+    retire: () => say('retire'),
     drain: () => say('drain'),
     kill: () => void child.kill('SIGKILL'),
   };

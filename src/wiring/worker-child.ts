@@ -1,25 +1,30 @@
-import { pathToFileURL } from 'node:url';
-import { encodeError } from '../adapters/remote/wire-error.ts';
+import { encodeError } from '../errors/wire-error.ts';
 import { resolveConfig, type ResolvedConfig } from '../config/config.ts';
-import { createLoader, loadConfig, loadTaskModules } from '../config/load-config.ts';
+import { requireLedger } from '../config/database-url.ts';
+import { loadConfig } from '../config/load-config.ts';
 import { sleep, systemClock } from '../runtime/clock.ts';
 import { Events } from '../telemetry/events.ts';
 import { createLogger } from '../telemetry/logger.ts';
-import { isHandler, type Handler } from '../worker/handler.ts';
+import type { Handler } from '../worker/handler.ts';
 import { embeddedDefaults } from './embedded-defaults.ts';
+import { handlerMap } from './handler-map.ts';
+import { loadHandlers, type HandlerSource } from './load-handlers.ts';
 import { brokerOptions } from './open-broker.ts';
+import { isIsolated, openRooms } from './rooms.ts';
 import { createRuntime } from './runtime.ts';
-import { handlerMap, makeWorker } from './services.ts';
+import { makeWorker } from './services.ts';
 import { openStores } from './stores.ts';
 import { ThreadHeart } from './thread-heart.ts';
+import { watchLimits } from './watch-limits.ts';
 import { SPEC_ENV, type FromChild, type ToChild, type WorkerSpec } from './worker-spec.ts';
 
 /** The entry of a worker process. It lives as long as its supervisor: when the channel closes it drains and exits. */
 const CLOSE_PATIENCE_MS = 2_000;
 const spec = JSON.parse(process.env[SPEC_ENV] ?? 'null') as WorkerSpec;
 const stop = new AbortController();
+const retire = new AbortController();
 process.on('message', (message: ToChild) => {
-  if (message === 'drain') stop.abort();
+  (message === 'drain' ? stop : retire).abort();
 });
 process.on('disconnect', () => stop.abort());
 // The supervisor may have died while this process was loading: nobody tells that a second time.
@@ -30,22 +35,11 @@ process.on('SIGTERM', () => stop.abort());
 // Whoever reads our log may have had enough; that is no reason to drop tasks.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 
-async function loadHandlers(
-  patterns: readonly string[],
-  base: string,
-): Promise<readonly Handler[]> {
-  const loaded = await loadTaskModules(patterns, base, createLoader(spec.loader));
-  const handlers = loaded.map(({ handler }) => handler as Handler);
-  for (const file of spec.modules) {
-    const exports = (await import(pathToFileURL(file).href)) as Record<string, unknown>;
-    handlers.push(...Object.values(exports).filter(isHandler));
-  }
-  return handlers;
-}
-
 interface Loaded {
   readonly config: ResolvedConfig;
   readonly handlers: ReadonlyMap<string, Handler>;
+  /** The modules that threads and processes load: those that export a handler for one. */
+  readonly isolated: HandlerSource;
 }
 
 async function load(): Promise<Loaded> {
@@ -57,8 +51,18 @@ async function load(): Promise<Loaded> {
   const config = embeddedDefaults(
     resolveConfig(loaded.config, process.env, { folder: loaded.folder, worker: spec.worker }),
   );
-  const handlers = handlerMap(await loadHandlers(config.tasks, loaded.file ?? loaded.folder));
-  return { config, handlers };
+  const { loader, modules } = spec;
+  const base = loaded.file ?? loaded.folder;
+  const found = await loadHandlers({ patterns: config.tasks, base, loader, modules });
+  const own = found.filter(({ handler }) => isIsolated(handler)).map(({ file }) => file);
+  const isOurs = (file: string): boolean => modules.includes(file);
+  const isolated = {
+    patterns: [...new Set(own)].filter(file => !isOurs(file)),
+    base,
+    loader,
+    modules: [...new Set(own)].filter(isOurs),
+  };
+  return { config, handlers: handlerMap(found.map(({ handler }) => handler)), isolated };
 }
 
 const tell = (message: FromChild): Promise<void> =>
@@ -68,11 +72,11 @@ const tell = (message: FromChild): Promise<void> =>
     else resolve();
   });
 
-const { config, handlers } = await load().catch(async (error: unknown) => {
+const giveUp = async (error: unknown): Promise<never> => {
   await tell({ kind: 'unloadable', error: encodeError(error) });
   return process.exit(1);
-});
-await tell({ kind: 'loaded' });
+};
+const { config, handlers, isolated } = await load().catch(giveUp);
 const log =
   config.log ??
   createLogger(
@@ -82,13 +86,23 @@ const log =
 const events = new Events((error, event) => log.error({ error, event }, 'a listener failed'));
 events.addAll(config.on);
 const runtime = createRuntime(log, events.emit);
+const settings = config.worker;
+const rooms = await openRooms({ handlers, source: () => isolated, settings, runtime }).catch(
+  giveUp,
+);
+await tell({ kind: 'loaded' });
 const stores = await openStores(config.database, {
   embedded: 'join',
   createIfMissing: false,
   ...brokerOptions(config, log),
 });
 const { beatMs, maxBlockMs } = config.worker;
-const heart = new ThreadHeart({ target: config.database, beatMs, maxBlockMs, log });
+const heart = new ThreadHeart({
+  target: requireLedger(config.database),
+  beatMs,
+  maxBlockMs,
+  log,
+});
 let lastWords = Promise.resolve();
 const worker = makeWorker({
   internals: { runtime, log },
@@ -97,9 +111,19 @@ const worker = makeWorker({
   handlers,
   process: spec.process,
   heart,
-  onShutdown: () => void (lastWords = tell({ kind: 'retired' })),
+  rooms,
+  onShutdown: () => void (lastWords = tell({ kind: 'dismissed' })),
 });
-await worker.run(stop.signal);
+const wear = { tasks: () => worker.begun, rssBytes: () => process.memoryUsage.rss() };
+const unwatch = watchLimits(
+  config.worker,
+  wear,
+  systemClock,
+  why => void tell({ kind: 'worn', why }),
+);
+await worker.run(stop.signal, retire.signal);
+unwatch();
+await rooms?.close();
 // Nothing is lost by not saying goodbye to a store that does not answer.
 await Promise.race([
   Promise.all([lastWords, stores.close()]),

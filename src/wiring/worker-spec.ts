@@ -1,4 +1,4 @@
-import type { WireError } from '../adapters/remote/wire-error.ts';
+import type { WireError } from '../errors/wire-error.ts';
 import type { LoaderChoice } from '../config/load-config.ts';
 import type { WorkerOptions } from '../config/worker-options.ts';
 import type { LogLevel } from '../telemetry/logger.ts';
@@ -18,13 +18,15 @@ export interface WorkerSpec {
 
 export const SPEC_ENV = 'OUTLAST_CHILD_SPEC';
 
-/** What travels over the channel between the two. */
-export type ToChild = 'drain';
+/** What travels over the channel between the two. `retire`: finish what you have, however long it takes, and exit. */
+export type ToChild = 'drain' | 'retire';
 
 /**
- * `loaded`: config and handlers are fine. `unloadable`: they are not, and another start would change nothing. `retired`: it
- * was asked to end and drains; nobody is to take its place.
+ * `loaded`: config and handlers are fine. `unloadable`: they are not, and another start would change nothing. `worn`: it has
+ * reached a limit and wants to be replaced. `dismissed`: somebody has asked it, through the broker, to end; it drains, and
+ * nobody is to take its place.
  */
 export type FromChild =
-  | { readonly kind: 'loaded' | 'retired' }
+  | { readonly kind: 'loaded' | 'dismissed' }
+  | { readonly kind: 'worn'; readonly why: string }
   | { readonly kind: 'unloadable'; readonly error: WireError };

@@ -4,6 +4,7 @@ import type { OutboxTarget } from '../config/database-url.ts';
 import { outlastError } from '../errors/error.ts';
 import type { OutboxWriter } from '../outbox/outbox-writer.ts';
 import type { TransactionAdapter } from '../outbox/transaction-adapter.ts';
+import { systemClock } from '../runtime/clock.ts';
 
 export type Dialect = TransactionAdapter<never>['dialect'];
 
@@ -15,7 +16,7 @@ export function dialectOf({ kind }: OutboxTarget): Dialect {
 export function writerOf<Tx>(adapter: TransactionAdapter<Tx>): OutboxWriter<Tx> {
   return adapter.dialect === 'mysql'
     ? new MysqlOutboxWriter(adapter)
-    : new PostgresOutboxWriter(adapter);
+    : new PostgresOutboxWriter(adapter, systemClock);
 }
 
 const NAMES = { postgres: 'PostgreSQL', mysql: 'MySQL or MariaDB' } as const;

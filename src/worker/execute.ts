@@ -1,7 +1,6 @@
 import { isOutlastError, outlastError } from '../errors/error.ts';
 import { checkFollowUps } from '../ledger/follow-up.ts';
-import type { BegunTask, ErrorRecord, Outcome } from '../ledger/ledger.ts';
-import { backoffMs } from '../runtime/backoff.ts';
+import type { BegunTask } from '../ledger/ledger.ts';
 import { digestOf } from '../task/digest.ts';
 import { decodeBody, inputFromCall, parseInput, validate } from '../task/input.ts';
 import { encodeJson, toBytes } from '../task/json.ts';
@@ -9,30 +8,18 @@ import { asVerdict } from '../task/verdict.ts';
 import { withTask } from './context.ts';
 import { errorRecord } from './error-record.ts';
 import type { Handler } from './handler.ts';
+import type { Rooms } from './room.ts';
+import { runInRoom } from './run-in-room.ts';
 import { RunScope, type RunScopeDeps, type RunStop } from './run-scope.ts';
+import { buried, failed, type Settlement } from './settlement.ts';
 
 /** A result is read back whole by everybody who waits for it. */
 const MAX_RESULT_BYTES = 16_777_216;
 
-/** What is to be done about a run that ended. */
-export type Settlement =
-  /** `value` is the JSON text that follow-ups take, whether or not it is kept. */
-  | { readonly kind: 'commit'; readonly outcome: Outcome; readonly value: string }
-  | {
-      readonly kind: 'fail';
-      readonly error: ErrorRecord;
-      readonly delayMs: number | null;
-      readonly reason: string;
-      readonly cause: unknown;
-    }
-  | { readonly kind: 'bury'; readonly reason: string; readonly error: ErrorRecord }
-  /** Not finished and not failed: given back. */
-  | { readonly kind: 'release' }
-  /** Somebody else owns the task now: write nothing. */
-  | { readonly kind: 'drop' };
-
 export interface ExecuteDeps extends RunScopeDeps {
   readonly handlers: ReadonlyMap<string, Handler>;
+  /** Threads and processes for handlers that want one. Left out: every handler runs here. */
+  readonly rooms?: Rooms;
 }
 
 /** Runs one task from bytes to settlement. Never throws. */
@@ -56,9 +43,14 @@ async function executeChecked(
 ): Promise<Settlement> {
   const handler = deps.handlers.get(task.envelope.name);
   if (!handler)
-    return bury('ERR_TASK_UNKNOWN', `no handler for ${task.envelope.name} in this worker`);
+    return buried('ERR_TASK_UNKNOWN', `no handler for ${task.envelope.name} in this worker`);
   if (digestOf(task.envelope) !== task.envelope.digest)
-    return bury('ERR_DIGEST', 'the bytes are not those that were sent');
+    return buried('ERR_DIGEST', 'the bytes are not those that were sent');
+  if (handler.mode !== 'inline' && deps.rooms)
+    return await runInRoom(
+      { task, handler, mode: handler.mode, stop },
+      { ...deps, rooms: deps.rooms },
+    );
   const prepared = await prepare(task, handler);
   if ('kind' in prepared) return prepared;
   const scope = new RunScope({ task, handler, input: prepared.input, stop }, deps);
@@ -128,7 +120,7 @@ async function settleValue(
     case 'discard':
       return { kind: 'commit', outcome: { kind: 'discarded', why: verdict.why }, value: 'null' };
     case 'bury':
-      return bury('buried by its handler', verdict.why);
+      return buried('buried by its handler', verdict.why);
     case 'retry':
       return failed(handler, task, scope, {
         cause: new Error(verdict.why || 'the handler asked for another run'),
@@ -176,41 +168,4 @@ function settleError(
   // The store was away, or the fence did not come: no fault of the task, so no attempt is spent.
   if (scope.isStoreFailure(error)) return { kind: 'release' };
   return failed(handler, task, scope, { cause: error, askedMs: null });
-}
-
-function failed(
-  handler: Handler,
-  task: BegunTask,
-  scope: RunScope,
-  { cause, askedMs }: { readonly cause: unknown; readonly askedMs: number | null },
-): Settlement {
-  const error = errorRecord(cause);
-  const isTimeout = isOutlastError(cause, 'ERR_TIMEOUT');
-  const isSpent =
-    task.failures + 1 >= handler.maxAttempts ||
-    scope.isPastDeadline() ||
-    !isWorthRetrying(handler, cause);
-  if (isSpent)
-    return {
-      kind: 'fail',
-      error,
-      delayMs: null,
-      reason: isTimeout ? 'ERR_TIMEOUT' : 'ERR_ATTEMPTS_SPENT',
-      cause,
-    };
-  const delayMs = askedMs ?? backoffMs(handler.backoff, task.failures, scope.random());
-  return { kind: 'fail', error, delayMs, reason: '', cause };
-}
-
-/** A `retryIf` that throws says nothing about the error: try again. */
-function isWorthRetrying(handler: Handler, error: unknown): boolean {
-  try {
-    return handler.retryIf(error);
-  } catch {
-    return true;
-  }
-}
-
-function bury(reason: string, message: string): Settlement {
-  return { kind: 'bury', reason, error: { type: reason, message, traceback: '' } };
 }

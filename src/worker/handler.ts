@@ -1,5 +1,5 @@
 import { outlastError } from '../errors/error.ts';
-import { inRange } from '../task/contract.ts';
+import { inRange, refuseUnknown } from '../task/contract.ts';
 import type { Task, TaskShape } from '../task/define-task.ts';
 import { durationMs, type Duration } from '../task/duration.ts';
 import type { StandardSchema } from '../task/standard-schema.ts';
@@ -22,10 +22,19 @@ export interface RetryOptions {
   readonly retryIf?: (error: unknown) => boolean;
 }
 
+/**
+ * Where a handler runs. `inline`: in the worker's own event loop. `thread`: in a thread of its own, for work that keeps a
+ * processor busy. `process`: in a process of its own, which may die without harm to its neighbours. A hard timeout ends
+ * the last two, whatever they do.
+ */
+export type HandlerMode = 'inline' | 'thread' | 'process';
+
+const MODES: readonly string[] = ['inline', 'thread', 'process'] satisfies HandlerMode[];
+
 export interface HandlerOptions<S extends TaskShape, Tx, C> {
-  /** Where the handler runs. Only `inline`, in the worker's own event loop, is there yet. @default 'inline' */
-  readonly mode?: 'inline';
-  /** How often the task may lose its worker before it is dead. @default 5 */
+  /** Where the handler runs; `thread` and `process` need it to be exported by a module named in `tasks`. @default 'inline' */
+  readonly mode?: HandlerMode;
+  /** How often the task may lose its worker, or its own thread or process, before it is dead. @default 5 */
   readonly maxResurrections?: number;
   readonly retry?: RetryOptions;
   /** Steps that turn the input of version n into version n + 1. */
@@ -49,6 +58,7 @@ const HANDLER: unique symbol = Symbol.for('outlast.handler') as never;
 export interface Handler {
   readonly [HANDLER]: true;
   readonly task: Task;
+  readonly mode: HandlerMode;
   readonly maxResurrections: number;
   readonly maxAttempts: number;
   readonly backoff: BackoffPolicy;
@@ -78,19 +88,14 @@ export function defineHandler<S extends TaskShape, Tx, C = never>(
 ): Handler {
   const options = typeof given === 'function' ? { run: given } : given;
   checkOptions(task.name, options);
-  const retry = options.retry ?? {};
+  const retry = readRetry(task.name, options.retry ?? {});
   const migrations = readMigrations(task, options.migrations ?? {});
   return Object.freeze({
     [HANDLER]: true as const,
     task,
+    mode: options.mode ?? 'inline',
     maxResurrections: inRange(options.maxResurrections ?? 5, 'maxResurrections', 0, 1_000),
-    maxAttempts: inRange(retry.maxAttempts ?? 5, 'retry.maxAttempts', 1, 1_000_000),
-    backoff: {
-      baseMs: durationMs(retry.backoff ?? '1s', 'retry.backoff'),
-      maxMs: durationMs(retry.maxBackoff ?? '1h', 'retry.maxBackoff'),
-      jitter: retry.jitter ?? 'full',
-    },
-    retryIf: retry.retryIf ?? (() => true),
+    ...retry,
     migrations,
     checkpoint: options.checkpoint ?? null,
     onSoftTimeout: (options.onSoftTimeout ?? null) as Handler['onSoftTimeout'],
@@ -103,32 +108,65 @@ export function isHandler(value: unknown): value is Handler {
   return typeof value === 'object' && value !== null && HANDLER in value;
 }
 
-function checkOptions(
+interface LooseOptions {
+  readonly mode?: string;
+  readonly run?: unknown;
+  readonly onSoftTimeout?: unknown;
+}
+
+function checkOptions(name: string, options: LooseOptions): void {
+  const { mode, run, onSoftTimeout } = options;
+  refuseUnknown(Object.keys(options), KNOWN_OPTIONS, `the handler of ${name}`);
+  if (mode !== undefined && !MODES.includes(mode))
+    throw outOfRange(name, 'mode', mode, `Use one of ${MODES.join(', ')}.`);
+  if (typeof run !== 'function')
+    throw outOfRange(name, 'run', run, 'Give a function, or options with `run`.');
+  if (onSoftTimeout !== undefined && typeof onSoftTimeout !== 'function')
+    throw outOfRange(
+      name,
+      'onSoftTimeout',
+      onSoftTimeout,
+      'Give a function that takes the context.',
+    );
+}
+
+const KNOWN_RETRY = ['maxAttempts', 'backoff', 'maxBackoff', 'jitter', 'retryIf'];
+const JITTERS: readonly string[] = ['none', 'tenth', 'full'] satisfies Jitter[];
+
+/** A policy that cannot be carried out is refused where it is written, not at the first failure. */
+function readRetry(
   name: string,
-  options: { readonly mode?: string; readonly run?: unknown },
-): void {
-  const unknown = Object.keys(options).find(key => !KNOWN_OPTIONS.includes(key));
-  if (unknown !== undefined) {
-    throw outlastError('ERR_UNKNOWN_OPTION', {
-      message: `the handler of ${name} has an unknown option \`${unknown}\``,
-      hint: `Known options are ${KNOWN_OPTIONS.join(', ')}.`,
-      fields: { option: unknown, nearest: null },
+  retry: RetryOptions,
+): Pick<Handler, 'maxAttempts' | 'backoff' | 'retryIf'> {
+  const { maxAttempts = 5, jitter = 'full', retryIf = () => true } = retry;
+  refuseUnknown(Object.keys(retry), KNOWN_RETRY, `\`retry\` of the handler of ${name}`);
+  if (!JITTERS.includes(jitter))
+    throw outOfRange(name, 'retry.jitter', jitter, `Use one of ${JITTERS.join(', ')}.`);
+  if (typeof retryIf !== 'function')
+    throw outOfRange(name, 'retry.retryIf', retryIf, 'Give a function that takes the error.');
+  const baseMs = durationMs(retry.backoff ?? '1s', 'retry.backoff');
+  const maxMs = durationMs(retry.maxBackoff ?? '1h', 'retry.maxBackoff');
+  // A base beyond the longest wait by default is a longer wait, not a mistake.
+  if (retry.maxBackoff !== undefined && maxMs < baseMs) {
+    throw outlastError('ERR_OPTIONS_CONFLICT', {
+      message: `the handler of ${name} waits ${baseMs} ms after its first failure, and never longer than ${maxMs} ms`,
+      hint: 'Raise `retry.maxBackoff`, or lower `retry.backoff`.',
+      fields: { options: ['retry.backoff', 'retry.maxBackoff'] },
     });
   }
-  if (options.mode !== undefined && options.mode !== 'inline') {
-    throw outlastError('ERR_OPTION_RANGE', {
-      message: `the handler of ${name} has mode ${JSON.stringify(options.mode)}`,
-      hint: "This version runs handlers 'inline' only.",
-      fields: { option: 'mode' },
-    });
-  }
-  if (typeof options.run !== 'function') {
-    throw outlastError('ERR_OPTION_RANGE', {
-      message: `the handler of ${name} has no function to run`,
-      hint: 'Give a function, or options with `run`.',
-      fields: { option: 'run' },
-    });
-  }
+  return {
+    maxAttempts: inRange(maxAttempts, 'retry.maxAttempts', 1, 1_000_000),
+    backoff: { baseMs, maxMs: Math.max(baseMs, maxMs), jitter },
+    retryIf,
+  };
+}
+
+function outOfRange(name: string, option: string, value: unknown, hint: string): Error {
+  return outlastError('ERR_OPTION_RANGE', {
+    message: `\`${option}\` of the handler of ${name} is ${JSON.stringify(value) ?? typeof value}`,
+    hint,
+    fields: { option },
+  });
 }
 
 /** From the oldest version named every step up to the contract's must be there, or old payloads get stuck half-way. */

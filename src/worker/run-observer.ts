@@ -1,6 +1,6 @@
 import type { BegunTask, TaskRef } from '../ledger/ledger.ts';
 import type { Envelope } from '../task/envelope.ts';
-import type { Settlement } from './execute.ts';
+import type { Settlement } from './settlement.ts';
 
 /** Is told what happens to tasks, where it happens. Whoever implements it returns at once and never throws. */
 export interface RunObserver {

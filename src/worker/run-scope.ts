@@ -11,6 +11,7 @@ import type { SendOptions } from '../task/define-task.ts';
 import type { TaskContext } from './context.ts';
 import type { EffectDoor } from './door.ts';
 import type { Handler } from './handler.ts';
+import { timedOut } from './settlement.ts';
 
 /** Larger progress belongs into the user's own tables. */
 const MAX_CHECKPOINT_BYTES = 262_144;
@@ -28,6 +29,8 @@ export type StopReason = 'lost' | 'release';
 export interface RunScopeDeps {
   readonly ledger: Pick<Ledger, 'checkpoint'>;
   readonly runtime: Runtime;
+  /** Told the promise of the handler itself, which may outlive its run. */
+  readonly onRunning?: (handler: Promise<unknown>) => void;
 }
 
 export interface RunScopeStart {
@@ -53,6 +56,8 @@ export class RunScope {
   #seq: number;
   readonly #sends = new Map<string, number>();
   #storeFailure: unknown;
+  #hasEnded = true;
+  #isOver = false;
 
   constructor({ task, handler, input, stop }: RunScopeStart, deps: RunScopeDeps) {
     this.#task = task;
@@ -70,8 +75,11 @@ export class RunScope {
 
   /** The value of the handler, or the error that ended the run before the handler did. */
   race(running: Promise<unknown>): Promise<unknown> {
+    this.#hasEnded = false;
+    this.#deps.onRunning?.(running);
+    const end = (): void => void (this.#hasEnded = true);
     // A handler that ignores its signal goes on in the background; whatever it throws later concerns nobody.
-    running.catch(() => undefined);
+    running.then(end, end);
     return new Promise((resolve, reject) => {
       this.#follow(this.#hard.signal, () => reject(this.#hard.signal.reason as Error));
       running.then(resolve, reject);
@@ -109,7 +117,16 @@ export class RunScope {
   }
 
   close(): void {
+    this.#isOver = true;
     for (const undo of this.#undo) undo();
+    if (!this.#hasEnded)
+      this.context.log.warn({}, 'the handler goes on though its run is over; it can write no more');
+  }
+
+  /** What goes on after its run must find every door shut, also between the end of the run and its settlement. */
+  #refuseIfOver(): void {
+    if (this.#hard.signal.aborted) throw this.#hard.signal.reason as Error;
+    if (this.#isOver) throw this.#stale();
   }
 
   #follow(signal: AbortSignal, fn: () => void): void {
@@ -129,13 +146,7 @@ export class RunScope {
   }
 
   #expire(timeoutMs: number, what: string): void {
-    this.#hard.abort(
-      outlastError('ERR_TIMEOUT', {
-        message: `${this.#task.envelope.name} ran longer than ${what}`,
-        hint: 'Make the task smaller, heed ctx.signal, or raise the timeout.',
-        fields: { id: this.#task.id, timeoutMs },
-      }),
-    );
+    this.#hard.abort(timedOut(this.#task, timeoutMs, what));
   }
 
   #softExpire(): void {
@@ -177,6 +188,7 @@ export class RunScope {
   }
 
   async #checkpoint(data: unknown): Promise<void> {
+    this.#refuseIfOver();
     const { name } = this.#task.envelope;
     if (this.#handler.checkpoint)
       await check(`checkpoint of ${name}`, this.#handler.checkpoint, data);
@@ -195,9 +207,10 @@ export class RunScope {
   }
 
   async #transaction<T>(fn: (tx: unknown) => Promise<T>, step: string): Promise<T> {
+    this.#refuseIfOver();
     this.#claimStep(safeName(step, 'step'));
     const bytes = await this.#guarded(
-      this.#door.pass(this.#task, step, async tx => {
+      this.#pass(step, async tx => {
         const value = await fn(tx);
         return value === undefined ? null : toBytes(encodeJson(value));
       }),
@@ -206,7 +219,21 @@ export class RunScope {
     return (bytes === null ? undefined : decodeJson(toText(bytes))) as T;
   }
 
+  /** The fence may come after the end of the run, and the effect may outlast it: both are rolled back. */
+  async #pass(
+    step: string,
+    fn: (tx: unknown) => Promise<Uint8Array | null>,
+  ): Promise<Uint8Array | null> {
+    return await this.#door.pass(this.#task, step, async tx => {
+      this.#refuseIfOver();
+      const value = await fn(tx);
+      this.#refuseIfOver();
+      return value;
+    });
+  }
+
   async #send<F extends TaskShape>(task: Task<F>, rest: SendRest<F>): Promise<string> {
+    this.#refuseIfOver();
     const [input, options] = rest as [unknown, SendOptions | undefined];
     // Named by what is sent, not by its turn: a rerun that takes another path sends something else.
     const what = fingerprintOf(task.name, task.contract.version, encodeJson(input ?? null), '');
@@ -214,7 +241,7 @@ export class RunScope {
     this.#sends.set(what, nth);
     const step = `send:${what.slice(0, 32)}:${nth}`;
     const bytes = await this.#guarded(
-      this.#door.pass(this.#task, step, async tx =>
+      this.#pass(step, async tx =>
         toBytes(encodeJson(await this.#handler.origin.sendInside(tx, task, input, options ?? {}))),
       ),
     );

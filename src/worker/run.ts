@@ -11,9 +11,10 @@ import {
 } from '../ledger/ledger.ts';
 import type { Redact } from '../task/redact.ts';
 import { hasFollowUps } from '../task/signature.ts';
-import { execute, type ExecuteDeps, type Settlement } from './execute.ts';
+import { execute, type ExecuteDeps } from './execute.ts';
 import type { RunObserver } from './run-observer.ts';
 import type { StopReason } from './run-scope.ts';
+import type { Settlement } from './settlement.ts';
 import type { Settler, SettleStatus } from './settler.ts';
 
 export interface RunDeps extends ExecuteDeps {
@@ -115,8 +116,8 @@ export class Run {
       }
       case 'fail': {
         await runtime.faultPoint('worker.failed-not-told');
-        const { error, delayMs, reason } = settlement;
-        return await settler.fail.settle({ ref, error, delayMs, reason });
+        const { error, delayMs, reason, isCrash } = settlement;
+        return await settler.fail.settle({ ref, error, delayMs, reason, isCrash });
       }
       case 'bury': {
         const { reason, error } = settlement;
@@ -169,7 +170,7 @@ export class Run {
 
   #tell(settlement: Settlement): void {
     const { runtime } = this.#deps;
-    const { id, envelope, epoch, failures } = this.task;
+    const { id, envelope, epoch } = this.task;
     const ref = { id, name: envelope.name, queue: envelope.queue };
     switch (settlement.kind) {
       case 'commit': {
@@ -179,27 +180,24 @@ export class Run {
         return;
       }
       case 'fail':
-        runtime.emit('task:failed', { ...ref, where: 'worker', error: settlement.cause });
-        if (settlement.delayMs === null)
-          runtime.emit('task:dead-lettered', {
-            ...ref,
-            where: 'worker',
-            reason: settlement.reason,
-          });
-        else
-          runtime.emit('task:retried', {
-            ...ref,
-            attempt: failures + 1,
-            delayMs: settlement.delayMs,
-            error: settlement.cause,
-          });
-        return;
+        return this.#tellFailure(settlement);
       case 'bury':
         runtime.emit('task:dead-lettered', { ...ref, where: 'worker', reason: settlement.reason });
         return;
       case 'release':
       case 'drop':
     }
+  }
+
+  #tellFailure(settlement: Extract<Settlement, { readonly kind: 'fail' }>): void {
+    const { emit } = this.#deps.runtime;
+    const { id, envelope, failures, crashes } = this.task;
+    const { cause: error, delayMs, reason, isCrash } = settlement;
+    const ref = { id, name: envelope.name, queue: envelope.queue };
+    if (!isCrash) emit('task:failed', { ...ref, where: 'worker', error });
+    if (delayMs === null) emit('task:dead-lettered', { ...ref, where: 'worker', reason });
+    else if (isCrash) emit('task:resurrected', { ...ref, resurrections: crashes + 1 });
+    else emit('task:retried', { ...ref, attempt: failures + 1, delayMs, error });
   }
 
   /** What the commit writes into `after`. */

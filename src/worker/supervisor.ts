@@ -10,8 +10,12 @@ export interface Child {
   readonly process: string;
   readonly pid: number;
   readonly exited: Promise<string>;
-  /** Resolves when it was asked, by somebody else, to end for good. */
-  readonly retired: Promise<void>;
+  /** Resolves when somebody else has asked it to end for good: it drains by itself. */
+  readonly dismissed: Promise<void>;
+  /** Resolves when it wants to be replaced, with the reason; it works on until it is told to retire. */
+  readonly worn: Promise<string>;
+  /** Lets it finish what it has, take nothing more, and exit. */
+  retire(): void;
   drain(): void;
   kill(): void;
 }
@@ -43,6 +47,8 @@ export class Supervisor {
   readonly #deps: SupervisorDeps;
   readonly #reaper: Reaper;
   readonly #children = new Set<Child>();
+  /** Those whose place stays empty. */
+  readonly #dismissed = new WeakSet<Child>();
 
   constructor(deps: SupervisorDeps) {
     this.#deps = deps;
@@ -58,30 +64,47 @@ export class Supervisor {
     const places = Array.from({ length: this.#deps.settings.processes }, () =>
       this.#keepAlive(signal),
     );
-    // When every child was retired there is nothing left to supervise.
+    // When every child was dismissed there is nothing left to supervise.
     const working = Promise.all(places).finally(() => ended.abort());
     await Promise.all([working, this.#lookAround(AbortSignal.any([signal, ended.signal]))]);
   }
 
-  /** One place: a child, and after it the next one. */
+  /**
+   * One place: a child, and after it the next one. A child that has grown old goes on with what it has while the next one
+   * takes its place. Only one such at a time: whoever has long tasks to finish must not fill the machine with them.
+   */
   async #keepAlive(signal: AbortSignal): Promise<void> {
     const { runtime, spawn } = this.#deps;
     let restartMs = FIRST_RESTART_MS;
+    let retired: Promise<void> = Promise.resolve();
     while (!signal.aborted) {
       const startedAt = runtime.clock.monotonic();
       const child = spawn(`p:${runtime.random.token()}`);
-      this.#children.add(child);
-      let isRetired = false;
-      const unfollow = this.#drainOn(signal, child, () => (isRetired = true));
-      const how = await child.exited;
-      unfollow();
-      this.#children.delete(child);
-      await this.#reap(child, how, signal);
-      if (signal.aborted || isRetired) return;
+      const gone = this.#seeOut(child, signal);
+      const why = await Promise.race([gone, whenBoth(child.worn, retired)]);
+      if (typeof why === 'string' && !signal.aborted && !this.#dismissed.has(child)) {
+        runtime.log.info({ pid: child.pid, why }, 'a worker process is replaced');
+        child.retire();
+        retired = gone;
+        // Told to whoever waits for it: the next that wants to leave, or the end.
+        gone.catch(() => undefined);
+      } else await gone;
+      if (signal.aborted || this.#dismissed.has(child)) break;
       const hasLived = runtime.clock.monotonic() - startedAt > LIVED_MS;
       restartMs = hasLived ? FIRST_RESTART_MS : Math.min(restartMs * 2, LONGEST_RESTART_MS);
       await sleep(runtime.clock, restartMs, signal);
     }
+    await retired;
+  }
+
+  /** Follows a child to its end. */
+  async #seeOut(child: Child, signal: AbortSignal): Promise<void> {
+    this.#children.add(child);
+    const unfollow = this.#drainOn(signal, child);
+    const how = await child.exited;
+    unfollow();
+    this.#children.delete(child);
+    await this.#reap(child, how, signal);
   }
 
   /** Its death is certain: no lease has to run out. Repeated until the store has heard of it. */
@@ -90,7 +113,8 @@ export class Supervisor {
     for (;;) {
       try {
         const returned = await this.#reaper.condemn({ kind: 'process', process: child.process });
-        runtime.log[signal.aborted ? 'info' : 'warn'](
+        const isAsked = signal.aborted || how === 'code 0';
+        runtime.log[isAsked ? 'info' : 'warn'](
           { pid: child.pid, how, returned },
           'a worker process ended',
         );
@@ -105,7 +129,7 @@ export class Supervisor {
     }
   }
 
-  #drainOn(signal: AbortSignal, child: Child, onRetired: () => void): () => void {
+  #drainOn(signal: AbortSignal, child: Child): () => void {
     const { runtime, settings } = this.#deps;
     let cancel = (): void => undefined;
     let isOver = false;
@@ -115,8 +139,8 @@ export class Supervisor {
       cancel();
       cancel = runtime.clock.timer(settings.shutdownTimeoutMs + EXIT_GRACE_MS, () => child.kill());
     };
-    void child.retired.then(() => {
-      onRetired();
+    void child.dismissed.then(() => {
+      this.#dismissed.add(child);
       drain();
     });
     if (signal.aborted) drain();
@@ -142,4 +166,11 @@ export class Supervisor {
       }
     }
   }
+}
+
+/** The wish, once nobody else is leaving. */
+async function whenBoth(wish: Promise<string>, before: Promise<void>): Promise<string> {
+  const why = await wish;
+  await before;
+  return why;
 }

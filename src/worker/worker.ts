@@ -75,6 +75,7 @@ export class Worker {
   #unsubscribe: (() => void) | null = null;
   #isClosed = true;
   #isGivingUp = false;
+  #begun = 0;
 
   constructor(deps: WorkerDeps) {
     this.#deps = deps;
@@ -88,6 +89,11 @@ export class Worker {
   /** How many tasks are running or being settled. */
   get inflight(): number {
     return this.#runs.size;
+  }
+
+  /** How many tasks it has begun since it lives. */
+  get begun(): number {
+    return this.#begun;
   }
 
   get runs(): readonly Run[] {
@@ -111,12 +117,18 @@ export class Worker {
     this.#wake.hint();
   }
 
-  /** Works until the signal aborts, then drains. */
-  async run(signal: AbortSignal): Promise<void> {
+  /**
+   * Works until the signal aborts, then drains. When `retire` aborts it takes nothing more, and leaves when what it has
+   * is done: nothing is aborted for the sake of a new process, or long tasks would never come to an end.
+   */
+  async run(signal: AbortSignal, retire?: AbortSignal): Promise<void> {
     const undo = this.#deps.ledger.onReady(this.#wake.hint);
     const unwatch = this.#watchLease();
+    const either = retire ? AbortSignal.any([signal, retire]) : signal;
     try {
-      while (!signal.aborted) await this.#turn(signal);
+      while (!either.aborted) await this.#turn(either);
+      while (!signal.aborted && this.#runs.size > 0)
+        await this.#wake.sleep(this.#deps.settings.idleTimeMs, signal);
     } finally {
       undo();
       this.#stopConsuming();
@@ -276,6 +288,7 @@ export class Worker {
     const run = new Run(task, delivery, this.#draining.signal, this.#runDeps);
     const key = keyOf(task);
     this.#runs.set(key, run);
+    this.#begun += 1;
     const done = (): void => {
       this.#runs.delete(key);
       this.#wake.hint();

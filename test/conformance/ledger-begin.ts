@@ -273,7 +273,7 @@ function messagesTurnedAway(driver: () => LedgerDriver): void {
     const held = makeEnvelope();
     await driver().ledger.park([{ envelope: held, delayMs: 10 * MINUTE }]);
     const done = await driver().done();
-    const other = makeEnvelope({ id: done.id, args: AWKWARD_BYTES });
+    const other = makeEnvelope({ id: done.id, queue: done.queue, args: AWKWARD_BYTES });
     const late = makeEnvelope({ expiresMs: (await driver().nowMs()) - MINUTE });
     const fresh = makeEnvelope();
     const reply = await driver().begin(worker, { messages: [held, other, fresh, late, done] });

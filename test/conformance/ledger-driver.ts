@@ -22,6 +22,8 @@ export interface LedgerFixture {
   readonly ledger: Ledger;
   readonly results: ResultStore;
   readonly readModel: Pick<ReadModel, 'inspect' | 'showDeadLetter'>;
+  /** Tombstones go by themselves when their time is over, and `prune` finds none. */
+  readonly forgetsByItself?: true;
   /** Moves the store's clock forward, or shifts every stored time back by as much. */
   advance(ms: number): Promise<void>;
   dispose(): Promise<void>;

@@ -249,7 +249,8 @@ function tombstones(driver: () => LedgerDriver): void {
       resultMs: 5 * MINUTE,
     });
     await driver().fixture.advance(20 * MINUTE);
-    expect(await driver().ledger.prune(10_000)).toBeGreaterThan(0);
+    const pruned = await driver().ledger.prune(10_000);
+    if (driver().fixture.forgetsByItself !== true) expect(pruned).toBeGreaterThan(0);
     expect((await driver().fixture.results.read(envelope.id)).state).toBe('unknown');
     const { worker } = await driver().open();
     expect((await driver().begin(worker, { messages: [envelope] })).answers).toEqual(['begun']);
@@ -259,7 +260,7 @@ function tombstones(driver: () => LedgerDriver): void {
     for (let n = 0; n < 3; n++)
       await driver().done(makeEnvelope(), { dedupMs: MINUTE, resultMs: MINUTE });
     await driver().fixture.advance(5 * MINUTE);
-    expect(await driver().ledger.prune(2)).toBe(2);
+    expect(await driver().ledger.prune(2)).toBe(driver().fixture.forgetsByItself ? 0 : 2);
   });
 
   it('are never made of tasks that still have a life before them', async () => {

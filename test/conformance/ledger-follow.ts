@@ -129,6 +129,16 @@ function endings(driver: () => LedgerDriver): void {
     await driver().ledger.after.strike(keys);
   });
 
+  it('does not come back when the dead letter is purged', async () => {
+    const envelope = await driver().dead(makeEnvelope({ name: unique('purged') }));
+    await driver().ledger.after.strike([endedKey(envelope.id, 1)]);
+    await driver().fixture.advance(MINUTE);
+    const ages = { olderThanDeadMs: 0, olderThanCreatedMs: null };
+    const request = { ...ages, taskName: envelope.name, limit: 10, isDryRun: false };
+    expect((await driver().ledger.purgeDead(request)).counts).toHaveLength(1);
+    expect(await entriesAbout(driver(), envelope.id)).toEqual([]);
+  });
+
   it('does not come back with a step that is repeated', async () => {
     const { task, envelope } = await driver().running();
     await driver().fail(task, { delayMs: null });

@@ -197,6 +197,38 @@ function givingBack(driver: () => LedgerDriver): void {
     expect(third).toMatchObject({ epoch: 3, failures: 2 });
   });
 
+  it('counts a crash of a run as a crash and as no failure, and lets it keep its place', async () => {
+    const envelope = makeEnvelope();
+    const { task } = await driver().running(envelope);
+    await driver().fixture.advance(MINUTE);
+    const later = makeEnvelope({ queue: envelope.queue });
+    await driver().put(later);
+    expect(await driver().fail(task, { isCrash: true })).toBe('ok');
+    expect(await driver().fail(task, { isCrash: true })).toBe('ok');
+    const { task: next } = await driver().beginWaiting(envelope);
+    expect(next).toMatchObject({ id: envelope.id, epoch: 2, failures: 0, crashes: 1 });
+  });
+
+  it('buries a run whose crashes are spent, with its error, and makes the one before it a suspect', async () => {
+    const { envelope, task } = await driver().running();
+    await driver().fail(task, { isCrash: true });
+    const { task: second } = await driver().beginWaiting(envelope);
+    await driver().fail(second, { isCrash: true });
+    const { task: third } = await driver().beginWaiting(envelope);
+    expect(third).toMatchObject({ crashes: 2, failures: 0, isSuspect: true });
+    const reason = 'ERR_RESURRECTIONS_SPENT';
+    expect(await driver().fail(third, { isCrash: true, delayMs: null, reason })).toBe('ok');
+    const letter = await driver().fixture.readModel.showDeadLetter(envelope.id);
+    expect(letter?.reason).toBe(reason);
+    expect(letter?.history.map(({ step }) => step).filter(step => step !== 'begun')).toEqual([
+      'arrived',
+      'crashed',
+      'crashed',
+      'dead',
+    ]);
+    expect(letter?.history.at(-1)?.error?.message).toBe('declined');
+  });
+
   it('makes a released task due at once and counts nothing', async () => {
     const { worker, envelope, task } = await driver().running();
     expect(await driver().release(task)).toBe('ok');

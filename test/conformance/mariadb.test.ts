@@ -1,7 +1,9 @@
 import { afterAll, beforeAll } from 'vitest';
 import { migrate } from '../../src/adapters/mysql/migrate.ts';
 import { MysqlDatabase } from '../../src/adapters/mysql/mysql-database.ts';
+import { MysqlGenerationStore } from '../../src/adapters/mysql/mysql-generation-store.ts';
 import { withMariadb, type TestDatabase } from '../support/servers.ts';
+import { describeGenerationStore } from './generation-store.ts';
 import { mysqlOutbox } from './mysql-fixtures.ts';
 import { describeOutboxOrdering } from './outbox-ordering.ts';
 import { describeOutboxReads } from './outbox-reads.ts';
@@ -24,3 +26,4 @@ afterAll(async () => {
 describeOutboxStore('MariaDB', () => mysqlOutbox(db));
 describeOutboxOrdering('MariaDB', () => mysqlOutbox(db));
 describeOutboxReads('MariaDB', () => mysqlOutbox(db));
+describeGenerationStore('MariaDB', () => new MysqlGenerationStore(db));

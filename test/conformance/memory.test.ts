@@ -1,6 +1,7 @@
 import { ledgerBroker, MemoryBroker } from '../../src/adapters/memory/memory-broker.ts';
 import type { MemoryBrokerConnection } from '../../src/adapters/memory/memory-broker.ts';
 import { MemoryEffects } from '../../src/adapters/memory/memory-effects.ts';
+import { MemoryGenerationStore } from '../../src/adapters/memory/memory-generation-store.ts';
 import { MemoryLedger } from '../../src/adapters/memory/memory-ledger.ts';
 import { MemoryOutboxStore } from '../../src/adapters/memory/memory-outbox-store.ts';
 import { MemoryLedgerReads } from '../../src/adapters/memory/memory-ledger-reads.ts';
@@ -10,6 +11,7 @@ import { composeReads } from '../../src/admin/compose-reads.ts';
 import { describeBroker, describeLedgerBroker } from './broker.ts';
 import { describeEffectDoor } from './effect-door.ts';
 import { ledgerModel, type LedgerFixture } from './ledger-driver.ts';
+import { describeGenerationStore } from './generation-store.ts';
 import { describeLedger } from './ledger.ts';
 import { describeLedgerReads, type LedgerReadsFixture } from './ledger-reads.ts';
 import { describeOutboxOrdering } from './outbox-ordering.ts';
@@ -75,7 +77,10 @@ async function makeOutbox(
   };
 }
 
+const generations = new MemoryGenerationStore();
+
 describeLedger('memory', makeLedger);
+describeGenerationStore('memory', () => generations);
 describeOutboxReads('memory', () => makeOutbox(false));
 describeLedgerReads('memory', makeLedger);
 describeOutboxStore('memory, broker apart', () => makeOutbox(false));

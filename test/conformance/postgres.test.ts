@@ -1,10 +1,12 @@
 import { afterAll, beforeAll } from 'vitest';
 import { migrate } from '../../src/adapters/postgres/migrate.ts';
 import { PgDatabase } from '../../src/adapters/postgres/pg-database.ts';
+import { PostgresGenerationStore } from '../../src/adapters/postgres/postgres-generation-store.ts';
 import { withDatabase, type TestDatabase } from '../support/servers.ts';
 import { describeLedgerProperty } from '../property/ledger-property.ts';
 import { describeLedgerBroker } from './broker.ts';
 import { describeEffectDoor } from './effect-door.ts';
+import { describeGenerationStore } from './generation-store.ts';
 import { describeLedger } from './ledger.ts';
 import { describeLedgerReads } from './ledger-reads.ts';
 import { describeOutboxOrdering } from './outbox-ordering.ts';
@@ -40,3 +42,4 @@ describeResultStore('PostgreSQL', () => fixtures.outbox(true));
 describeLedgerBroker('PostgreSQL', () => fixtures.ledgerBroker());
 describeEffectDoor('PostgreSQL', () => fixtures.door(true));
 describeLedgerProperty('PostgreSQL', () => fixtures.outbox(true), { numRuns: 25, maxCommands: 25 });
+describeGenerationStore('PostgreSQL', () => new PostgresGenerationStore(db));

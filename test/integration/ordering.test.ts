@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { PoolClient } from 'pg';
-import { openPGliteDatabase } from '../../src/adapters/pglite/pglite-database.ts';
+import {
+  openPGliteDatabase,
+  type PGliteDatabase,
+} from '../../src/adapters/pglite/pglite-database.ts';
 import { migrate } from '../../src/adapters/postgres/migrate.ts';
 import { fromPg } from '../../src/adapters/transactions/pg.ts';
 import { task } from '../../src/task/define-task.ts';
@@ -225,9 +228,17 @@ describe('a relay', () => {
 });
 
 describe('an embedded database', () => {
-  it('keeps the order of a key as well', async () => {
-    const db = await openPGliteDatabase({ memory: true });
+  let db: PGliteDatabase;
+
+  // Its first start takes long on a busy machine, and hooks have more time than tests.
+  beforeAll(async () => {
+    db = await openPGliteDatabase({ memory: true });
     await migrate(db);
+  });
+
+  afterAll(() => db.close());
+
+  it('keeps the order of a key as well', async () => {
     const stores = await storesOn(db);
     const embedded = createOutlastOn(stores, { database: 'pglite:./unused' });
     const ids: string[] = [];
@@ -250,6 +261,5 @@ describe('an embedded database', () => {
       moved.push(...reply.rows.map(row => row.id));
     }
     expect(moved).toEqual(ids);
-    await db.close();
   });
 });

@@ -256,18 +256,26 @@ describe('a row the broker does not take', () => {
     });
     onTestFinished(() => sending.close());
     const echo = makeEcho();
+    const missing = { celery: { exchange: 'missing' } };
     const [bad, ...good] = await sending.transaction(tx =>
-      sending.sendMany(tx, [echo.with(1), echo.with(2), echo.with(3)]),
-    );
-    await own.pool.query(
-      `update outlast_outbox set options = convert_to('{"exchange":"missing"}', 'UTF8') where task_id = $1`,
-      [bad.id],
+      sending.sendMany(tx, [echo.with(1, missing), echo.with(2), echo.with(3)]),
     );
     const impatient = await startRelay(sending, { maxRetries: 1, publishConcurrency: 10 });
     onTestFinished(() => impatient.stop());
     const letter = await until(() => createAdmin(sending).deadLetters.show(bad.id));
     expect(JSON.stringify(letter)).toContain("no exchange 'missing'");
     await until(async () => (await rabbit.depth(echo.contract.queue)) === good.length);
+  });
+});
+
+describe('a push', () => {
+  it('tells a broker that is not there from one that does not take the task', async () => {
+    const echo = makeEcho();
+    const away = connect({ url: 'amqp://127.0.0.1:1' });
+    onTestFinished(() => away.close());
+    await expect(away.push(echo, 1)).rejects.toMatchObject({ code: 'ERR_BROKER_UNAVAILABLE' });
+    const nowhere = { celery: { exchange: 'missing' } };
+    await expect(outlast.push(echo, 1, nowhere)).rejects.toMatchObject({ code: 'ERR_UNROUTABLE' });
   });
 });
 

@@ -48,6 +48,39 @@ export async function sendFromPython(
   if (code !== 0) throw new Error(`the producer ended with ${code}`);
 }
 
+/** What Python's AsyncResult says of tasks. */
+export interface CeleryTold {
+  readonly state: string;
+  readonly value?: unknown;
+  readonly type?: string;
+  readonly args?: readonly string[];
+}
+
+/**
+ * Waits for results in Python, as the callers of `get()` do; `onWaiting` is called when it has begun to. With `isStateOnly`
+ * it looks once and tells the states.
+ */
+export async function readFromPython<T = CeleryTold>(
+  place: CeleryPlace,
+  ids: readonly string[],
+  options: { readonly isStateOnly?: boolean; readonly onWaiting?: () => void } = {},
+): Promise<readonly T[]> {
+  const child = spawn(celeryPython(), ['read.py'], {
+    cwd: FOLDER,
+    env: environment(place),
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  child.stdin.end(JSON.stringify({ ids, state_only: options.isStateOnly ?? false }));
+  let output = '';
+  child.stdout.on('data', (part: Buffer) => {
+    if (output === '') options.onWaiting?.();
+    output += part.toString();
+  });
+  const [code] = (await once(child, 'close')) as [number | null];
+  if (code !== 0) throw new Error(`the reader ended with ${code}`);
+  return JSON.parse(output.slice(output.indexOf('\n'))) as readonly T[];
+}
+
 /** A Celery worker on these queues; ready when it says so. */
 export async function startCeleryWorker(
   place: CeleryPlace,

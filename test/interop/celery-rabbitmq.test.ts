@@ -223,10 +223,12 @@ describe('what a Celery producer sends is run by our worker', { timeout: 60_000 
 
   it('not before its eta, and nobody holds its message meanwhile', async () => {
     const eta = new Date(Date.now() + 1_500);
-    const id = await send({ options: { eta: eta.toISOString().replace('Z', '+00:00') } });
-    await until(async () => (await stateOf(id)) === 'waiting');
+    const soon = await send({ options: { eta: eta.toISOString().replace('Z', '+00:00') } });
+    const later = await send({ options: { eta: '2099-01-01T00:00:00+00:00' } });
+    await until(async () => (await stateOf(later)) === 'waiting');
     expect(await rabbit.depth(queue)).toBe(0);
-    expect((await ran(id)).at).toBeGreaterThanOrEqual(eta.getTime());
+    expect((await ran(soon)).at).toBeGreaterThanOrEqual(eta.getTime());
+    expect(seen.has(later)).toBe(false);
   });
 
   it('before it expires, and not after', async () => {

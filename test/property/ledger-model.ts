@@ -52,14 +52,17 @@ export class LedgerModel {
     task.worker = worker;
   }
 
-  settle(ref: RunRef, step: Settling, next: State): StepStatus {
+  /** A crash of the run alone is settled by the step of a failure, and counted apart. */
+  settle(ref: RunRef, how: Settling | 'crash', next: State): StepStatus {
+    const step = how === 'crash' ? 'fail' : how;
     const task = this.tasks.get(ref.id);
     if (task === undefined) return 'absent';
     if (task.settled?.key === keyOf(ref) && task.settled.step === step) return 'ok';
     if (!this.#owns(task, ref)) return 'stale';
     task.state = next;
     task.settled = { key: keyOf(ref), step };
-    if (step === 'fail') task.failures += 1;
+    if (how === 'fail') task.failures += 1;
+    if (how === 'crash') task.crashes += 1;
     if (next === 'dead') task.deaths += 1;
     return 'ok';
   }

@@ -25,6 +25,8 @@ export type Command =
       readonly at: number;
       readonly times: number;
       readonly next: 'waiting' | 'later' | 'dead';
+      /** The run took its own room with it. It is due as before, so never later. */
+      readonly isCrash: boolean;
     }
   | { readonly kind: 'checkpoint'; readonly at: number; readonly seq: number };
 
@@ -50,6 +52,7 @@ const commandArbitrary: fc.Arbitrary<Command> = fc.oneof(
       at,
       times,
       next: fc.constantFrom('waiting', 'later', 'dead'),
+      isCrash: fc.boolean(),
     }),
   },
   {
@@ -208,7 +211,8 @@ class Pair {
     const ref = this.#ref(command.at);
     const next = nextState(command);
     for (let sent = 0; sent < command.times; sent++) {
-      const expected = this.#model.settle(ref, command.kind, next);
+      const isCrash = command.kind === 'fail' && command.isCrash;
+      const expected = this.#model.settle(ref, isCrash ? 'crash' : command.kind, next);
       expect(await this.#send(command, ref)).toBe(expected);
       if (command.kind === 'commit' && expected === 'ok') {
         this.#committedBy.set(
@@ -225,7 +229,7 @@ class Pair {
   ): Promise<string | undefined> {
     if (command.kind !== 'fail') return await this.#driver[command.kind](ref);
     const delayMs = { waiting: 0, later: HOUR, dead: null }[command.next];
-    return await this.#driver.fail(ref, { delayMs });
+    return await this.#driver.fail(ref, { delayMs, isCrash: command.isCrash });
   }
 
   async #checkpoint(n: number, seq: number): Promise<void> {
@@ -290,7 +294,7 @@ function nextState(
     case 'bury':
       return 'dead';
     case 'fail':
-      return command.next;
+      return command.isCrash && command.next === 'later' ? 'waiting' : command.next;
   }
 }
 

@@ -75,9 +75,22 @@ export function redisUrl(): string {
   return required('OUTLAST_TEST_REDIS_URL', 'node scripts/servers.mjs redis');
 }
 
+/** The path of a rabbitmq-server, for tests that need one to themselves. */
+export function rabbitmqServerPath(): string {
+  return required(
+    'OUTLAST_TEST_RABBITMQ_SERVER',
+    'apt-get install rabbitmq-server, and /usr/lib/rabbitmq/bin/rabbitmq-server',
+  );
+}
+
 /** The path of a redis-server, for tests that need one to themselves. */
 export function redisServerPath(): string {
   return required('OUTLAST_TEST_REDIS_SERVER', 'apt-get install redis-server, and its path');
+}
+
+/** The path of a pgbouncer. */
+export function pgbouncerPath(): string {
+  return required('OUTLAST_TEST_PGBOUNCER', 'apt-get install pgbouncer, and its path');
 }
 
 /** The path of a Python that has Celery. */

@@ -330,8 +330,8 @@ export const handlers: readonly Handler[] = [
     run: () => discard('x'),
   }),
   outlast.handler(charge, {
-    // @ts-expect-error -- not in this version
-    mode: 'thread',
+    // @ts-expect-error -- no such mode
+    mode: 'fiber',
     run: () => discard('x'),
   }),
 ];

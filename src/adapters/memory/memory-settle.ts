@@ -54,16 +54,18 @@ export function commit(state: MemoryLedgerState, item: CommitItem): StepStatus {
 }
 
 export function fail(state: MemoryLedgerState, item: FailItem): StepStatus {
-  const { ref, error, delayMs, reason } = item;
+  const { ref, error, delayMs, reason, isCrash = false } = item;
   return settle(state, {
     step: 'fail',
     ref,
     may: (record, by) => state.guards.maySettle(record, by),
     apply: record => {
-      record.failures += 1;
+      if (isCrash) record.crashes += 1;
+      else record.failures += 1;
       if (delayMs === null) state.die(record, reason, error);
-      else state.wait(record, delayMs);
-      remember(record, delayMs === null ? 'dead' : 'failed', state.nowMs, error);
+      else state.wait(record, isCrash ? null : delayMs);
+      const fact = isCrash ? 'crashed' : 'failed';
+      remember(record, delayMs === null ? 'dead' : fact, state.nowMs, error);
     },
   });
 }

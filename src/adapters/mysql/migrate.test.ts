@@ -46,16 +46,14 @@ describe('migrations', () => {
     'go on where they were cut off, before or after any statement',
     { timeout: 120_000 },
     async () => {
-      const whole = await setup();
-      await migrate(whole);
-      const expected = await shape(whole);
+      const db = await setup();
+      await migrate(db);
+      const expected = await shape(db);
       const statements = MIGRATIONS.flatMap(({ version, statements: list }) =>
         list.map((text, step) => ({ version, step, text })),
       );
       for (const cut of statements) {
         for (const isDone of [false, true]) {
-          const db = await setup();
-          await migrate(db);
           await undoFrom(db, cut, isDone);
           await expect(checkSchema(db)).rejects.toMatchObject({ code: 'ERR_SCHEMA_MISSING' });
           await migrate(db);

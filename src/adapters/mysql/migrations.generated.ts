@@ -102,4 +102,16 @@ with recursive byte (n) as (select 0 union all select n + 1 from byte where n < 
 select high.n * 256 + low.n from byte high cross join byte low`,
     ],
   },
+  {
+    version: 6, name: '0006-generation', breaking: false,
+    statements: [
+      `create table outlast_generation (
+  node varchar(255) not null primary key,
+  shown varchar(160) not null,
+  generation bigint not null,
+  changed_at datetime(6) not null,
+  constraint outlast_generation_positive check (generation >= 0)
+) engine = InnoDB default character set utf8mb4 collate utf8mb4_bin`,
+    ],
+  },
 ] as const;

@@ -213,6 +213,10 @@ order by dead_at, task_id limit ? for update skip locked`,
     text: `select task_id as id, digest from outlast_outbox where task_id in (?) order by task_id lock in share mode`,
     order: [0],
   },
+  readGeneration: {
+    text: `select generation from outlast_generation where node = ?`,
+    order: [0],
+  },
   readResult: {
     text: `select 'dead' as state, d.failure_reason, d.task_id as id from outlast_dead_letter d where d.task_id = ?
 union all
@@ -335,6 +339,14 @@ set state = 'pending', claim_token = null, claimed_by = null, claimed_until = nu
   available_at = utc_timestamp(6) + interval ? * 1000 microsecond, updated_at = utc_timestamp(6)
 where id = ? and claim_token = ? and state = 'claimed'`,
     order: [2, 4, 3, 1, 0],
+  },
+  settleGeneration: {
+    text: `insert into outlast_generation (node, shown, generation, changed_at) values (?, ?, ?, utc_timestamp(6))
+on duplicate key update
+  generation = greatest(generation + if(shown = values(shown), 0, 1), values(generation)),
+  shown = values(shown),
+  changed_at = values(changed_at)`,
+    order: [0, 1, 2],
   },
   settlePublished: {
     text: `delete from outlast_outbox where id in (?) and claim_token = ? and state = 'claimed'`,

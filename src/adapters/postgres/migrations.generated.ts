@@ -246,7 +246,7 @@ begin
 end
 $$`,
       `create trigger outlast_task_ended after update on outlast_task for each row
-  when (new.ending in ('dead', 'cancelled', 'expired') and old.ending is distinct from new.ending)
+  when (new.ending in ('dead', 'cancelled', 'expired') and old.ending is null)
   execute function outlast_ended()`,
       `create trigger outlast_task_ended_at_once after insert on outlast_task for each row
   when (new.ending in ('cancelled', 'expired'))
@@ -261,6 +261,18 @@ $$`,
   primary key (group_id, place)
 )`,
       `create index outlast_chord_part_joined_at on outlast_chord_part (joined_at)`,
+    ],
+  },
+  {
+    version: 6, name: '0006-generation', breaking: false,
+    statements: [
+      `create table outlast_generation (
+  node text primary key,
+  shown text not null,
+  generation bigint not null,
+  changed_at timestamptz not null default clock_timestamp(),
+  constraint outlast_generation_positive check (generation >= 0)
+)`,
     ],
   },
 ] as const;

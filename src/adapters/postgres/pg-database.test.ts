@@ -47,3 +47,25 @@ describe('a statement', () => {
     await db.close();
   });
 });
+
+describe('a session', () => {
+  it('is READ COMMITTED and has its limits, whatever the database says', async () => {
+    const admin = await open();
+    await admin.query(
+      `do $$ begin execute format('alter database %I set default_transaction_isolation = serializable', current_database()); end $$`,
+    );
+    const db = await open();
+    const [row] = await db.query(
+      `select current_setting('transaction_isolation') as isolation, current_setting('statement_timeout') as statement,
+         current_setting('lock_timeout') as lock, current_setting('idle_in_transaction_session_timeout') as idle`,
+    );
+    expect(row).toEqual({
+      isolation: 'read committed',
+      statement: '30s',
+      lock: '10s',
+      idle: '10s',
+    });
+    await db.close();
+    await admin.close();
+  });
+});

@@ -1,10 +1,10 @@
-import { createHash } from 'node:crypto';
 import type { Client, Pool, PoolClient, PoolConfig } from 'pg';
 import { outlastError } from '../../errors/error.ts';
 import { rolledBack } from '../../outbox/transaction-adapter.ts';
 import { translatePgError } from './pg-errors.ts';
 import { PgListener } from './pg-listener.ts';
 import type { SqlDatabase, SqlParam, SqlRow, SqlRunner } from './sql-database.ts';
+import { statementName } from './statement-name.ts';
 
 export interface PgDatabaseOptions {
   readonly url: string;
@@ -16,11 +16,21 @@ export interface PgDatabaseOptions {
 
 // A statement of ours never takes seconds; one that does is stuck behind a lock or a lost network, and the
 // caller had better hear of it. A stopped process must not hold row locks for ever either.
-const SESSION = {
+const LIMITS = {
   statement_timeout: 30_000,
   lock_timeout: 10_000,
   idle_in_transaction_session_timeout: 10_000,
 };
+/** Under another isolation our statements would fail where two relays meet. */
+const SESSION = {
+  ...LIMITS,
+  options: String.raw`-c default_transaction_isolation=read\ committed`,
+};
+/** The same for one transaction, where a pooler refuses settings of a session. One round trip, as a bare `begin`. */
+const LIMITED_BEGIN = [
+  'begin isolation level read committed',
+  ...Object.entries(LIMITS).map(([name, ms]) => `set local ${name} = ${ms}`),
+].join('; ');
 const CONNECT_TIMEOUT_MS = 5_000;
 
 /** Ours whatever the application did to pg's global parsers: int8 is text, times are dates. */
@@ -51,15 +61,21 @@ async function loadPg(): Promise<typeof import('pg')> {
 /** No such name here, another statement has it, or its plan is of an older schema: raised before anything ran. */
 const NAME_UNKNOWN: ReadonlySet<unknown> = new Set(['26000', '42P05', '0A000']);
 
+const isSettingRefused = (error: unknown): boolean =>
+  (error as { readonly code?: unknown } | null)?.code === '08P01' &&
+  (error as Error).message.includes('startup parameter');
+
 /** A PostgreSQL reached through our own pool of connections. */
 export class PgDatabase implements SqlDatabase {
-  readonly #pool: Pool;
+  readonly #makePool: (session: Partial<typeof SESSION>) => Pool;
   readonly #listener: PgListener;
-  readonly #names = new Map<string, string>();
+  #pool: Pool;
+  #hasSession = true;
   #isNaming = true;
 
-  private constructor(pool: Pool, listener: PgListener) {
-    this.#pool = pool;
+  private constructor(makePool: (session: Partial<typeof SESSION>) => Pool, listener: PgListener) {
+    this.#makePool = makePool;
+    this.#pool = makePool(SESSION);
     this.#listener = listener;
   }
 
@@ -71,17 +87,15 @@ export class PgDatabase implements SqlDatabase {
       types: TYPES,
       keepAlive: true,
     };
-    const pool = new pg.Pool({
-      ...config,
-      ...SESSION,
-      max: options.poolSize,
-      query_timeout: options.queryTimeoutMs,
-    });
-    // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
-    pool.on('error', () => undefined);
+    const makePool = (session: Partial<typeof SESSION>): Pool => {
+      const { poolSize: max, queryTimeoutMs } = options;
+      const pool = new pg.Pool({ ...config, ...session, max, query_timeout: queryTimeoutMs });
+      // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
+      return pool.on('error', () => undefined);
+    };
     const makeClient = (): Client =>
       new pg.Client({ ...config, application_name: 'outlast-listen' });
-    return new PgDatabase(pool, new PgListener(makeClient));
+    return new PgDatabase(makePool, new PgListener(makeClient));
   }
 
   async query(text: string, params: readonly SqlParam[] = []): Promise<readonly SqlRow[]> {
@@ -101,22 +115,33 @@ export class PgDatabase implements SqlDatabase {
     const values = params as unknown[];
     if (this.#isNaming && params.length > 0) {
       try {
-        const named = { name: this.#nameOf(text), text, values };
-        return (await this.#pool.query(named)).rows as SqlRow[];
+        const named = { name: statementName(text), text, values };
+        return (await this.#onPool(pool => pool.query(named))).rows as SqlRow[];
       } catch (error) {
         if (!NAME_UNKNOWN.has((error as { readonly code?: unknown } | null)?.code)) throw error;
         this.#isNaming = false;
       }
     }
-    return (await this.#pool.query(text, values)).rows as SqlRow[];
+    return (await this.#onPool(pool => pool.query(text, values))).rows as SqlRow[];
   }
 
-  #nameOf(text: string): string {
-    const known = this.#names.get(text);
-    if (known !== undefined) return known;
-    const name = `outlast_${createHash('sha256').update(text).digest('hex').slice(0, 16)}`;
-    this.#names.set(text, name);
-    return name;
+  /**
+   * PgBouncer refuses a connection that asks for settings it does not know; then we connect without them. Nothing has run
+   * by then, so it is safe to begin again.
+   */
+  async #onPool<T>(use: (pool: Pool) => Promise<T>): Promise<T> {
+    const pool = this.#pool;
+    try {
+      return await use(pool);
+    } catch (error) {
+      if (!isSettingRefused(error)) throw error;
+      if (this.#pool === pool) {
+        this.#hasSession = false;
+        this.#pool = this.#makePool({});
+        await pool.end();
+      }
+      return await use(this.#pool);
+    }
   }
 
   async transaction<T>(fn: (tx: SqlRunner) => Promise<T>): Promise<T> {
@@ -138,7 +163,7 @@ export class PgDatabase implements SqlDatabase {
     };
     client.on('error', onError);
     try {
-      await run('begin');
+      await run(this.#hasSession ? 'begin' : LIMITED_BEGIN);
       const value = await fn({ query: run });
       await commit(client);
       return value;
@@ -156,7 +181,7 @@ export class PgDatabase implements SqlDatabase {
 
   async #connect(): Promise<PoolClient> {
     try {
-      return await this.#pool.connect();
+      return await this.#onPool(pool => pool.connect());
     } catch (error) {
       throw translatePgError(error);
     }

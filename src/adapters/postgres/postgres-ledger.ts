@@ -175,6 +175,7 @@ export class PostgresLedger implements Ledger {
         items.map(item => encodeError(item.error)),
         items.map(item => (item.delayMs === null ? null : Math.round(item.delayMs))),
         items.map(item => item.reason),
+        items.map(item => item.isCrash ?? false),
       ],
     );
   }

@@ -101,8 +101,9 @@ export class PostgresOutboxStore implements OutboxStore {
   }
 
   async release(token: string): Promise<number> {
-    this.#floor.reset();
-    return (await this.#db.query(SQL.releaseClaim, [token])).length;
+    const released = (await this.#db.query(SQL.releaseClaim, [token])).length;
+    if (released > 0) this.#floor.reset();
+    return released;
   }
 
   async reviveDeadLetter(id: string, version: number): Promise<ReviveStatus> {

@@ -9,6 +9,8 @@ import {
   type TextRow,
   type TransactionAdapter,
 } from '../../outbox/transaction-adapter.ts';
+import type { Clock } from '../../runtime/clock.ts';
+import { NotifyLimit } from './notify-limit.ts';
 import { translatePgError } from './pg-errors.ts';
 import { SQL } from './sql.generated.ts';
 
@@ -45,16 +47,20 @@ interface RowTexts {
 /** Writes tasks into the user's open transaction, through whatever library it belongs to. */
 export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
   readonly #adapter: TransactionAdapter<Tx>;
+  readonly #notifyLimit: NotifyLimit;
 
-  constructor(adapter: TransactionAdapter<Tx>) {
+  constructor(adapter: TransactionAdapter<Tx>, clock: Clock) {
     this.#adapter = adapter;
+    this.#notifyLimit = new NotifyLimit(clock);
   }
 
   async write(tx: Tx, tasks: readonly NewTask[]): Promise<readonly WriteAnswer[]> {
     const [only] = tasks;
     if (!only) return [];
-    await this.#lockKeys(tx, tasks);
-    if (tasks.length === 1) return [await this.#writeOne(tx, only)];
+    if (tasks.some(task => task.orderingKey !== null)) await this.#lockKeys(tx, tasks);
+    const isAlone = tasks.length === 1;
+    if (isAlone && (only.isIdDrawn || only.idempotencyKey !== null))
+      return [await this.#writeOne(tx, only)];
     const answers: WriteAnswer[] = [];
     for (let at = 0; at < tasks.length; at += ROWS_PER_STATEMENT) {
       answers.push(...(await this.#writeMany(tx, tasks.slice(at, at + ROWS_PER_STATEMENT))));
@@ -65,15 +71,17 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
   /** All keys in one statement and in one order, before the first id is drawn. */
   async #lockKeys(tx: Tx, tasks: readonly NewTask[]): Promise<void> {
     const keys = new Set(tasks.flatMap(task => task.orderingKey ?? []));
-    if (keys.size > 0) await this.#execute(tx, SQL.lockOrderingKeys, [JSON.stringify([...keys])]);
+    await this.#execute(tx, SQL.lockOrderingKeys, [JSON.stringify([...keys])]);
   }
 
   async #writeOne(tx: Tx, task: NewTask): Promise<WriteAnswer> {
     const values = Object.values(rowTexts(task)) as (string | null)[];
-    const isKeyed = task.idempotencyKey !== null;
-    const [row] = isKeyed
-      ? await this.#execute(tx, SQL.enqueueKeyed, values)
-      : await this.#execute(tx, SQL.enqueue, values.slice(0, UNKEYED_VALUES));
+    if (task.idempotencyKey === null) {
+      const text = this.#notifyLimit.take() ? SQL.enqueueNotify : SQL.enqueue;
+      await this.#execute(tx, text, values.slice(0, UNKEYED_VALUES));
+      return { kind: 'new' };
+    }
+    const [row] = await this.#execute(tx, SQL.enqueueKeyed, [...values, this.#notify()]);
     if (row?.['written'] === '1') return { kind: 'new' };
     return await this.#judge(tx, task, row ?? {});
   }
@@ -86,7 +94,10 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
     }
     const rows = [...firsts.values()];
     const answers = new Map<NewTask, WriteAnswer>();
-    const refused = await this.#execute(tx, SQL.enqueueMany, [JSON.stringify(rows.map(rowTexts))]);
+    const refused = await this.#execute(tx, SQL.enqueueMany, [
+      JSON.stringify(rows.map(rowTexts)),
+      this.#notify(),
+    ]);
     for (const row of refused) {
       const task = rows[Number(row['place']) - 1];
       if (task) answers.set(task, await this.#judge(tx, task, row));
@@ -97,6 +108,10 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
       const isSame = first.envelope.digest === task.envelope.digest;
       return isSame ? { kind: 'earlier', id: task.envelope.id } : { kind: 'id-mismatch' };
     });
+  }
+
+  #notify(): string | null {
+    return this.#notifyLimit.take() ? 'yes' : null;
   }
 
   /** Why a row was not written: its key or its id is somebody else's, or its own from before. */

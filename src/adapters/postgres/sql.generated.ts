@@ -190,7 +190,7 @@ where p.result is null and excluded.result is not null`,
 update outlast_outbox o
 set state = 'claimed', claim_token = $2, claimed_by = $1, claims = o.claims + 1,
   claimed_until = clock_timestamp() + $4::bigint * interval '1 millisecond', updated_at = clock_timestamp()
-from due where o.id = due.id
+where o.id = any(array(select due.id from due))
 returning o.id::text as row, o.task_id as id, o.task_name as name, o.queue, o.priority, o.payload_version,
   '\\x5b'::bytea || o.args || '\\x2c'::bytea || o.kwargs || '\\x2c'::bytea || o.embed || '\\x5d'::bytea as body,
   o.options, o.digest, (extract(epoch from o.eta) * 1000)::bigint::text as eta_ms,
@@ -341,7 +341,7 @@ select
   (select held.task_id from held) as held_by,
   (select held.fingerprint from held) as held_fingerprint,
   (select o.digest from outlast_outbox o where o.task_id = $1::text) as earlier_digest,
-  (select count(*) from (select pg_notify('outlast_outbox', '') from written) note)::text as notified`,
+  (select count(*) from (select pg_notify('outlast_outbox', '') from written where $21::text is not null) note)::text as notified`,
   enqueueMany: `with item as (
   select r.*, row_number() over () as place
   from jsonb_to_recordset($1::text::jsonb) as r(
@@ -375,36 +375,43 @@ select
   order by i.place
   on conflict (task_id) do nothing
   returning task_id
-), note as (select pg_notify('outlast_outbox', '') from (select 1 from written limit 1) w)
-select i.place::text as place, h.task_id as held_by, h.fingerprint as held_fingerprint, o.digest as earlier_digest,
-  (select count(*) from note)::text as notified
+), note as (select pg_notify('outlast_outbox', '') from (select 1 from written limit 1) w where $2::text is not null)
+select i.place::text as place, h.task_id as held_by, h.fingerprint as held_fingerprint, o.digest as earlier_digest
 from item i
 left join held h on h.key = i.idempotency_key
 left join outlast_outbox o on o.task_id = i.task_id
 left join written w on w.task_id = i.task_id
-where w.task_id is null`,
-  enqueue: `insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
+where w.task_id is null and (select count(*) from note) >= 0`,
+  enqueueNotify: `insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
   schema_version, payload_version, available_at, eta, expires_at, ordering_key, parks_key, redacted_args, redacted_kwargs)
 values ($1::text, $2::text, $3::text, $4::text::smallint, decode($5::text, 'base64'), decode($6::text, 'base64'),
   decode($7::text, 'base64'), decode($8::text, 'base64'), $9::text, $10::text::smallint, $11::text::smallint,
   coalesce(to_timestamp($12::text::double precision / 1000), now()),
   to_timestamp($12::text::double precision / 1000), to_timestamp($13::text::double precision / 1000),
   $14::text, $15::text::boolean, decode($16::text, 'base64'), decode($17::text, 'base64'))
-on conflict (task_id) do nothing
-returning '1' as written, pg_notify('outlast_outbox', '')::text as notified`,
+returning pg_notify('outlast_outbox', '')::text as notified`,
+  enqueue: `insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
+  schema_version, payload_version, available_at, eta, expires_at, ordering_key, parks_key, redacted_args, redacted_kwargs)
+values ($1::text, $2::text, $3::text, $4::text::smallint, decode($5::text, 'base64'), decode($6::text, 'base64'),
+  decode($7::text, 'base64'), decode($8::text, 'base64'), $9::text, $10::text::smallint, $11::text::smallint,
+  coalesce(to_timestamp($12::text::double precision / 1000), now()),
+  to_timestamp($12::text::double precision / 1000), to_timestamp($13::text::double precision / 1000),
+  $14::text, $15::text::boolean, decode($16::text, 'base64'), decode($17::text, 'base64'))`,
   fail: `with item as (
-  select * from unnest($1::text[], $2::bigint[], $3::text[], $4::bytea[], $5::bigint[], $6::text[])
-    with ordinality as i(id, epoch, run, error, delay_ms, reason, place)
+  select * from unnest($1::text[], $2::bigint[], $3::text[], $4::bytea[], $5::bigint[], $6::text[], $7::boolean[])
+    with ordinality as i(id, epoch, run, error, delay_ms, reason, is_crash, place)
 ), moved as (
   update outlast_task t set
     state = case when i.delay_ms is null then 'dead' else 'waiting' end,
-    failures = t.failures + 1, owner = null, settled_run = i.run, settled_as = 'fail', error = i.error,
-    due = clock_timestamp() + coalesce(i.delay_ms, 0) * interval '1 millisecond',
+    failures = t.failures + case when i.is_crash then 0 else 1 end,
+    crashes = t.crashes + case when i.is_crash then 1 else 0 end,
+    owner = null, settled_run = i.run, settled_as = 'fail', error = i.error,
+    due = case when i.is_crash then t.due else clock_timestamp() + coalesce(i.delay_ms, 0) * interval '1 millisecond' end,
     ending = case when i.delay_ms is null then 'dead' end,
     ended_at = case when i.delay_ms is null then clock_timestamp() end,
     reason = case when i.delay_ms is null then i.reason end,
     version = case when i.delay_ms is null then t.version + 1 else t.version end,
-    history = outlast_history(t.history, outlast_line(case when i.delay_ms is null then 'dead' else 'failed' end, t.epoch, t.owner, i.error))
+    history = outlast_history(t.history, outlast_line(case when i.delay_ms is null then 'dead' when i.is_crash then 'crashed' else 'failed' end, t.epoch, t.owner, i.error))
   from item i
   where t.id = i.id and t.state = 'running' and t.epoch = i.epoch and t.run = i.run
   returning t.id, t.run
@@ -506,20 +513,21 @@ from (
     options, digest, eta, expires_at, 'dead', created_at, 'dead', clock_timestamp(), 'ERR_DIGEST',
     convert_to('{"type":"ERR_DIGEST","message":"another task has this id with other bytes","traceback":""}', 'UTF8'), 1,
     outlast_line('buried', 0, null, null)
-  from due d join known k on k.task_id = d.task_id and k.is_other
+  from due d where d.task_id in (select k.task_id from known k where k.is_other)
   on conflict (id) do nothing
   returning id
 ), gone as (
   delete from outlast_outbox o using due d
   where o.id = d.id
-    and (exists (select 1 from put p where p.id = d.task_id) or exists (select 1 from known k where k.task_id = d.task_id))
+    and (d.task_id in (select p.id from put p) or d.task_id in (select k.task_id from known k))
   returning o.id, o.task_id, o.task_name, o.queue, o.available_at, o.ordering_key
 ), note as (select pg_notify('outlast_task', '') from (select 1 from put limit 1) p)
 select g.task_id as id, g.task_name as name, g.queue, (extract(epoch from g.available_at) * 1000)::float8 as available_ms,
   g.ordering_key is not null as is_ordered,
-  case when p.id is not null then 'moved' when k.is_other then 'conflict' else 'copy' end as answer,
+  case when g.task_id in (select p.id from put p) then 'moved'
+    when g.task_id in (select k.task_id from known k where k.is_other) then 'conflict' else 'copy' end as answer,
   (select count(*) from note)::text as notified, (select count(*) from buried)::text as buried
-from gone g left join put p on p.id = g.task_id left join known k on k.task_id = g.task_id
+from gone g
 order by g.id`,
   openWorker: `insert into outlast_worker (id, process, host, pid, lease_ms, deadline)
 values ($1, $2, $3, $4, $5::int, clock_timestamp() + $5::int * interval '1 millisecond')
@@ -796,5 +804,11 @@ set state = 'pending', claim_token = null, claimed_by = null, claimed_until = nu
   available_at = clock_timestamp() + i.delay_ms * interval '1 millisecond', updated_at = clock_timestamp()
 from item i where o.id = i.id and o.claim_token = $1 and o.state = 'claimed'
 returning o.id::text as row`,
+  settleGeneration: `insert into outlast_generation as g (node, shown, generation) values ($1, $2, $3::bigint)
+on conflict (node) do update set
+  generation = greatest(g.generation + case when g.shown = excluded.shown then 0 else 1 end, excluded.generation),
+  shown = excluded.shown,
+  changed_at = clock_timestamp()
+returning generation::text as generation`,
   settlePublished: `delete from outlast_outbox where id = any($2::bigint[]) and claim_token = $1 and state = 'claimed' returning id::text as row, ordering_key is not null as is_ordered`,
 } as const;

@@ -4,7 +4,7 @@ import { backoffMs, type BackoffPolicy } from '../../runtime/backoff.ts';
 import { sleep, systemClock } from '../../runtime/clock.ts';
 import { decodeMessage } from '../../wire/decode-message.ts';
 import { lost } from './rabbitmq-errors.ts';
-import type { RabbitLink } from './rabbitmq-link.ts';
+import type { OpenLink, RabbitLink } from './rabbitmq-link.ts';
 import { Subscription, type ConsumingEnd } from './subscription.ts';
 import { ensureQueue, type QueueShape } from './topology.ts';
 
@@ -82,9 +82,11 @@ export class QueueConsumer {
     this.#isWorking = true;
     let failures = 0;
     while (this.#isWanted) {
+      const link = await this.#openLink();
+      if (link === null) continue;
       const startedAt = systemClock.monotonic();
       try {
-        const end = await this.#consume();
+        const end = await this.#consume(link);
         if (end === 'stopped' || !this.#isWanted) continue;
         throw lost('channel', this.#subscription?.reason ?? new Error(`consuming was ${end}`));
       } catch (error) {
@@ -98,9 +100,18 @@ export class QueueConsumer {
     this.#isWorking = false;
   }
 
-  async #consume(): Promise<ConsumingEnd> {
-    const { link, shape, prefetch } = this.#options;
-    const { model } = await link.open();
+  /** Null when there is no connection yet: the link itself waits between two attempts. */
+  async #openLink(): Promise<OpenLink | null> {
+    try {
+      return await this.#options.link.open();
+    } catch (error) {
+      if (!this.#closing.signal.aborted) this.#options.onTrouble(error);
+      return null;
+    }
+  }
+
+  async #consume({ model }: OpenLink): Promise<ConsumingEnd> {
+    const { shape, prefetch } = this.#options;
     await ensureQueue(model, this.#queue, shape);
     let subscription = this.#subscription;
     if (!subscription?.isOpen) {

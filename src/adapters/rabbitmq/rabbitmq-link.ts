@@ -9,7 +9,7 @@ import { connectFailure, lost, unavailable } from './rabbitmq-errors.ts';
 import { tolerateFrames } from './tolerant-frames.ts';
 
 /** Reconnecting at once to a server that restarts only fills its log; later than this nobody wants to wait. */
-const RECONNECT: BackoffPolicy = { baseMs: 200, maxMs: 5_000, jitter: 'full' };
+const RECONNECT: BackoffPolicy = { baseMs: 200, maxMs: 3_000, jitter: 'full' };
 /** How long a goodbye may take before the socket is simply closed. */
 const GOODBYE_MS = 2_000;
 
@@ -70,7 +70,7 @@ export class RabbitLink {
       return link;
     } catch (error) {
       this.#failures++;
-      this.#opening = null;
+      this.#forget();
       throw error;
     }
   }
@@ -140,11 +140,16 @@ export class RabbitLink {
         destroySocket(model);
         // A connection that is lost as soon as it stands must not be opened a hundred times a second.
         this.#failures = 1;
-        if (!this.#closing.signal.aborted) this.#opening = null;
+        this.#forget();
         resolve();
       });
     });
     return { model, blocked: () => blocked, unblocked, gone, reason: () => reason };
+  }
+
+  /** The next who asks opens another, unless this was the last. */
+  #forget(): void {
+    if (!this.#closing.signal.aborted) this.#opening = null;
   }
 
   /** Says goodbye; a server that does not answer is left. */

@@ -50,6 +50,3340 @@ local function put_back(held, tags, lists, most)
 end
 return put_back(KEYS[5], ARGV, { KEYS[1], KEYS[2], KEYS[3], KEYS[4] }, #ARGV)`,
   },
+  ledgerAfterList: {
+    sha: 'af4b1f49ab90de8c616aeea0f37a779837784219',
+    text: `#!lua flags=no-writes
+local root, older_than_ms, limit = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local keys = redis.call('ZRANGEBYSCORE', root .. 'after', '-inf', now_ms - older_than_ms, 'LIMIT', 0, limit)
+local reply = {}
+for place, entry in ipairs(#keys > 0 and redis.call('HMGET', root .. 'after-entries', unpack(keys)) or {}) do
+  if entry then
+    reply[#reply + 1] = keys[place]
+    reply[#reply + 1] = entry
+  end
+end
+return reply`,
+  },
+  ledgerAfterStrike: {
+    sha: 'eaf4fc9ae2ab1caf0032f076a87d8549097dbe18',
+    text: `#!lua flags=allow-oom
+local root = KEYS[1]
+redis.call('ZREM', root .. 'after', unpack(ARGV))
+redis.call('HDEL', root .. 'after-entries', unpack(ARGV))
+return 1`,
+  },
+  ledgerBeginFull: {
+    sha: 'dded52e5b3e9837b14a072208d85e987690b1f3d',
+    text: `#!lua flags=allow-oom
+local root = KEYS[1]
+local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local run_id, known_generation, packed_budgets = ARGV[5], tonumber(ARGV[6]), ARGV[8]
+local celery_keep_ms = tonumber(ARGV[10])
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local function run_id_of_server()
+  local info = redis.pcall('INFO', 'server')
+  return type(info) == 'string' and string.match(info, 'run_id:(%x+)') or 'unknown'
+end
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created = {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local function read(ids)
+  local unknown, keys = {}, {}
+  for _, id in ipairs(ids) do
+    if records[id] == nil then
+      unknown[#unknown + 1] = id
+      keys[#keys + 1] = root .. 't:' .. id
+    end
+  end
+  if #keys == 0 then return end
+  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
+    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+  end
+end
+local function digits(number)
+  if number < 1e14 and number > -1e14 then return number .. '' end
+  return string.format('%.0f', number)
+end
+local now_text = digits(now_ms)
+local function note(record, step, rest)
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local function write(id, record)
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = {}
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
+  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
+  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then
+    redis.call('LPUSH', root .. 'recent', unpack(created))
+    redis.call('LTRIM', root .. 'recent', 0, 999)
+  end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local URGENCY = 2 ^ 44
+local function is_suspect(record)
+  return record[CRASHES] > 0 and record[CRASHES] >= math.min(2, record[BUDGET])
+end
+local function waiting_set(queue, suspected, is_later)
+  return root .. (is_later and 'later' or 'ready') .. (suspected and '-suspects:' or ':') .. queue
+end
+local function urgency_of(record)
+  return 9 - math.max(0, math.min(9, record[PRIORITY]))
+end
+local function member_of(id, record)
+  return urgency_of(record) .. string.format('%010x', record[SEQ]) .. id
+end
+local function enter(id, record)
+  local is_later = record[DUE] > now_ms
+  local score = is_later and record[DUE] or urgency_of(record) * URGENCY + record[DUE]
+  local set = waiting_set(record[QUEUE], is_suspect(record), is_later)
+  plan('ZADD', set, digits(score), member_of(id, record))
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function leave(id, record)
+  local suspected, member = is_suspect(record), member_of(id, record)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, false), member)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, true), member)
+end
+local function wait(id, record, delay_ms)
+  record[STATE], record[RUN], record[OWNER] = 'w', '', ''
+  if delay_ms then record[DUE] = now_ms + delay_ms end
+  enter(id, record)
+end
+local function iso_text()
+  local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
+  local shifted = days + 719468
+  local era = math.floor(shifted / 146097)
+  local of_era = shifted - era * 146097
+  local year = math.floor((of_era - math.floor(of_era / 1460) + math.floor(of_era / 36524) - math.floor(of_era / 146096)) / 365)
+  local of_year = of_era - (365 * year + math.floor(year / 4) - math.floor(year / 100))
+  local from_march = math.floor((5 * of_year + 2) / 153)
+  local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
+  local month = from_march + (from_march < 10 and 3 or -9)
+  local seconds = math.floor(ms / 1000)
+  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+    math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+end
+local function tell_celery(id, record, status, result, traceback)
+  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+  local key = 'celery-task-meta-' .. id
+  local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
+    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+  plan('SET', key, text, 'PX', digits(celery_keep_ms))
+  plan('PUBLISH', key, text)
+end
+local function exception_text(kind, message, module)
+  return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
+end
+local function tell_celery_error(id, record, status, err)
+  if celery_keep_ms == 0 then return end
+  local is_read, read_error = pcall(cjson.decode, err)
+  if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
+  local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
+  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+end
+local function tell_celery_revoked(id, record, why)
+  tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
+end
+local BEGUN, HELD, DONE, EXPIRED, CONFLICT = 1, 2, 3, 4, 5
+local handed, running_fields = {}, {}
+local of_messages, of_waiting, expired = {}, {}, {}
+local budgets
+local meta = redis.call('HMGET', root .. 'meta', 'generation', 'run_id')
+local function is_settled()
+  local shown = run_id == '' and run_id_of_server() or run_id
+  return meta[1] and meta[2] == shown and tonumber(meta[1]) >= known_generation
+end
+local function may_run(record)
+  return suspects > 0 or not is_suspect(record)
+end
+local function hand(id, record)
+  if not handed[id] then
+    handed[id] = true
+    if is_suspect(record) then suspects = suspects - 1 end
+    return true
+  end
+end
+local function checkpoint_of(id, record)
+  return record[CHECKPOINT_EPOCH] > 0 and redis.call('GET', root .. 'c:' .. id)
+end
+local function run_now(id, record)
+  budgets = budgets or cmsgpack.unpack(packed_budgets)
+  record[STATE], record[RUN], record[OWNER] = 'r', run, worker
+  record[EPOCH] = math.max(record[EPOCH] + 1, tonumber(meta[1]) * 2 ^ 20 + 1)
+  record[BUDGET] = budgets[record[NAME]] or budgets['*'] or 0
+  note(record, 'b', worker)
+  running_fields[#running_fields + 1] = id
+  running_fields[#running_fields + 1] = digits(record[EPOCH]) .. ' ' .. run
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) + 1
+  write(id, record)
+end
+local function expire(id, record)
+  tell_celery_revoked(id, record, 'expired')
+  note(record, 'e')
+  finish(id, record, 'c', 'expired', DAY_MS)
+  write(id, record)
+end
+local function is_over(record)
+  return record[EXPIRES] and record[EXPIRES] <= now_ms
+end
+local function is_mine(record)
+  return record[STATE] == 'r' and record[OWNER] == worker and record[RUN] == run
+end
+local function hand_message(place, id, record)
+  if hand(id, record) then
+    of_messages[#of_messages + 1] = {
+      place, record[EPOCH], record[FAILURES], record[CRASHES], is_suspect(record) and 1 or 0,
+      record[CHECKPOINT_SEQ], checkpoint_of(id, record),
+    }
+  end
+  return BEGUN
+end
+local function hand_waiting(id, record)
+  if hand(id, record) then
+    local body = record[BODY] == false and redis.call('GET', root .. 'b:' .. id)
+    of_waiting[#of_waiting + 1] = { id, cmsgpack.pack(record), body, checkpoint_of(id, record) }
+  end
+end
+local function answer_known(place, id, record, digest)
+  if record[DIGEST] == '' then return HELD end
+  if record[DIGEST] ~= digest then return CONFLICT end
+  if is_mine(record) then return hand_message(place, id, record) end
+  if record[STATE] == 'd' then return DONE end
+  if record[ENDING] == 'expired' then return EXPIRED end
+  if record[STATE] ~= 'w' then return HELD end
+  if is_over(record) then
+    leave(id, record)
+    expire(id, record)
+    return EXPIRED
+  end
+  if record[DUE] > now_ms or not may_run(record) then return HELD end
+  leave(id, record)
+  run_now(id, record)
+  return hand_message(place, id, record)
+end
+local function answer(place, message, count_of_messages)
+  local id = message[1]
+  local record = records[id]
+  if record then return answer_known(place, id, record, message[6]) end
+  record = new_record(message, take_seq(count_of_messages))
+  if is_over(record) then
+    expire(id, record)
+    return EXPIRED
+  end
+  run_now(id, record)
+  return hand_message(place, id, record)
+end
+local function take_again(message_ids)
+  local ids = {}
+  for _, value in ipairs(redis.call('HVALS', root .. 'r:' .. worker)) do
+    if string.sub(value, -#run - 1) == ' ' .. run then
+      local all = redis.call('HGETALL', root .. 'r:' .. worker)
+      for place = 1, #all, 2 do
+        if string.sub(all[place + 1], -#run - 1) == ' ' .. run then ids[#ids + 1] = all[place] end
+      end
+      break
+    end
+  end
+  read(ids)
+  for _, id in ipairs(ids) do
+    local record = records[id]
+    if record and is_mine(record) and not message_ids[id] then hand_waiting(id, record) end
+  end
+  return #ids > 0
+end
+local function promote(queue, suspected)
+  local later, ready = waiting_set(queue, suspected, true), waiting_set(queue, suspected, false)
+  local due = redis.call('ZRANGEBYSCORE', later, '-inf', now_ms, 'WITHSCORES', 'LIMIT', 0, 1000)
+  if #due == 0 then return end
+  local adding, removing = {}, {}
+  for place = 1, #due, 2 do
+    adding[place] = digits(tonumber(string.sub(due[place], 1, 1)) * URGENCY + due[place + 1])
+    adding[place + 1] = due[place]
+    removing[#removing + 1] = due[place]
+  end
+  redis.call('ZADD', ready, unpack(adding))
+  redis.call('ZREM', later, unpack(removing))
+end
+local function hand_out(queue, suspected, most)
+  promote(queue, suspected)
+  local set, given, from = waiting_set(queue, suspected, false), 0, 0
+  while given < most do
+    local members = redis.call('ZRANGE', set, from, from + most - given - 1)
+    if #members == 0 then return given end
+    from = from + #members
+    local ids = {}
+    for place, member in ipairs(members) do ids[place] = string.sub(member, 12) end
+    read(ids)
+    plan('ZREM', set, unpack(members))
+    for _, id in ipairs(ids) do
+      local record = records[id]
+      if record and record[STATE] == 'w' and is_over(record) then
+        expired[#expired + 1] = { id, record[NAME], record[QUEUE] }
+        expire(id, record)
+      elseif record and record[STATE] == 'w' then
+        run_now(id, record)
+        hand_waiting(id, record)
+        given = given + 1
+      end
+    end
+  end
+  return given
+end
+local function next_due(queues)
+  local next
+  local function look(queue, suspected)
+    if redis.call('EXISTS', waiting_set(queue, suspected, false)) == 1 then next = 0 end
+    local first = redis.call('ZRANGE', waiting_set(queue, suspected, true), 0, 0, 'WITHSCORES')
+    if #first > 0 then next = math.min(next or math.huge, math.max(0, first[2] - now_ms)) end
+  end
+  for _, queue in ipairs(queues) do
+    look(queue, false)
+    if suspects > 0 then look(queue, true) end
+  end
+  return next
+end
+local function begin(queues, messages)
+  if not redis.call('ZSCORE', root .. 'leases', worker) then return { 'closed' } end
+  if not is_settled() then return { 'unsettled' } end
+  local ids, message_ids, answers = {}, {}, {}
+  for place, message in ipairs(messages) do
+    ids[place] = message[1]
+    message_ids[message[1]] = true
+  end
+  local is_repeat = take_again(message_ids)
+  read(ids)
+  for place, message in ipairs(messages) do answers[place] = answer(place, message, #messages) end
+  if not is_repeat then
+    local left = limit
+    for _, queue in ipairs(queues) do
+      if left > 0 and suspects > 0 then left = left - hand_out(queue, true, math.min(left, suspects)) end
+      if left > 0 then left = left - hand_out(queue, false, left) end
+    end
+  end
+  if #running_fields > 0 then plan('HSET', root .. 'r:' .. worker, unpack(running_fields)) end
+  flush()
+  local next = #of_messages + #of_waiting == 0 and next_due(queues)
+  return { 'open', answers, of_messages, of_waiting, expired, next }
+end
+return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]))`,
+  },
+  ledgerBegin: {
+    sha: '0955a35a7315cf69d0c070a692bf446ed11e4833',
+    text: `#!lua
+local root = KEYS[1]
+local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local run_id, known_generation, packed_budgets = ARGV[5], tonumber(ARGV[6]), ARGV[8]
+local celery_keep_ms = tonumber(ARGV[10])
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local function run_id_of_server()
+  local info = redis.pcall('INFO', 'server')
+  return type(info) == 'string' and string.match(info, 'run_id:(%x+)') or 'unknown'
+end
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created = {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local function read(ids)
+  local unknown, keys = {}, {}
+  for _, id in ipairs(ids) do
+    if records[id] == nil then
+      unknown[#unknown + 1] = id
+      keys[#keys + 1] = root .. 't:' .. id
+    end
+  end
+  if #keys == 0 then return end
+  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
+    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+  end
+end
+local function digits(number)
+  if number < 1e14 and number > -1e14 then return number .. '' end
+  return string.format('%.0f', number)
+end
+local now_text = digits(now_ms)
+local function note(record, step, rest)
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local function write(id, record)
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = {}
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
+  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
+  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then
+    redis.call('LPUSH', root .. 'recent', unpack(created))
+    redis.call('LTRIM', root .. 'recent', 0, 999)
+  end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local URGENCY = 2 ^ 44
+local function is_suspect(record)
+  return record[CRASHES] > 0 and record[CRASHES] >= math.min(2, record[BUDGET])
+end
+local function waiting_set(queue, suspected, is_later)
+  return root .. (is_later and 'later' or 'ready') .. (suspected and '-suspects:' or ':') .. queue
+end
+local function urgency_of(record)
+  return 9 - math.max(0, math.min(9, record[PRIORITY]))
+end
+local function member_of(id, record)
+  return urgency_of(record) .. string.format('%010x', record[SEQ]) .. id
+end
+local function enter(id, record)
+  local is_later = record[DUE] > now_ms
+  local score = is_later and record[DUE] or urgency_of(record) * URGENCY + record[DUE]
+  local set = waiting_set(record[QUEUE], is_suspect(record), is_later)
+  plan('ZADD', set, digits(score), member_of(id, record))
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function leave(id, record)
+  local suspected, member = is_suspect(record), member_of(id, record)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, false), member)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, true), member)
+end
+local function wait(id, record, delay_ms)
+  record[STATE], record[RUN], record[OWNER] = 'w', '', ''
+  if delay_ms then record[DUE] = now_ms + delay_ms end
+  enter(id, record)
+end
+local function iso_text()
+  local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
+  local shifted = days + 719468
+  local era = math.floor(shifted / 146097)
+  local of_era = shifted - era * 146097
+  local year = math.floor((of_era - math.floor(of_era / 1460) + math.floor(of_era / 36524) - math.floor(of_era / 146096)) / 365)
+  local of_year = of_era - (365 * year + math.floor(year / 4) - math.floor(year / 100))
+  local from_march = math.floor((5 * of_year + 2) / 153)
+  local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
+  local month = from_march + (from_march < 10 and 3 or -9)
+  local seconds = math.floor(ms / 1000)
+  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+    math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+end
+local function tell_celery(id, record, status, result, traceback)
+  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+  local key = 'celery-task-meta-' .. id
+  local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
+    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+  plan('SET', key, text, 'PX', digits(celery_keep_ms))
+  plan('PUBLISH', key, text)
+end
+local function exception_text(kind, message, module)
+  return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
+end
+local function tell_celery_error(id, record, status, err)
+  if celery_keep_ms == 0 then return end
+  local is_read, read_error = pcall(cjson.decode, err)
+  if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
+  local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
+  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+end
+local function tell_celery_revoked(id, record, why)
+  tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
+end
+local BEGUN, HELD, DONE, EXPIRED, CONFLICT = 1, 2, 3, 4, 5
+local handed, running_fields = {}, {}
+local of_messages, of_waiting, expired = {}, {}, {}
+local budgets
+local meta = redis.call('HMGET', root .. 'meta', 'generation', 'run_id')
+local function is_settled()
+  local shown = run_id == '' and run_id_of_server() or run_id
+  return meta[1] and meta[2] == shown and tonumber(meta[1]) >= known_generation
+end
+local function may_run(record)
+  return suspects > 0 or not is_suspect(record)
+end
+local function hand(id, record)
+  if not handed[id] then
+    handed[id] = true
+    if is_suspect(record) then suspects = suspects - 1 end
+    return true
+  end
+end
+local function checkpoint_of(id, record)
+  return record[CHECKPOINT_EPOCH] > 0 and redis.call('GET', root .. 'c:' .. id)
+end
+local function run_now(id, record)
+  budgets = budgets or cmsgpack.unpack(packed_budgets)
+  record[STATE], record[RUN], record[OWNER] = 'r', run, worker
+  record[EPOCH] = math.max(record[EPOCH] + 1, tonumber(meta[1]) * 2 ^ 20 + 1)
+  record[BUDGET] = budgets[record[NAME]] or budgets['*'] or 0
+  note(record, 'b', worker)
+  running_fields[#running_fields + 1] = id
+  running_fields[#running_fields + 1] = digits(record[EPOCH]) .. ' ' .. run
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) + 1
+  write(id, record)
+end
+local function expire(id, record)
+  tell_celery_revoked(id, record, 'expired')
+  note(record, 'e')
+  finish(id, record, 'c', 'expired', DAY_MS)
+  write(id, record)
+end
+local function is_over(record)
+  return record[EXPIRES] and record[EXPIRES] <= now_ms
+end
+local function is_mine(record)
+  return record[STATE] == 'r' and record[OWNER] == worker and record[RUN] == run
+end
+local function hand_message(place, id, record)
+  if hand(id, record) then
+    of_messages[#of_messages + 1] = {
+      place, record[EPOCH], record[FAILURES], record[CRASHES], is_suspect(record) and 1 or 0,
+      record[CHECKPOINT_SEQ], checkpoint_of(id, record),
+    }
+  end
+  return BEGUN
+end
+local function hand_waiting(id, record)
+  if hand(id, record) then
+    local body = record[BODY] == false and redis.call('GET', root .. 'b:' .. id)
+    of_waiting[#of_waiting + 1] = { id, cmsgpack.pack(record), body, checkpoint_of(id, record) }
+  end
+end
+local function answer_known(place, id, record, digest)
+  if record[DIGEST] == '' then return HELD end
+  if record[DIGEST] ~= digest then return CONFLICT end
+  if is_mine(record) then return hand_message(place, id, record) end
+  if record[STATE] == 'd' then return DONE end
+  if record[ENDING] == 'expired' then return EXPIRED end
+  if record[STATE] ~= 'w' then return HELD end
+  if is_over(record) then
+    leave(id, record)
+    expire(id, record)
+    return EXPIRED
+  end
+  if record[DUE] > now_ms or not may_run(record) then return HELD end
+  leave(id, record)
+  run_now(id, record)
+  return hand_message(place, id, record)
+end
+local function answer(place, message, count_of_messages)
+  local id = message[1]
+  local record = records[id]
+  if record then return answer_known(place, id, record, message[6]) end
+  record = new_record(message, take_seq(count_of_messages))
+  if is_over(record) then
+    expire(id, record)
+    return EXPIRED
+  end
+  run_now(id, record)
+  return hand_message(place, id, record)
+end
+local function take_again(message_ids)
+  local ids = {}
+  for _, value in ipairs(redis.call('HVALS', root .. 'r:' .. worker)) do
+    if string.sub(value, -#run - 1) == ' ' .. run then
+      local all = redis.call('HGETALL', root .. 'r:' .. worker)
+      for place = 1, #all, 2 do
+        if string.sub(all[place + 1], -#run - 1) == ' ' .. run then ids[#ids + 1] = all[place] end
+      end
+      break
+    end
+  end
+  read(ids)
+  for _, id in ipairs(ids) do
+    local record = records[id]
+    if record and is_mine(record) and not message_ids[id] then hand_waiting(id, record) end
+  end
+  return #ids > 0
+end
+local function promote(queue, suspected)
+  local later, ready = waiting_set(queue, suspected, true), waiting_set(queue, suspected, false)
+  local due = redis.call('ZRANGEBYSCORE', later, '-inf', now_ms, 'WITHSCORES', 'LIMIT', 0, 1000)
+  if #due == 0 then return end
+  local adding, removing = {}, {}
+  for place = 1, #due, 2 do
+    adding[place] = digits(tonumber(string.sub(due[place], 1, 1)) * URGENCY + due[place + 1])
+    adding[place + 1] = due[place]
+    removing[#removing + 1] = due[place]
+  end
+  redis.call('ZADD', ready, unpack(adding))
+  redis.call('ZREM', later, unpack(removing))
+end
+local function hand_out(queue, suspected, most)
+  promote(queue, suspected)
+  local set, given, from = waiting_set(queue, suspected, false), 0, 0
+  while given < most do
+    local members = redis.call('ZRANGE', set, from, from + most - given - 1)
+    if #members == 0 then return given end
+    from = from + #members
+    local ids = {}
+    for place, member in ipairs(members) do ids[place] = string.sub(member, 12) end
+    read(ids)
+    plan('ZREM', set, unpack(members))
+    for _, id in ipairs(ids) do
+      local record = records[id]
+      if record and record[STATE] == 'w' and is_over(record) then
+        expired[#expired + 1] = { id, record[NAME], record[QUEUE] }
+        expire(id, record)
+      elseif record and record[STATE] == 'w' then
+        run_now(id, record)
+        hand_waiting(id, record)
+        given = given + 1
+      end
+    end
+  end
+  return given
+end
+local function next_due(queues)
+  local next
+  local function look(queue, suspected)
+    if redis.call('EXISTS', waiting_set(queue, suspected, false)) == 1 then next = 0 end
+    local first = redis.call('ZRANGE', waiting_set(queue, suspected, true), 0, 0, 'WITHSCORES')
+    if #first > 0 then next = math.min(next or math.huge, math.max(0, first[2] - now_ms)) end
+  end
+  for _, queue in ipairs(queues) do
+    look(queue, false)
+    if suspects > 0 then look(queue, true) end
+  end
+  return next
+end
+local function begin(queues, messages)
+  if not redis.call('ZSCORE', root .. 'leases', worker) then return { 'closed' } end
+  if not is_settled() then return { 'unsettled' } end
+  local ids, message_ids, answers = {}, {}, {}
+  for place, message in ipairs(messages) do
+    ids[place] = message[1]
+    message_ids[message[1]] = true
+  end
+  local is_repeat = take_again(message_ids)
+  read(ids)
+  for place, message in ipairs(messages) do answers[place] = answer(place, message, #messages) end
+  if not is_repeat then
+    local left = limit
+    for _, queue in ipairs(queues) do
+      if left > 0 and suspects > 0 then left = left - hand_out(queue, true, math.min(left, suspects)) end
+      if left > 0 then left = left - hand_out(queue, false, left) end
+    end
+  end
+  if #running_fields > 0 then plan('HSET', root .. 'r:' .. worker, unpack(running_fields)) end
+  flush()
+  local next = #of_messages + #of_waiting == 0 and next_due(queues)
+  return { 'open', answers, of_messages, of_waiting, expired, next }
+end
+return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]))`,
+  },
+  ledgerBuryMessages: {
+    sha: '56fa413ceb106af693bea84cebe3ff48b06b62be',
+    text: `#!lua flags=allow-oom
+local root = KEYS[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created = {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local function read(ids)
+  local unknown, keys = {}, {}
+  for _, id in ipairs(ids) do
+    if records[id] == nil then
+      unknown[#unknown + 1] = id
+      keys[#keys + 1] = root .. 't:' .. id
+    end
+  end
+  if #keys == 0 then return end
+  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
+    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+  end
+end
+local function digits(number)
+  if number < 1e14 and number > -1e14 then return number .. '' end
+  return string.format('%.0f', number)
+end
+local now_text = digits(now_ms)
+local function note(record, step, rest)
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local function write(id, record)
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = {}
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
+  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
+  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then
+    redis.call('LPUSH', root .. 'recent', unpack(created))
+    redis.call('LTRIM', root .. 'recent', 0, 999)
+  end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local function bury_message(message, reason, err, most)
+  local id = message[1]
+  local found = records[id]
+  if found then return found[STATE] == 'x' and found[DIGEST] == message[6] and 1 or 2 end
+  local record = new_record(message, take_seq(most))
+  note(record, 'u', err)
+  die(id, record, reason, err)
+  write(id, record)
+  return 1
+end
+local items, ids, statuses = cmsgpack.unpack(ARGV[1]), {}, {}
+for place, item in ipairs(items) do ids[place] = item[1][1] end
+read(ids)
+for place, item in ipairs(items) do
+  statuses[place] = bury_message(item[1], item[2], item[3], #items)
+end
+flush()
+return statuses`,
+  },
+  ledgerBuryRuns: {
+    sha: '0962bdb91fdd63b13b90acf79bfb293497e59fea',
+    text: `#!lua flags=allow-oom
+local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created = {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local function read(ids)
+  local unknown, keys = {}, {}
+  for _, id in ipairs(ids) do
+    if records[id] == nil then
+      unknown[#unknown + 1] = id
+      keys[#keys + 1] = root .. 't:' .. id
+    end
+  end
+  if #keys == 0 then return end
+  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
+    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+  end
+end
+local function digits(number)
+  if number < 1e14 and number > -1e14 then return number .. '' end
+  return string.format('%.0f', number)
+end
+local now_text = digits(now_ms)
+local function note(record, step, rest)
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local function write(id, record)
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = {}
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
+  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
+  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then
+    redis.call('LPUSH', root .. 'recent', unpack(created))
+    redis.call('LTRIM', root .. 'recent', 0, 999)
+  end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local function iso_text()
+  local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
+  local shifted = days + 719468
+  local era = math.floor(shifted / 146097)
+  local of_era = shifted - era * 146097
+  local year = math.floor((of_era - math.floor(of_era / 1460) + math.floor(of_era / 36524) - math.floor(of_era / 146096)) / 365)
+  local of_year = of_era - (365 * year + math.floor(year / 4) - math.floor(year / 100))
+  local from_march = math.floor((5 * of_year + 2) / 153)
+  local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
+  local month = from_march + (from_march < 10 and 3 or -9)
+  local seconds = math.floor(ms / 1000)
+  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+    math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+end
+local function tell_celery(id, record, status, result, traceback)
+  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+  local key = 'celery-task-meta-' .. id
+  local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
+    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+  plan('SET', key, text, 'PX', digits(celery_keep_ms))
+  plan('PUBLISH', key, text)
+end
+local function exception_text(kind, message, module)
+  return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
+end
+local function tell_celery_error(id, record, status, err)
+  if celery_keep_ms == 0 then return end
+  local is_read, read_error = pcall(cjson.decode, err)
+  if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
+  local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
+  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+end
+local function tell_celery_revoked(id, record, why)
+  tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
+end
+local function settle(items, step, apply)
+  local ids, statuses = {}, {}
+  for place, item in ipairs(items) do ids[place] = item[1] end
+  read(ids)
+  for place, item in ipairs(items) do
+    local id, epoch, run = item[1], item[2], item[3]
+    local record = records[id]
+    local mark = step .. digits(epoch) .. ' ' .. run
+    if not record then
+      statuses[place] = 3
+    elseif record[SETTLED] == mark then
+      statuses[place] = 1
+    elseif record[STATE] ~= 'r' or record[EPOCH] ~= epoch or record[RUN] ~= run then
+      statuses[place] = 2
+    else
+      record[SETTLED] = mark
+      let_go(id, record)
+      apply(id, record, item)
+      write(id, record)
+      statuses[place] = 1
+    end
+  end
+  flush()
+  return statuses
+end
+return settle(cmsgpack.unpack(ARGV[1]), 'u', function(id, record, item)
+  tell_celery_error(id, record, 'FAILURE', item[4])
+  note(record, 'u', item[4])
+  die(id, record, item[5], item[4])
+end)`,
+  },
+  ledgerCancel: {
+    sha: 'd636722c4f4529392e21349bca37b8034f45f542',
+    text: `#!lua flags=allow-oom
+local root, id, how, celery_keep_ms = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created = {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local function read(ids)
+  local unknown, keys = {}, {}
+  for _, id in ipairs(ids) do
+    if records[id] == nil then
+      unknown[#unknown + 1] = id
+      keys[#keys + 1] = root .. 't:' .. id
+    end
+  end
+  if #keys == 0 then return end
+  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
+    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+  end
+end
+local function digits(number)
+  if number < 1e14 and number > -1e14 then return number .. '' end
+  return string.format('%.0f', number)
+end
+local now_text = digits(now_ms)
+local function note(record, step, rest)
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local function write(id, record)
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = {}
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
+  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
+  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then
+    redis.call('LPUSH', root .. 'recent', unpack(created))
+    redis.call('LTRIM', root .. 'recent', 0, 999)
+  end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local URGENCY = 2 ^ 44
+local function is_suspect(record)
+  return record[CRASHES] > 0 and record[CRASHES] >= math.min(2, record[BUDGET])
+end
+local function waiting_set(queue, suspected, is_later)
+  return root .. (is_later and 'later' or 'ready') .. (suspected and '-suspects:' or ':') .. queue
+end
+local function urgency_of(record)
+  return 9 - math.max(0, math.min(9, record[PRIORITY]))
+end
+local function member_of(id, record)
+  return urgency_of(record) .. string.format('%010x', record[SEQ]) .. id
+end
+local function enter(id, record)
+  local is_later = record[DUE] > now_ms
+  local score = is_later and record[DUE] or urgency_of(record) * URGENCY + record[DUE]
+  local set = waiting_set(record[QUEUE], is_suspect(record), is_later)
+  plan('ZADD', set, digits(score), member_of(id, record))
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function leave(id, record)
+  local suspected, member = is_suspect(record), member_of(id, record)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, false), member)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, true), member)
+end
+local function wait(id, record, delay_ms)
+  record[STATE], record[RUN], record[OWNER] = 'w', '', ''
+  if delay_ms then record[DUE] = now_ms + delay_ms end
+  enter(id, record)
+end
+local function iso_text()
+  local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
+  local shifted = days + 719468
+  local era = math.floor(shifted / 146097)
+  local of_era = shifted - era * 146097
+  local year = math.floor((of_era - math.floor(of_era / 1460) + math.floor(of_era / 36524) - math.floor(of_era / 146096)) / 365)
+  local of_year = of_era - (365 * year + math.floor(year / 4) - math.floor(year / 100))
+  local from_march = math.floor((5 * of_year + 2) / 153)
+  local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
+  local month = from_march + (from_march < 10 and 3 or -9)
+  local seconds = math.floor(ms / 1000)
+  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+    math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+end
+local function tell_celery(id, record, status, result, traceback)
+  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+  local key = 'celery-task-meta-' .. id
+  local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
+    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+  plan('SET', key, text, 'PX', digits(celery_keep_ms))
+  plan('PUBLISH', key, text)
+end
+local function exception_text(kind, message, module)
+  return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
+end
+local function tell_celery_error(id, record, status, err)
+  if celery_keep_ms == 0 then return end
+  local is_read, read_error = pcall(cjson.decode, err)
+  if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
+  local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
+  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+end
+local function tell_celery_revoked(id, record, why)
+  tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
+end
+read({ id })
+local record = records[id]
+if not record then
+  if how == 'known' then return 3 end
+  record = new_record({ id, 'unknown', '', 0, 1, '', false, false, '', '' }, 0)
+elseif record[STATE] == 'c' then
+  return 1
+elseif record[STATE] == 'r' then
+  let_go(id, record)
+elseif record[STATE] == 'w' then
+  leave(id, record)
+else
+  return 2
+end
+tell_celery_revoked(id, record, 'revoked')
+note(record, 'c')
+finish(id, record, 'c', 'cancelled', DAY_MS)
+write(id, record)
+if how == 'copy' and #created > 0 then created, counted = {}, {} end
+flush()
+return 1`,
+  },
+  ledgerCheckpoint: {
+    sha: 'f633d18b55d6bd77a6248835518fd8719dd4c166',
+    text: `#!lua flags=allow-oom
+local root = KEYS[1]
+local id, epoch, run, seq, data = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created = {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local function read(ids)
+  local unknown, keys = {}, {}
+  for _, id in ipairs(ids) do
+    if records[id] == nil then
+      unknown[#unknown + 1] = id
+      keys[#keys + 1] = root .. 't:' .. id
+    end
+  end
+  if #keys == 0 then return end
+  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
+    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+  end
+end
+local function digits(number)
+  if number < 1e14 and number > -1e14 then return number .. '' end
+  return string.format('%.0f', number)
+end
+local now_text = digits(now_ms)
+local function note(record, step, rest)
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local function write(id, record)
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = {}
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
+  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
+  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then
+    redis.call('LPUSH', root .. 'recent', unpack(created))
+    redis.call('LTRIM', root .. 'recent', 0, 999)
+  end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+read({ id })
+local record = records[id]
+if not record then return 3 end
+if record[STATE] ~= 'r' or record[EPOCH] ~= epoch or record[RUN] ~= run then return 2 end
+if record[CHECKPOINT_EPOCH] == epoch and record[CHECKPOINT_SEQ] >= seq then
+  local is_same = record[CHECKPOINT_SEQ] == seq and redis.call('GET', root .. 'c:' .. id) == data
+  return is_same and 1 or 2
+end
+record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = epoch, seq
+plan('SET', root .. 'c:' .. id, data)
+write(id, record)
+flush()
+return 1`,
+  },
+  ledgerCommit: {
+    sha: '543a779a0d1cdfd37fa280c3445b7522da2b07d7',
+    text: `#!lua flags=allow-oom
+local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created = {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local function read(ids)
+  local unknown, keys = {}, {}
+  for _, id in ipairs(ids) do
+    if records[id] == nil then
+      unknown[#unknown + 1] = id
+      keys[#keys + 1] = root .. 't:' .. id
+    end
+  end
+  if #keys == 0 then return end
+  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
+    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+  end
+end
+local function digits(number)
+  if number < 1e14 and number > -1e14 then return number .. '' end
+  return string.format('%.0f', number)
+end
+local now_text = digits(now_ms)
+local function note(record, step, rest)
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local function write(id, record)
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = {}
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
+  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
+  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then
+    redis.call('LPUSH', root .. 'recent', unpack(created))
+    redis.call('LTRIM', root .. 'recent', 0, 999)
+  end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local function iso_text()
+  local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
+  local shifted = days + 719468
+  local era = math.floor(shifted / 146097)
+  local of_era = shifted - era * 146097
+  local year = math.floor((of_era - math.floor(of_era / 1460) + math.floor(of_era / 36524) - math.floor(of_era / 146096)) / 365)
+  local of_year = of_era - (365 * year + math.floor(year / 4) - math.floor(year / 100))
+  local from_march = math.floor((5 * of_year + 2) / 153)
+  local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
+  local month = from_march + (from_march < 10 and 3 or -9)
+  local seconds = math.floor(ms / 1000)
+  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+    math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+end
+local function tell_celery(id, record, status, result, traceback)
+  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+  local key = 'celery-task-meta-' .. id
+  local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
+    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+  plan('SET', key, text, 'PX', digits(celery_keep_ms))
+  plan('PUBLISH', key, text)
+end
+local function exception_text(kind, message, module)
+  return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
+end
+local function tell_celery_error(id, record, status, err)
+  if celery_keep_ms == 0 then return end
+  local is_read, read_error = pcall(cjson.decode, err)
+  if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
+  local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
+  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+end
+local function tell_celery_revoked(id, record, why)
+  tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
+end
+local function settle(items, step, apply)
+  local ids, statuses = {}, {}
+  for place, item in ipairs(items) do ids[place] = item[1] end
+  read(ids)
+  for place, item in ipairs(items) do
+    local id, epoch, run = item[1], item[2], item[3]
+    local record = records[id]
+    local mark = step .. digits(epoch) .. ' ' .. run
+    if not record then
+      statuses[place] = 3
+    elseif record[SETTLED] == mark then
+      statuses[place] = 1
+    elseif record[STATE] ~= 'r' or record[EPOCH] ~= epoch or record[RUN] ~= run then
+      statuses[place] = 2
+    else
+      record[SETTLED] = mark
+      let_go(id, record)
+      apply(id, record, item)
+      write(id, record)
+      statuses[place] = 1
+    end
+  end
+  flush()
+  return statuses
+end
+return settle(cmsgpack.unpack(ARGV[1]), 'c', function(id, record, item)
+  local ending, why, result, keep_ms, after = item[4], item[5], item[6], item[7], item[8]
+  if ending == 'done' then
+    tell_celery(id, record, 'SUCCESS', result or 'null', 'null')
+  else
+    tell_celery_revoked(id, record, 'discarded: ' .. why)
+  end
+  note(record, ending == 'done' and 'd' or 'i')
+  finish(id, record, 'd', ending, keep_ms)
+  record[WHY], record[ERROR] = why, ''
+  record[RESULT] = celery_keep_ms == 0 and result
+  for place = 1, #after, 2 do
+    write_after(after[place], after[place + 1])
+  end
+end)`,
+  },
+  ledgerCondemnExpired: {
+    sha: 'e3479fab09ae98981f96f5c9619c2ea66610a924',
+    text: `#!lua flags=allow-oom
+local root = KEYS[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local function close(workers, is_unknown_too)
+  local closed = {}
+  for _, worker in ipairs(workers) do
+    local is_open = redis.call('ZREM', root .. 'leases', worker) == 1
+    if is_open then closed[#closed + 1] = worker end
+    if is_open or is_unknown_too then redis.call('ZADD', root .. 'closed', 'NX', now_ms, worker) end
+  end
+  return { now_ms, closed }
+end
+return close(redis.call('ZRANGEBYSCORE', root .. 'leases', '-inf', '(' .. string.format('%.0f', now_ms)))`,
+  },
+  ledgerCondemnProcess: {
+    sha: 'f9ed8cdd1d2496954d831204ca6812686afb48d5',
+    text: `#!lua flags=allow-oom
+local root, process = KEYS[1], ARGV[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local function close(workers, is_unknown_too)
+  local closed = {}
+  for _, worker in ipairs(workers) do
+    local is_open = redis.call('ZREM', root .. 'leases', worker) == 1
+    if is_open then closed[#closed + 1] = worker end
+    if is_open or is_unknown_too then redis.call('ZADD', root .. 'closed', 'NX', now_ms, worker) end
+  end
+  return { now_ms, closed }
+end
+local theirs = {}
+for _, worker in ipairs(redis.call('ZRANGE', root .. 'leases', 0, -1)) do
+  local row = redis.call('HGET', root .. 'workers', worker)
+  if row and cmsgpack.unpack(row)[1] == process then theirs[#theirs + 1] = worker end
+end
+return close(theirs)`,
+  },
+  ledgerCondemnWorkers: {
+    sha: '0621bdd63ce5881252d6e1e1eecf0a74132ddb7f',
+    text: `#!lua flags=allow-oom
+local root = KEYS[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local function close(workers, is_unknown_too)
+  local closed = {}
+  for _, worker in ipairs(workers) do
+    local is_open = redis.call('ZREM', root .. 'leases', worker) == 1
+    if is_open then closed[#closed + 1] = worker end
+    if is_open or is_unknown_too then redis.call('ZADD', root .. 'closed', 'NX', now_ms, worker) end
+  end
+  return { now_ms, closed }
+end
+return close(cmsgpack.unpack(ARGV[2]), ARGV[1] == '1')`,
+  },
+  ledgerFail: {
+    sha: '3f3124211e72524756e2eb8b2793c60894d722c2',
+    text: `#!lua flags=allow-oom
+local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created = {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local function read(ids)
+  local unknown, keys = {}, {}
+  for _, id in ipairs(ids) do
+    if records[id] == nil then
+      unknown[#unknown + 1] = id
+      keys[#keys + 1] = root .. 't:' .. id
+    end
+  end
+  if #keys == 0 then return end
+  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
+    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+  end
+end
+local function digits(number)
+  if number < 1e14 and number > -1e14 then return number .. '' end
+  return string.format('%.0f', number)
+end
+local now_text = digits(now_ms)
+local function note(record, step, rest)
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local function write(id, record)
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = {}
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
+  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
+  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then
+    redis.call('LPUSH', root .. 'recent', unpack(created))
+    redis.call('LTRIM', root .. 'recent', 0, 999)
+  end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local function iso_text()
+  local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
+  local shifted = days + 719468
+  local era = math.floor(shifted / 146097)
+  local of_era = shifted - era * 146097
+  local year = math.floor((of_era - math.floor(of_era / 1460) + math.floor(of_era / 36524) - math.floor(of_era / 146096)) / 365)
+  local of_year = of_era - (365 * year + math.floor(year / 4) - math.floor(year / 100))
+  local from_march = math.floor((5 * of_year + 2) / 153)
+  local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
+  local month = from_march + (from_march < 10 and 3 or -9)
+  local seconds = math.floor(ms / 1000)
+  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+    math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+end
+local function tell_celery(id, record, status, result, traceback)
+  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+  local key = 'celery-task-meta-' .. id
+  local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
+    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+  plan('SET', key, text, 'PX', digits(celery_keep_ms))
+  plan('PUBLISH', key, text)
+end
+local function exception_text(kind, message, module)
+  return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
+end
+local function tell_celery_error(id, record, status, err)
+  if celery_keep_ms == 0 then return end
+  local is_read, read_error = pcall(cjson.decode, err)
+  if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
+  local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
+  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+end
+local function tell_celery_revoked(id, record, why)
+  tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
+end
+local URGENCY = 2 ^ 44
+local function is_suspect(record)
+  return record[CRASHES] > 0 and record[CRASHES] >= math.min(2, record[BUDGET])
+end
+local function waiting_set(queue, suspected, is_later)
+  return root .. (is_later and 'later' or 'ready') .. (suspected and '-suspects:' or ':') .. queue
+end
+local function urgency_of(record)
+  return 9 - math.max(0, math.min(9, record[PRIORITY]))
+end
+local function member_of(id, record)
+  return urgency_of(record) .. string.format('%010x', record[SEQ]) .. id
+end
+local function enter(id, record)
+  local is_later = record[DUE] > now_ms
+  local score = is_later and record[DUE] or urgency_of(record) * URGENCY + record[DUE]
+  local set = waiting_set(record[QUEUE], is_suspect(record), is_later)
+  plan('ZADD', set, digits(score), member_of(id, record))
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function leave(id, record)
+  local suspected, member = is_suspect(record), member_of(id, record)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, false), member)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, true), member)
+end
+local function wait(id, record, delay_ms)
+  record[STATE], record[RUN], record[OWNER] = 'w', '', ''
+  if delay_ms then record[DUE] = now_ms + delay_ms end
+  enter(id, record)
+end
+local function settle(items, step, apply)
+  local ids, statuses = {}, {}
+  for place, item in ipairs(items) do ids[place] = item[1] end
+  read(ids)
+  for place, item in ipairs(items) do
+    local id, epoch, run = item[1], item[2], item[3]
+    local record = records[id]
+    local mark = step .. digits(epoch) .. ' ' .. run
+    if not record then
+      statuses[place] = 3
+    elseif record[SETTLED] == mark then
+      statuses[place] = 1
+    elseif record[STATE] ~= 'r' or record[EPOCH] ~= epoch or record[RUN] ~= run then
+      statuses[place] = 2
+    else
+      record[SETTLED] = mark
+      let_go(id, record)
+      apply(id, record, item)
+      write(id, record)
+      statuses[place] = 1
+    end
+  end
+  flush()
+  return statuses
+end
+return settle(cmsgpack.unpack(ARGV[1]), 'f', function(id, record, item)
+  local err, delay_ms, reason, is_crash = item[4], item[5], item[6], item[7]
+  local counter = is_crash and CRASHES or FAILURES
+  record[counter] = record[counter] + 1
+  blame(record, 1)
+  tell_celery_error(id, record, delay_ms and 'RETRY' or 'FAILURE', err)
+  if delay_ms then
+    note(record, is_crash and 'h' or 'f', err)
+    wait(id, record, not is_crash and delay_ms or nil)
+  else
+    note(record, 'x', err)
+    die(id, record, reason, err)
+  end
+end)`,
+  },
+  ledgerGeneration: {
+    sha: '6f59fc3a3aa81fe0cf86deacd66e834128e3c1a0',
+    text: `#!lua flags=allow-oom
+local root = KEYS[1]
+local new_mark, shown, generation = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local meta = root .. 'meta'
+local function run_id_of_server()
+  local info = redis.pcall('INFO', 'server')
+  return type(info) == 'string' and string.match(info, 'run_id:(%x+)') or 'unknown'
+end
+local run_id = run_id_of_server()
+redis.call('HSETNX', meta, 'mark', new_mark)
+local now_shown = run_id .. '/' .. redis.call('HGET', meta, 'mark')
+local stored = tonumber(redis.call('HGET', meta, 'generation') or '')
+if generation and shown == now_shown then
+  stored = math.max(stored or 0, generation)
+  redis.call('HSET', meta, 'generation', string.format('%.0f', stored), 'run_id', run_id)
+end
+local is_settled = stored and redis.call('HGET', meta, 'run_id') == run_id
+local stored_text = stored and string.format('%.0f', stored) or ''
+return { now_shown, stored_text, is_settled and 1 or 0, tonumber(redis.call('TIME')[1]) }`,
+  },
+  ledgerInfo: {
+    sha: '9213d4821a00169d0712e331a7239b5761e13a87',
+    text: `#!lua flags=no-writes
+local _ = KEYS[1]
+return redis.call('INFO', 'server') .. redis.call('INFO', 'memory') .. redis.call('INFO', 'persistence')`,
+  },
+  ledgerJoinChord: {
+    sha: '201fbfb5a0fe37577024496ee27b787cc0a7446d',
+    text: `#!lua flags=allow-oom
+local chord, index, size, value = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local KEEP_COMPLETE_MS = 86400000
+local found = redis.call('HGET', chord, index)
+if not found or (found == '-' and value ~= '-') then
+  redis.call('HSET', chord, index, value)
+  found = value
+end
+if found == '-' then return { 2 } end
+if not size or redis.call('HLEN', chord) < size then return { 1 } end
+local places, results = {}, {}
+local fields = redis.call('HGETALL', chord)
+for place = 1, #fields, 2 do
+  if fields[place + 1] ~= '-' then places[#places + 1] = { tonumber(fields[place]), string.sub(fields[place + 1], 2) } end
+end
+if #places < size then return { 1 } end
+table.sort(places, function(one, other) return one[1] < other[1] end)
+for place, part in ipairs(places) do results[place] = part[2] end
+redis.call('PEXPIRE', chord, KEEP_COMPLETE_MS, 'NX')
+return { 3, results }`,
+  },
+  ledgerNow: {
+    sha: '33e389371402a432ec058aebfb619732ba962e85',
+    text: `#!lua flags=no-writes
+local _ = KEYS[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+return now_ms`,
+  },
+  ledgerOpen: {
+    sha: 'cf20c34e8ffbe2b055516495991f6d1683ea3289',
+    text: `#!lua flags=allow-oom
+local root = KEYS[1]
+local worker, process, host, pid, lease_ms = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local leases = root .. 'leases'
+if redis.call('ZSCORE', leases, worker) or redis.call('ZSCORE', root .. 'closed', worker) then return 1 end
+redis.call('HSET', root .. 'workers', worker, cmsgpack.pack({ process, host, pid, lease_ms, now_ms }))
+redis.call('ZADD', leases, now_ms + lease_ms, worker)
+return 1`,
+  },
+  ledgerPark: {
+    sha: 'cab45d6220ae9c58dcb3b813567ec8ac046f0048',
+    text: `#!lua
+local root = KEYS[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created = {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local function read(ids)
+  local unknown, keys = {}, {}
+  for _, id in ipairs(ids) do
+    if records[id] == nil then
+      unknown[#unknown + 1] = id
+      keys[#keys + 1] = root .. 't:' .. id
+    end
+  end
+  if #keys == 0 then return end
+  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
+    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+  end
+end
+local function digits(number)
+  if number < 1e14 and number > -1e14 then return number .. '' end
+  return string.format('%.0f', number)
+end
+local now_text = digits(now_ms)
+local function note(record, step, rest)
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local function write(id, record)
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = {}
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
+  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
+  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then
+    redis.call('LPUSH', root .. 'recent', unpack(created))
+    redis.call('LTRIM', root .. 'recent', 0, 999)
+  end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local URGENCY = 2 ^ 44
+local function is_suspect(record)
+  return record[CRASHES] > 0 and record[CRASHES] >= math.min(2, record[BUDGET])
+end
+local function waiting_set(queue, suspected, is_later)
+  return root .. (is_later and 'later' or 'ready') .. (suspected and '-suspects:' or ':') .. queue
+end
+local function urgency_of(record)
+  return 9 - math.max(0, math.min(9, record[PRIORITY]))
+end
+local function member_of(id, record)
+  return urgency_of(record) .. string.format('%010x', record[SEQ]) .. id
+end
+local function enter(id, record)
+  local is_later = record[DUE] > now_ms
+  local score = is_later and record[DUE] or urgency_of(record) * URGENCY + record[DUE]
+  local set = waiting_set(record[QUEUE], is_suspect(record), is_later)
+  plan('ZADD', set, digits(score), member_of(id, record))
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function leave(id, record)
+  local suspected, member = is_suspect(record), member_of(id, record)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, false), member)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, true), member)
+end
+local function wait(id, record, delay_ms)
+  record[STATE], record[RUN], record[OWNER] = 'w', '', ''
+  if delay_ms then record[DUE] = now_ms + delay_ms end
+  enter(id, record)
+end
+local function bury_message(message, reason, err, most)
+  local id = message[1]
+  local found = records[id]
+  if found then return found[STATE] == 'x' and found[DIGEST] == message[6] and 1 or 2 end
+  local record = new_record(message, take_seq(most))
+  note(record, 'u', err)
+  die(id, record, reason, err)
+  write(id, record)
+  return 1
+end
+local ERROR_OF_OTHER =
+  '{"type":"ERR_DIGEST","message":"another task has this id with other bytes","traceback":""}'
+local items, ids = cmsgpack.unpack(ARGV[1]), {}
+for _, item in ipairs(items) do
+  ids[#ids + 1] = item[1][1]
+  ids[#ids + 1] = item[3]
+end
+read(ids)
+for _, item in ipairs(items) do
+  local message, delay_ms, other_id = item[1], item[2], item[3]
+  local id = message[1]
+  local found = records[id]
+  if not found then
+    local record = new_record(message, take_seq(#items * 2))
+    note(record, 'a')
+    wait(id, record, delay_ms)
+    write(id, record)
+  elseif found[DIGEST] ~= '' and found[DIGEST] ~= message[6] then
+    message[1] = other_id
+    bury_message(message, 'ERR_DIGEST', ERROR_OF_OTHER, #items * 2)
+  end
+end
+flush()
+return 1`,
+  },
+  ledgerPurge: {
+    sha: '106c08c7bfa0b2f64afb31d689f4054cc8605d1d',
+    text: `#!lua flags=allow-oom
+local root = KEYS[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created = {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local function read(ids)
+  local unknown, keys = {}, {}
+  for _, id in ipairs(ids) do
+    if records[id] == nil then
+      unknown[#unknown + 1] = id
+      keys[#keys + 1] = root .. 't:' .. id
+    end
+  end
+  if #keys == 0 then return end
+  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
+    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+  end
+end
+local function digits(number)
+  if number < 1e14 and number > -1e14 then return number .. '' end
+  return string.format('%.0f', number)
+end
+local now_text = digits(now_ms)
+local function note(record, step, rest)
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local function write(id, record)
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = {}
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
+  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
+  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then
+    redis.call('LPUSH', root .. 'recent', unpack(created))
+    redis.call('LTRIM', root .. 'recent', 0, 999)
+  end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local items, ids, statuses = cmsgpack.unpack(ARGV[1]), {}, {}
+for place, item in ipairs(items) do ids[place] = item[1] end
+read(ids)
+for place, item in ipairs(items) do
+  local id, record = item[1], records[item[1]]
+  statuses[place] = 2
+  if record and record[STATE] == 'x' and record[DEATHS] == item[2] then
+    plan('ZREM', root .. 'dead', id)
+    finish(id, record, 'c', 'purged', DAY_MS)
+    record[ENDING], record[ERROR], record[HISTORY] = 'dead', '', ''
+    note(record, 'g')
+    write(id, record)
+    statuses[place] = 1
+  end
+end
+flush()
+return statuses`,
+  },
+  ledgerReap: {
+    sha: 'd84634ef374af2e3d6bfe692b48950cea3cd8866',
+    text: `#!lua flags=allow-oom
+local root, limit, celery_keep_ms = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created = {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local function read(ids)
+  local unknown, keys = {}, {}
+  for _, id in ipairs(ids) do
+    if records[id] == nil then
+      unknown[#unknown + 1] = id
+      keys[#keys + 1] = root .. 't:' .. id
+    end
+  end
+  if #keys == 0 then return end
+  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
+    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+  end
+end
+local function digits(number)
+  if number < 1e14 and number > -1e14 then return number .. '' end
+  return string.format('%.0f', number)
+end
+local now_text = digits(now_ms)
+local function note(record, step, rest)
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local function write(id, record)
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = {}
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
+  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
+  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then
+    redis.call('LPUSH', root .. 'recent', unpack(created))
+    redis.call('LTRIM', root .. 'recent', 0, 999)
+  end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local URGENCY = 2 ^ 44
+local function is_suspect(record)
+  return record[CRASHES] > 0 and record[CRASHES] >= math.min(2, record[BUDGET])
+end
+local function waiting_set(queue, suspected, is_later)
+  return root .. (is_later and 'later' or 'ready') .. (suspected and '-suspects:' or ':') .. queue
+end
+local function urgency_of(record)
+  return 9 - math.max(0, math.min(9, record[PRIORITY]))
+end
+local function member_of(id, record)
+  return urgency_of(record) .. string.format('%010x', record[SEQ]) .. id
+end
+local function enter(id, record)
+  local is_later = record[DUE] > now_ms
+  local score = is_later and record[DUE] or urgency_of(record) * URGENCY + record[DUE]
+  local set = waiting_set(record[QUEUE], is_suspect(record), is_later)
+  plan('ZADD', set, digits(score), member_of(id, record))
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function leave(id, record)
+  local suspected, member = is_suspect(record), member_of(id, record)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, false), member)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, true), member)
+end
+local function wait(id, record, delay_ms)
+  record[STATE], record[RUN], record[OWNER] = 'w', '', ''
+  if delay_ms then record[DUE] = now_ms + delay_ms end
+  enter(id, record)
+end
+local function iso_text()
+  local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
+  local shifted = days + 719468
+  local era = math.floor(shifted / 146097)
+  local of_era = shifted - era * 146097
+  local year = math.floor((of_era - math.floor(of_era / 1460) + math.floor(of_era / 36524) - math.floor(of_era / 146096)) / 365)
+  local of_year = of_era - (365 * year + math.floor(year / 4) - math.floor(year / 100))
+  local from_march = math.floor((5 * of_year + 2) / 153)
+  local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
+  local month = from_march + (from_march < 10 and 3 or -9)
+  local seconds = math.floor(ms / 1000)
+  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+    math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+end
+local function tell_celery(id, record, status, result, traceback)
+  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+  local key = 'celery-task-meta-' .. id
+  local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
+    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+  plan('SET', key, text, 'PX', digits(celery_keep_ms))
+  plan('PUBLISH', key, text)
+end
+local function exception_text(kind, message, module)
+  return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
+end
+local function tell_celery_error(id, record, status, err)
+  if celery_keep_ms == 0 then return end
+  local is_read, read_error = pcall(cjson.decode, err)
+  if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
+  local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
+  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+end
+local function tell_celery_revoked(id, record, why)
+  tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
+end
+local REMEMBER_CLOSED_MS = 60000
+local tasks = {}
+local function bring_back(id, record)
+  record[CRASHES] = record[CRASHES] + 1
+  blame(record, 1)
+  local is_spent = record[CRASHES] > record[BUDGET]
+  if is_spent then
+    note(record, 'x')
+    local why = '"message":"its worker died ' .. record[CRASHES] .. ' times"'
+    local err = '{"type":"ERR_RESURRECTIONS_SPENT",' .. why .. ',"traceback":""}'
+    tell_celery_error(id, record, 'FAILURE', err)
+    die(id, record, 'ERR_RESURRECTIONS_SPENT', err)
+  else
+    note(record, 'p')
+    wait(id, record, nil)
+  end
+  write(id, record)
+  tasks[#tasks + 1] = { id, record[NAME], record[QUEUE], record[CRASHES], is_spent and 1 or 0 }
+end
+for _, worker in ipairs(redis.call('ZRANGE', root .. 'closed', 0, -1)) do
+  if #tasks >= limit then break end
+  local ids = redis.call('HRANDFIELD', root .. 'r:' .. worker, limit - #tasks)
+  read(ids)
+  for _, id in ipairs(ids) do
+    local record = records[id]
+    if record and record[STATE] == 'r' and record[OWNER] == worker then
+      let_go(id, record)
+      bring_back(id, record)
+    else
+      plan('HDEL', root .. 'r:' .. worker, id)
+    end
+  end
+end
+flush()
+local forgotten = redis.call('ZRANGEBYSCORE', root .. 'closed', '-inf', now_ms - REMEMBER_CLOSED_MS)
+for _, worker in ipairs(forgotten) do
+  if redis.call('EXISTS', root .. 'r:' .. worker) == 0 then
+    redis.call('ZREM', root .. 'closed', worker)
+    redis.call('HDEL', root .. 'workers', worker)
+  end
+end
+return { now_ms, tasks }`,
+  },
+  ledgerRelease: {
+    sha: '615a81e9e4b14793805248e916c3890aa1fe3ffa',
+    text: `#!lua flags=allow-oom
+local root = KEYS[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created = {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local function read(ids)
+  local unknown, keys = {}, {}
+  for _, id in ipairs(ids) do
+    if records[id] == nil then
+      unknown[#unknown + 1] = id
+      keys[#keys + 1] = root .. 't:' .. id
+    end
+  end
+  if #keys == 0 then return end
+  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
+    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+  end
+end
+local function digits(number)
+  if number < 1e14 and number > -1e14 then return number .. '' end
+  return string.format('%.0f', number)
+end
+local now_text = digits(now_ms)
+local function note(record, step, rest)
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local function write(id, record)
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = {}
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
+  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
+  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then
+    redis.call('LPUSH', root .. 'recent', unpack(created))
+    redis.call('LTRIM', root .. 'recent', 0, 999)
+  end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local URGENCY = 2 ^ 44
+local function is_suspect(record)
+  return record[CRASHES] > 0 and record[CRASHES] >= math.min(2, record[BUDGET])
+end
+local function waiting_set(queue, suspected, is_later)
+  return root .. (is_later and 'later' or 'ready') .. (suspected and '-suspects:' or ':') .. queue
+end
+local function urgency_of(record)
+  return 9 - math.max(0, math.min(9, record[PRIORITY]))
+end
+local function member_of(id, record)
+  return urgency_of(record) .. string.format('%010x', record[SEQ]) .. id
+end
+local function enter(id, record)
+  local is_later = record[DUE] > now_ms
+  local score = is_later and record[DUE] or urgency_of(record) * URGENCY + record[DUE]
+  local set = waiting_set(record[QUEUE], is_suspect(record), is_later)
+  plan('ZADD', set, digits(score), member_of(id, record))
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function leave(id, record)
+  local suspected, member = is_suspect(record), member_of(id, record)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, false), member)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, true), member)
+end
+local function wait(id, record, delay_ms)
+  record[STATE], record[RUN], record[OWNER] = 'w', '', ''
+  if delay_ms then record[DUE] = now_ms + delay_ms end
+  enter(id, record)
+end
+local function settle(items, step, apply)
+  local ids, statuses = {}, {}
+  for place, item in ipairs(items) do ids[place] = item[1] end
+  read(ids)
+  for place, item in ipairs(items) do
+    local id, epoch, run = item[1], item[2], item[3]
+    local record = records[id]
+    local mark = step .. digits(epoch) .. ' ' .. run
+    if not record then
+      statuses[place] = 3
+    elseif record[SETTLED] == mark then
+      statuses[place] = 1
+    elseif record[STATE] ~= 'r' or record[EPOCH] ~= epoch or record[RUN] ~= run then
+      statuses[place] = 2
+    else
+      record[SETTLED] = mark
+      let_go(id, record)
+      apply(id, record, item)
+      write(id, record)
+      statuses[place] = 1
+    end
+  end
+  flush()
+  return statuses
+end
+return settle(cmsgpack.unpack(ARGV[1]), 'r', function(id, record)
+  note(record, 'r')
+  wait(id, record, nil)
+end)`,
+  },
+  ledgerRenew: {
+    sha: 'cba9b2fd6089753b16588ce4022b3efd44c138b6',
+    text: `#!lua flags=allow-oom
+local root, worker = KEYS[1], ARGV[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local leases = root .. 'leases'
+if not redis.call('ZSCORE', leases, worker) then return { 'closed' } end
+local row = redis.call('HGET', root .. 'workers', worker)
+if not row then return { 'closed' } end
+redis.call('ZADD', leases, now_ms + cmsgpack.unpack(row)[4], worker)
+return { 'open', redis.call('HGETALL', root .. 'r:' .. worker) }`,
+  },
+  ledgerRevive: {
+    sha: '7145061977180e19a9ce3b5ff4fc2b29b7368331',
+    text: `#!lua flags=allow-oom
+local root, id, version = KEYS[1], ARGV[1], tonumber(ARGV[2])
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created = {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local function read(ids)
+  local unknown, keys = {}, {}
+  for _, id in ipairs(ids) do
+    if records[id] == nil then
+      unknown[#unknown + 1] = id
+      keys[#keys + 1] = root .. 't:' .. id
+    end
+  end
+  if #keys == 0 then return end
+  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
+    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+  end
+end
+local function digits(number)
+  if number < 1e14 and number > -1e14 then return number .. '' end
+  return string.format('%.0f', number)
+end
+local now_text = digits(now_ms)
+local function note(record, step, rest)
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local function write(id, record)
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = {}
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
+  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
+  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then
+    redis.call('LPUSH', root .. 'recent', unpack(created))
+    redis.call('LTRIM', root .. 'recent', 0, 999)
+  end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local URGENCY = 2 ^ 44
+local function is_suspect(record)
+  return record[CRASHES] > 0 and record[CRASHES] >= math.min(2, record[BUDGET])
+end
+local function waiting_set(queue, suspected, is_later)
+  return root .. (is_later and 'later' or 'ready') .. (suspected and '-suspects:' or ':') .. queue
+end
+local function urgency_of(record)
+  return 9 - math.max(0, math.min(9, record[PRIORITY]))
+end
+local function member_of(id, record)
+  return urgency_of(record) .. string.format('%010x', record[SEQ]) .. id
+end
+local function enter(id, record)
+  local is_later = record[DUE] > now_ms
+  local score = is_later and record[DUE] or urgency_of(record) * URGENCY + record[DUE]
+  local set = waiting_set(record[QUEUE], is_suspect(record), is_later)
+  plan('ZADD', set, digits(score), member_of(id, record))
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function leave(id, record)
+  local suspected, member = is_suspect(record), member_of(id, record)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, false), member)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, true), member)
+end
+local function wait(id, record, delay_ms)
+  record[STATE], record[RUN], record[OWNER] = 'w', '', ''
+  if delay_ms then record[DUE] = now_ms + delay_ms end
+  enter(id, record)
+end
+read({ id })
+local record = records[id]
+if not record then return 3 end
+if record[STATE] ~= 'x' or record[DEATHS] ~= version then return 2 end
+if record[EXPIRES] and record[EXPIRES] <= now_ms then return 4 end
+blame(record, -faults(record))
+plan('ZREM', root .. 'dead', id)
+if ARGV[3] == '1' then plan('UNLINK', 'celery-task-meta-' .. id) end
+record[FAILURES], record[CRASHES], record[ENDED] = 0, 0, 0
+record[ENDING], record[WHY], record[ERROR] = '', '', ''
+note(record, 'v')
+wait(id, record, 0)
+write(id, record)
+flush()
+return 1`,
+  },
+  ledgerSample: {
+    sha: '89d2b59f68fbf0eaaa8787ba458a930776c5c150',
+    text: `#!lua flags=no-writes
+local root, top = KEYS[1], tonumber(ARGV[1])
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local queues = {}
+local running = redis.call('HGETALL', root .. 'running')
+for place = 1, #running, 2 do
+  local queue, waiting = running[place], 0
+  for _, set in ipairs({ 'ready:', 'later:', 'ready-suspects:', 'later-suspects:' }) do
+    waiting = waiting + redis.call('ZCARD', root .. set .. queue)
+  end
+  queues[#queues + 1] = { queue, waiting, tonumber(running[place + 1]) }
+end
+return {
+  redis.call('HGETALL', root .. 'ended'),
+  redis.call('ZCARD', root .. 'dead'),
+  redis.call('ZCOUNT', root .. 'leases', string.format('%.0f', now_ms), '+inf'),
+  queues,
+  top > 0 and redis.call('ZREVRANGE', root .. 'failing', 0, top - 1, 'WITHSCORES') or {},
+}`,
+  },
   release: {
     sha: '8d37a81c28ee0645c8cdbe9ac276bec82d1d88b6',
     text: `#!lua flags=allow-oom

@@ -94,6 +94,17 @@ export class RedisConnection {
     return await this.#use(client => runScript(client, script, keys, args.map(toArgument)));
   }
 
+  /**
+   * Calls `fn` for every message on channels that match, for a connection that does nothing else. The driver subscribes
+   * again when it has connected again; what was said meanwhile is lost.
+   */
+  async subscribe(pattern: string, fn: () => void): Promise<void> {
+    this.#client.on('pmessage', (matched: string) => {
+      if (matched === pattern) fn();
+    });
+    await this.#use(client => client.psubscribe(pattern));
+  }
+
   /** At once: commands without a reply fail. */
   close(): void {
     this.#isClosed = true;

@@ -5,7 +5,7 @@ import type { Endpoint } from './endpoint.ts';
 import { FrameReader, frameTooLarge, MAX_FRAME_BYTES, writeFrame } from './frame.ts';
 import { storeUnavailable } from './store-unavailable.ts';
 import { decodeReply, encode, PROTOCOL, type Reply, type RequestBody } from './wire.ts';
-import { decodeError } from './wire-error.ts';
+import { decodeError } from '../../errors/wire-error.ts';
 
 export interface ConnectionOptions {
   readonly clock: Clock;

@@ -4,7 +4,7 @@ import { frameTooLarge, writeFrame } from './frame.ts';
 import { HeldTransaction } from './held-transaction.ts';
 import { transactionOver } from './run-limited.ts';
 import { encode, type Reply, type Request } from './wire.ts';
-import { encodeError } from './wire-error.ts';
+import { encodeError } from '../../errors/wire-error.ts';
 
 /**
  * How many requests of one client may be under way; one backend answers them one by one. Beyond it

@@ -1,6 +1,6 @@
 import { deserialize, serialize } from 'node:v8';
 import type { SqlParam, SqlRow } from '../postgres/sql-database.ts';
-import type { WireError } from './wire-error.ts';
+import type { WireError } from '../../errors/wire-error.ts';
 
 /**
  * What travels between a process that holds the database and one that does not. Both are of one

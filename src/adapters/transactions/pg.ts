@@ -4,6 +4,7 @@ import {
   type TransactionAdapter,
   type TransactionStatus,
 } from '../../outbox/transaction-adapter.ts';
+import { KeptPlans } from './kept-plans.ts';
 
 /** As much of a `pg` client as is used. */
 export interface PgClientLike {
@@ -28,18 +29,35 @@ export type PgClientOf<P> = P extends {
 
 const STATUS: Readonly<Record<string, TransactionStatus>> = { T: 'open', I: 'none', E: 'aborted' };
 
+export interface FromPgOptions {
+  /**
+   * Lets the server keep the plans of our statements, on connections that reach it without a pooler. Switch it off where
+   * something else makes sessions forget, such as DISCARD ALL.
+   * @default true
+   */
+  readonly prepare?: boolean;
+}
+
 /**
  * Sends inside transactions of `pg`. A `tx` is a client of the pool after BEGIN.
  *
  * @example
  * const outlast = createOutlast({ adapter: fromPg(pool) });
  */
-export function fromPg<P extends PgPoolLike>(pool: P): TransactionAdapter<PgClientOf<P>> {
+export function fromPg<P extends PgPoolLike>(
+  pool: P,
+  { prepare = true }: FromPgOptions = {},
+): TransactionAdapter<PgClientOf<P>> {
+  const plans = new KeptPlans(prepare);
   const execute = async (
     client: PgClientLike,
     text: string,
     values: readonly (string | null)[],
-  ): Promise<readonly TextRow[]> => (await client.query(text, [...values])).rows as TextRow[];
+  ): Promise<readonly TextRow[]> => {
+    const isKept = plans.isKeptBy(client) ?? (await plans.ask(client));
+    if (!isKept) return (await client.query(text, [...values])).rows as TextRow[];
+    return (await plans.query(client, text, values)) as readonly TextRow[];
+  };
   const status = (client: PgClientLike): TransactionStatus => {
     const told = (
       client as { getTransactionStatus?: () => string | null }

@@ -9,9 +9,6 @@ export const addMigrate: AddCommand = (program, output) => {
     .description("make or update Outlast's tables in the database")
     .option('--print', 'print the SQL instead of running it')
     .action(async (options: CommonOptions & { readonly print?: boolean }) => {
-      // Without a name it needs no configuration: the default outbox speaks PostgreSQL.
-      if (options.print && options.outbox === undefined)
-        return output.line(printMigrationsOf('postgres'));
       const { config, outboxTarget } = await readContext(options, output);
       const target = outboxTarget ?? config.database;
       if (options.print) return output.line(printMigrationsOf(dialectOf(target)));

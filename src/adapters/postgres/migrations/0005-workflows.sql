@@ -33,7 +33,7 @@ begin
 end
 $$;
 create trigger outlast_task_ended after update on outlast_task for each row
-  when (new.ending in ('dead', 'cancelled', 'expired') and old.ending is distinct from new.ending)
+  when (new.ending in ('dead', 'cancelled', 'expired') and old.ending is null)
   execute function outlast_ended();
 -- A message that came too late, or that was cancelled in the outbox: its first state is its last.
 create trigger outlast_task_ended_at_once after insert on outlast_task for each row

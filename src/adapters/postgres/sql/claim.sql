@@ -3,6 +3,8 @@
 -- Of rows with an ordering key only the first, in any state, may go, and none while a dead one parks the key.
 -- Rows in a format we do not know are a newer version's to move.
 -- Rows due before the floor are left out; null is no floor.
+-- The rows are looked up by an array, which is the primary key whatever the planner expects: joined, each would read the
+-- whole table when the statement was planned for an empty outbox.
 -- params: relay text, token text, limit int, stale_ms bigint, known_format int, floor_ms float8
 with due as materialized (
   select o.id from outlast_outbox o
@@ -16,7 +18,7 @@ with due as materialized (
 update outlast_outbox o
 set state = 'claimed', claim_token = $2, claimed_by = $1, claims = o.claims + 1,
   claimed_until = clock_timestamp() + $4::bigint * interval '1 millisecond', updated_at = clock_timestamp()
-from due where o.id = due.id
+where o.id = any(array(select due.id from due))
 returning o.id::text as row, o.task_id as id, o.task_name as name, o.queue, o.priority, o.payload_version,
   '\x5b'::bytea || o.args || '\x2c'::bytea || o.kwargs || '\x2c'::bytea || o.embed || '\x5d'::bytea as body,
   o.options, o.digest, (extract(epoch from o.eta) * 1000)::bigint::text as eta_ms,

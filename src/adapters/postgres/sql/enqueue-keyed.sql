@@ -1,8 +1,7 @@
--- Writes one task that has an idempotency key. As enqueue.sql, which is a third of it because it is planned anew with
--- every send.
+-- Writes one task that has an idempotency key, inside the caller's transaction. Parameters are as in enqueue.sql.
 -- A key that is held by another task writes nothing and names the holder. An id that is there already
 -- writes nothing either: the caller compares digests. Neither harms the transaction.
--- params: task_id text, task_name text, queue text, priority text, args text, kwargs text, embed text, options text, digest text, schema_version text, payload_version text, eta_ms text, expires_ms text, ordering_key text, parks_key text, redacted_args text, redacted_kwargs text, idempotency_key text, fingerprint text, key_window_ms text
+-- params: task_id text, task_name text, queue text, priority text, args text, kwargs text, embed text, options text, digest text, schema_version text, payload_version text, eta_ms text, expires_ms text, ordering_key text, parks_key text, redacted_args text, redacted_kwargs text, idempotency_key text, fingerprint text, key_window_ms text, notify text
 with held as (
   insert into outlast_send_key as k (key, task_id, fingerprint, free_at)
   select $18::text, $1::text, $19::text, now() + $20::text::bigint * interval '1 millisecond'
@@ -31,4 +30,4 @@ select
   (select held.task_id from held) as held_by,
   (select held.fingerprint from held) as held_fingerprint,
   (select o.digest from outlast_outbox o where o.task_id = $1::text) as earlier_digest,
-  (select count(*) from (select pg_notify('outlast_outbox', '') from written) note)::text as notified
+  (select count(*) from (select pg_notify('outlast_outbox', '') from written where $21::text is not null) note)::text as notified

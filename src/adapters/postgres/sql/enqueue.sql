@@ -1,6 +1,6 @@
--- Writes one task into the outbox inside the caller's transaction. Every parameter is text or null and is
--- cast here, so that one statement serves every driver; bytes travel as base64. No row: the id is there already, and
--- the caller compares digests; that harms no transaction.
+-- Writes one task under an id that was drawn for it into the outbox, inside the caller's transaction. Every parameter is
+-- text or null and is cast here, so that one statement serves every driver; bytes travel as base64. Nothing is returned
+-- and no conflict is looked for: both would cost more than the row.
 -- params: task_id text, task_name text, queue text, priority text, args text, kwargs text, embed text, options text, digest text, schema_version text, payload_version text, eta_ms text, expires_ms text, ordering_key text, parks_key text, redacted_args text, redacted_kwargs text
 insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
   schema_version, payload_version, available_at, eta, expires_at, ordering_key, parks_key, redacted_args, redacted_kwargs)
@@ -9,5 +9,3 @@ values ($1::text, $2::text, $3::text, $4::text::smallint, decode($5::text, 'base
   coalesce(to_timestamp($12::text::double precision / 1000), now()),
   to_timestamp($12::text::double precision / 1000), to_timestamp($13::text::double precision / 1000),
   $14::text, $15::text::boolean, decode($16::text, 'base64'), decode($17::text, 'base64'))
-on conflict (task_id) do nothing
-returning '1' as written, pg_notify('outlast_outbox', '')::text as notified

@@ -5,6 +5,8 @@
 -- Of rows with an ordering key only the first may go, as in claim.sql.
 -- Rows in a format we do not know are a newer version's to move.
 -- Rows due before the floor are left out; null is no floor.
+-- What was put is looked up by IN, which is a hash whatever the planner expects: joined, it compares every row of a batch
+-- with every other one when the statement was planned for an empty outbox.
 -- params: limit int, known_format int, floor_ms float8
 with due as materialized (
   select o.* from outlast_outbox o
@@ -32,18 +34,19 @@ with due as materialized (
     options, digest, eta, expires_at, 'dead', created_at, 'dead', clock_timestamp(), 'ERR_DIGEST',
     convert_to('{"type":"ERR_DIGEST","message":"another task has this id with other bytes","traceback":""}', 'UTF8'), 1,
     outlast_line('buried', 0, null, null)
-  from due d join known k on k.task_id = d.task_id and k.is_other
+  from due d where d.task_id in (select k.task_id from known k where k.is_other)
   on conflict (id) do nothing
   returning id
 ), gone as (
   delete from outlast_outbox o using due d
   where o.id = d.id
-    and (exists (select 1 from put p where p.id = d.task_id) or exists (select 1 from known k where k.task_id = d.task_id))
+    and (d.task_id in (select p.id from put p) or d.task_id in (select k.task_id from known k))
   returning o.id, o.task_id, o.task_name, o.queue, o.available_at, o.ordering_key
 ), note as (select pg_notify('outlast_task', '') from (select 1 from put limit 1) p)
 select g.task_id as id, g.task_name as name, g.queue, (extract(epoch from g.available_at) * 1000)::float8 as available_ms,
   g.ordering_key is not null as is_ordered,
-  case when p.id is not null then 'moved' when k.is_other then 'conflict' else 'copy' end as answer,
+  case when g.task_id in (select p.id from put p) then 'moved'
+    when g.task_id in (select k.task_id from known k where k.is_other) then 'conflict' else 'copy' end as answer,
   (select count(*) from note)::text as notified, (select count(*) from buried)::text as buried
-from gone g left join put p on p.id = g.task_id left join known k on k.task_id = g.task_id
+from gone g
 order by g.id

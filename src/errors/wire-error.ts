@@ -1,7 +1,7 @@
-import { ERROR_FAMILY, type ErrorCode } from '../../errors/codes.ts';
-import { isOutlastError, outlastError } from '../../errors/error.ts';
+import { ERROR_FAMILY, type ErrorCode } from './codes.ts';
+import { isOutlastError, outlastError } from './error.ts';
 
-/** An error as it goes through the socket. Structured clone would drop its code. */
+/** An error as it goes to another process or thread. Structured clone would drop its code. */
 export interface WireError {
   readonly name: string;
   readonly message: string;

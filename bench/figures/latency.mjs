@@ -1,0 +1,71 @@
+// @ts-check
+/** From the answer to COMMIT to the moment a consumer has the message, while nothing else happens. */
+import { setTimeout as delay } from 'node:timers/promises';
+import { startCli } from '../outlast.mjs';
+import { quantile } from '../runner.mjs';
+import { makeSender, openTargets } from '../targets.mjs';
+
+/** Long enough for the relay to be asleep again. */
+const GAP_MS = { least: 20, most: 80 };
+
+/** @param {import('../figures.mjs').Plan} plan */
+export async function measureFigure({ isQuick, log }) {
+  const sends = isQuick ? 60 : 300;
+  const { targets, skipped } = await openTargets(log);
+  const rows = [];
+  for (const target of targets) {
+    log(target.name);
+    const latencies = await measureTarget(target, sends);
+    rows.push(
+      ...[0.5, 0.99].map(share => ({
+        name: `${target.name}, p${share * 100}`,
+        value: quantile(latencies, share),
+        unit: 'ms',
+        rounds: [],
+      })),
+    );
+    await target.close();
+  }
+  return {
+    name: 'latency',
+    title: `commit to consumer on an idle system, ${sends} sends`,
+    rows,
+    ratios: [],
+    notes: ['Bars: p50 under 10 ms, p99 under 50 ms.', ...skipped],
+  };
+}
+
+/**
+ * @param {import('../targets.mjs').Target} target
+ * @param {number} sends
+ */
+async function measureTarget(target, sends) {
+  /** @type {Map<string, number>} */
+  const arrivals = new Map();
+  let wake = () => {};
+  const arrivalOf = async (/** @type {string} */ id) => {
+    while (!arrivals.has(id)) await new Promise(resolve => (wake = () => resolve(undefined)));
+    return /** @type {number} */ (arrivals.get(id));
+  };
+  await target.consume(id => {
+    arrivals.set(id, performance.now());
+    wake();
+  });
+  const relay = startCli(['relay', ...target.flags], target.config);
+  const failed = relay.ended.then(() => Promise.reject(new Error('the relay has ended')));
+  failed.catch(() => undefined);
+  const send = makeSender(target);
+  const latencies = [];
+  // The first ones find everything cold, and the relay perhaps not yet started.
+  const cold = 10;
+  for (let at = 0; at < sends + cold; at++) {
+    const id = await send();
+    const committedAt = performance.now();
+    const arrivedAt = await Promise.race([arrivalOf(id), failed]);
+    if (at >= cold) latencies.push(Math.max(0, arrivedAt - committedAt));
+    await delay(GAP_MS.least + Math.random() * (GAP_MS.most - GAP_MS.least));
+  }
+  relay.child.kill('SIGTERM');
+  await relay.ended.catch(() => undefined);
+  return latencies;
+}

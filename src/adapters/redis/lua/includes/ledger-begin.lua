@@ -1,0 +1,207 @@
+-- Who asks, under which generation, and what was handed out.
+local BEGUN, HELD, DONE, EXPIRED, CONFLICT = 1, 2, 3, 4, 5
+local handed, running_fields = {}, {}
+local of_messages, of_waiting, expired = {}, {}, {}
+local budgets
+
+-- Unless a generation was settled for this very server and its data, the data may be new, or an older copy of what they
+-- were, and epochs could be given out a second time. A caller that cannot know which server it will reach says nothing.
+local meta = redis.call('HMGET', root .. 'meta', 'generation', 'run_id')
+local function is_settled()
+  local shown = run_id == '' and run_id_of_server() or run_id
+  return meta[1] and meta[2] == shown and tonumber(meta[1]) >= known_generation
+end
+
+local function may_run(record)
+  return suspects > 0 or not is_suspect(record)
+end
+
+local function hand(id, record)
+  if not handed[id] then
+    handed[id] = true
+    if is_suspect(record) then suspects = suspects - 1 end
+    return true
+  end
+end
+
+local function checkpoint_of(id, record)
+  return record[CHECKPOINT_EPOCH] > 0 and redis.call('GET', root .. 'c:' .. id)
+end
+
+local function run_now(id, record)
+  budgets = budgets or cmsgpack.unpack(packed_budgets)
+  record[STATE], record[RUN], record[OWNER] = 'r', run, worker
+  record[EPOCH] = math.max(record[EPOCH] + 1, tonumber(meta[1]) * 2 ^ 20 + 1)
+  record[BUDGET] = budgets[record[NAME]] or budgets['*'] or 0
+  note(record, 'b', worker)
+  running_fields[#running_fields + 1] = id
+  running_fields[#running_fields + 1] = digits(record[EPOCH]) .. ' ' .. run
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) + 1
+  write(id, record)
+end
+
+local function expire(id, record)
+  tell_celery_revoked(id, record, 'expired')
+  note(record, 'e')
+  finish(id, record, 'c', 'expired', DAY_MS)
+  write(id, record)
+end
+
+local function is_over(record)
+  return record[EXPIRES] and record[EXPIRES] <= now_ms
+end
+
+local function is_mine(record)
+  return record[STATE] == 'r' and record[OWNER] == worker and record[RUN] == run
+end
+
+-- The caller has the bytes of its messages: it is told the rest.
+local function hand_message(place, id, record)
+  if hand(id, record) then
+    of_messages[#of_messages + 1] = {
+      place, record[EPOCH], record[FAILURES], record[CRASHES], is_suspect(record) and 1 or 0,
+      record[CHECKPOINT_SEQ], checkpoint_of(id, record),
+    }
+  end
+  return BEGUN
+end
+
+local function hand_waiting(id, record)
+  if hand(id, record) then
+    local body = record[BODY] == false and redis.call('GET', root .. 'b:' .. id)
+    of_waiting[#of_waiting + 1] = { id, cmsgpack.pack(record), body, checkpoint_of(id, record) }
+  end
+end
+
+local function answer_known(place, id, record, digest)
+  -- A tombstone without bytes was left for whatever comes under this id.
+  if record[DIGEST] == '' then return HELD end
+  if record[DIGEST] ~= digest then return CONFLICT end
+  if is_mine(record) then return hand_message(place, id, record) end
+  if record[STATE] == 'd' then return DONE end
+  if record[ENDING] == 'expired' then return EXPIRED end
+  if record[STATE] ~= 'w' then return HELD end
+  if is_over(record) then
+    leave(id, record)
+    expire(id, record)
+    return EXPIRED
+  end
+  if record[DUE] > now_ms or not may_run(record) then return HELD end
+  leave(id, record)
+  run_now(id, record)
+  return hand_message(place, id, record)
+end
+
+local function answer(place, message, count_of_messages)
+  local id = message[1]
+  local record = records[id]
+  if record then return answer_known(place, id, record, message[6]) end
+  record = new_record(message, take_seq(count_of_messages))
+  if is_over(record) then
+    expire(id, record)
+    return EXPIRED
+  end
+  run_now(id, record)
+  return hand_message(place, id, record)
+end
+
+-- What this very call was given before its reply was lost; then it is given nothing else.
+local function take_again(message_ids)
+  local ids = {}
+  for _, value in ipairs(redis.call('HVALS', root .. 'r:' .. worker)) do
+    if string.sub(value, -#run - 1) == ' ' .. run then
+      local all = redis.call('HGETALL', root .. 'r:' .. worker)
+      for place = 1, #all, 2 do
+        if string.sub(all[place + 1], -#run - 1) == ' ' .. run then ids[#ids + 1] = all[place] end
+      end
+      break
+    end
+  end
+  read(ids)
+  for _, id in ipairs(ids) do
+    local record = records[id]
+    if record and is_mine(record) and not message_ids[id] then hand_waiting(id, record) end
+  end
+  return #ids > 0
+end
+
+-- Those whose time has come stand among the ready ones, by urgency.
+local function promote(queue, suspected)
+  local later, ready = waiting_set(queue, suspected, true), waiting_set(queue, suspected, false)
+  local due = redis.call('ZRANGEBYSCORE', later, '-inf', now_ms, 'WITHSCORES', 'LIMIT', 0, 1000)
+  if #due == 0 then return end
+  local adding, removing = {}, {}
+  for place = 1, #due, 2 do
+    adding[place] = digits(tonumber(string.sub(due[place], 1, 1)) * URGENCY + due[place + 1])
+    adding[place + 1] = due[place]
+    removing[#removing + 1] = due[place]
+  end
+  -- At once: what follows looks for them there. Nothing is lost between the two, and they are due whatever comes.
+  redis.call('ZADD', ready, unpack(adding))
+  redis.call('ZREM', later, unpack(removing))
+end
+
+local function hand_out(queue, suspected, most)
+  promote(queue, suspected)
+  local set, given, from = waiting_set(queue, suspected, false), 0, 0
+  while given < most do
+    local members = redis.call('ZRANGE', set, from, from + most - given - 1)
+    if #members == 0 then return given end
+    from = from + #members
+    local ids = {}
+    for place, member in ipairs(members) do ids[place] = string.sub(member, 12) end
+    read(ids)
+    plan('ZREM', set, unpack(members))
+    for _, id in ipairs(ids) do
+      local record = records[id]
+      if record and record[STATE] == 'w' and is_over(record) then
+        expired[#expired + 1] = { id, record[NAME], record[QUEUE] }
+        expire(id, record)
+      elseif record and record[STATE] == 'w' then
+        run_now(id, record)
+        hand_waiting(id, record)
+        given = given + 1
+      end
+    end
+  end
+  return given
+end
+
+local function next_due(queues)
+  local next
+  local function look(queue, suspected)
+    if redis.call('EXISTS', waiting_set(queue, suspected, false)) == 1 then next = 0 end
+    local first = redis.call('ZRANGE', waiting_set(queue, suspected, true), 0, 0, 'WITHSCORES')
+    if #first > 0 then next = math.min(next or math.huge, math.max(0, first[2] - now_ms)) end
+  end
+  for _, queue in ipairs(queues) do
+    look(queue, false)
+    -- A suspect that may not run here would say "now" for ever, and its worker would ask without a pause.
+    if suspects > 0 then look(queue, true) end
+  end
+  return next
+end
+
+local function begin(queues, messages)
+  if not redis.call('ZSCORE', root .. 'leases', worker) then return { 'closed' } end
+  if not is_settled() then return { 'unsettled' } end
+  local ids, message_ids, answers = {}, {}, {}
+  for place, message in ipairs(messages) do
+    ids[place] = message[1]
+    message_ids[message[1]] = true
+  end
+  local is_repeat = take_again(message_ids)
+  read(ids)
+  for place, message in ipairs(messages) do answers[place] = answer(place, message, #messages) end
+  if not is_repeat then
+    local left = limit
+    for _, queue in ipairs(queues) do
+      if left > 0 and suspects > 0 then left = left - hand_out(queue, true, math.min(left, suspects)) end
+      if left > 0 then left = left - hand_out(queue, false, left) end
+    end
+  end
+  if #running_fields > 0 then plan('HSET', root .. 'r:' .. worker, unpack(running_fields)) end
+  flush()
+  local next = #of_messages + #of_waiting == 0 and next_due(queues)
+  return { 'open', answers, of_messages, of_waiting, expired, next }
+end

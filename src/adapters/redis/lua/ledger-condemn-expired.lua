@@ -1,0 +1,9 @@
+#!lua flags=allow-oom
+-- Closes incarnations whose deadline passed.
+-- keys: root
+-- args: none
+-- returns: the server's milliseconds, the incarnations closed
+local root = KEYS[1]
+-- include: now
+-- include: ledger-close
+return close(redis.call('ZRANGEBYSCORE', root .. 'leases', '-inf', '(' .. string.format('%.0f', now_ms)))

@@ -1,0 +1,14 @@
+#!lua flags=allow-oom
+-- Closes the incarnations of a process that was seen to end, whatever their deadline.
+-- keys: root
+-- args: process
+-- returns: the server's milliseconds, the incarnations closed
+local root, process = KEYS[1], ARGV[1]
+-- include: now
+-- include: ledger-close
+local theirs = {}
+for _, worker in ipairs(redis.call('ZRANGE', root .. 'leases', 0, -1)) do
+  local row = redis.call('HGET', root .. 'workers', worker)
+  if row and cmsgpack.unpack(row)[1] == process then theirs[#theirs + 1] = worker end
+end
+return close(theirs)

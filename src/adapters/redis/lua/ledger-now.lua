@@ -1,0 +1,8 @@
+#!lua flags=no-writes
+-- The clock of the server that has these keys.
+-- keys: root
+-- args: none
+-- returns: milliseconds
+local _ = KEYS[1]
+-- include: now
+return now_ms

@@ -1,0 +1,102 @@
+import { maskUrl } from '../../config/database-url.ts';
+import { outlastError } from '../../errors/error.ts';
+import type { GenerationStore } from '../../ledger/generation-store.ts';
+import type { LedgerReads } from '../../ledger/ledger-reads.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+import type { ResultStore } from '../../result/result-store.ts';
+import { RedisClusterLedger } from './redis-cluster-ledger.ts';
+import { RedisConnection } from './redis-connection.ts';
+import type { RootsOf } from './redis-find.ts';
+import { RedisGeneration } from './redis-generation.ts';
+import { RedisLedgerReads } from './redis-ledger-reads.ts';
+import { RedisLedger } from './redis-ledger.ts';
+import { RedisPartitions, ROOT } from './redis-partitions.ts';
+import { checkRedis } from './redis-preflight.ts';
+import { RedisResultStore } from './redis-result-store.ts';
+import { parseRedisUrl } from './redis-url.ts';
+
+export interface OpenRedisLedgerOptions {
+  /** Remembers how often the ledger lost its memory; null, where there is no database: the server's clock does. */
+  readonly generations: GenerationStore | null;
+  /**
+   * Also messages that no record knows are begun when memory is full. For a broker on the same server: there beginning
+   * messages is the only way to get rid of them.
+   */
+  readonly beginsWhenFull: boolean;
+  /**
+   * Outcomes are also written as Celery writes them, for Python's AsyncResult, and kept so long in milliseconds; 0: they
+   * are not. A cluster, which Celery does not know, must be given 0.
+   */
+  readonly celeryResultMs: number;
+}
+
+/** The ports on one Redis. */
+export interface RedisLedgerStores {
+  readonly ledger: Ledger;
+  readonly reads: LedgerReads;
+  readonly results: ResultStore;
+  /** Refuses a Redis that may forget by itself with ERR_CONFIG_TIER; returns warnings about what it does not keep. */
+  preflight(): Promise<readonly string[]>;
+  close(): Promise<void>;
+}
+
+/** Reads the URL and loads the driver; connects when it is first asked for something. */
+export async function openRedisLedger(
+  url: string,
+  options: OpenRedisLedgerOptions,
+): Promise<RedisLedgerStores> {
+  const name = `outlast-ledger-${process.pid}`;
+  const connection = await RedisConnection.open({ url, role: 'ledger', name });
+  const { ledger, roots } = connection.isCluster
+    ? onCluster(connection, url, options)
+    : onServer(connection, url, options);
+  return {
+    ledger,
+    reads: new RedisLedgerReads(connection, roots),
+    results: new RedisResultStore(connection, roots),
+    preflight: async () => await checkRedis(connection, await roots(), maskUrl(url)),
+    close: () => ledger.close(),
+  };
+}
+
+interface Opened {
+  readonly ledger: RedisLedger | RedisClusterLedger;
+  readonly roots: RootsOf;
+}
+
+function onServer(
+  connection: RedisConnection,
+  url: string,
+  options: OpenRedisLedgerOptions,
+): Opened {
+  const place = { root: ROOT, node: nodeOf(url) };
+  const generation = new RedisGeneration(connection, place, options.generations);
+  const ledger = new RedisLedger(connection, ROOT, generation, options);
+  return { ledger, roots: async () => [ROOT] };
+}
+
+function onCluster(
+  connection: RedisConnection,
+  url: string,
+  options: OpenRedisLedgerOptions,
+): Opened {
+  if (options.celeryResultMs > 0) {
+    throw outlastError('ERR_CONFIG_TIER', {
+      message: `Celery cannot read results from the Redis Cluster at ${maskUrl(url)}`,
+      hint: 'Name another Redis for results, or do without results for Python.',
+      fields: { option: 'ledger' },
+    });
+  }
+  const parts = new RedisPartitions(connection, { ...options, node: nodeOf(url), prefix: '' });
+  return { ledger: new RedisClusterLedger(connection, parts), roots: () => parts.roots() };
+}
+
+/**
+ * Where it is, without user and password: the name under which its generation is remembered. Two names for one server do
+ * no harm: what is stored there is never passed by from below.
+ */
+function nodeOf(url: string): string {
+  const { kind, addresses, service, db } = parseRedisUrl(url, 'ledger');
+  const where = addresses.map(({ host, port }) => `${host}:${port}`).sort();
+  return [kind, service === '' ? where.join(',') : service, db].join('/');
+}

@@ -1,0 +1,208 @@
+import {
+  compareLetters,
+  cursorAfter,
+  readCursor,
+  type DeadLetterDetails,
+  type DeadLetterPage,
+  type DeadLetterSummary,
+  type Failing,
+  type LetterPageRequest,
+  type TaskDetails,
+} from '../../admin/read-model.ts';
+import type { LedgerReads, LedgerSample } from '../../ledger/ledger-reads.ts';
+import { globPattern } from '../../task/glob.ts';
+import { shownPayload } from '../../task/redacted.ts';
+import { LUA } from './lua.generated.ts';
+import type { RedisConnection } from './redis-connection.ts';
+import { walkDead } from './redis-dead.ts';
+import { findRecord, type FoundRecord, type RootsOf } from './redis-find.ts';
+import { readRecord, type StoredRecord } from './redis-record.ts';
+
+/** Names taken from each root where the most failing are asked for: sums over several roots need more than the top. */
+const MOST_FAILING = 1_000;
+
+/** What people see of a ledger in Redis. */
+export class RedisLedgerReads implements LedgerReads {
+  readonly #connection: RedisConnection;
+  readonly #roots: RootsOf;
+
+  constructor(connection: RedisConnection, roots: RootsOf) {
+    this.#connection = connection;
+    this.#roots = roots;
+  }
+
+  async sample(top: number): Promise<LedgerSample> {
+    const most = top === 0 ? 0 : Math.max(top, MOST_FAILING);
+    const samples = await this.#perRoot(async root =>
+      readSample(await this.#connection.script(LUA.ledgerSample, [root], [most])),
+    );
+    const ended = (...endings: readonly string[]): number =>
+      sum(samples.flatMap(sample => endings.map(ending => sample.ended.get(ending) ?? 0)));
+    const queues = samples.flatMap(sample => sample.queues);
+    return {
+      tasks: {
+        waiting: sum(queues.map(({ waiting }) => waiting)),
+        running: sum(queues.map(({ running }) => running)),
+        done: ended('done', 'discarded'),
+        dead: sum(samples.map(({ dead }) => dead)),
+        cancelled: ended('cancelled', 'expired'),
+        purged: ended('purged'),
+      },
+      queues: queues
+        .filter(({ waiting, running }) => waiting + running > 0)
+        .toSorted((a, b) => (a.queue < b.queue ? -1 : 1)),
+      topFailing: mostFailing(samples.flatMap(({ failing }) => failing)).slice(0, top),
+      // Every incarnation has its row in the first root, whatever others it has besides.
+      workers: samples[0]?.workers ?? 0,
+    };
+  }
+
+  async listDead(page: LetterPageRequest): Promise<DeadLetterPage> {
+    const lists = await this.#perRoot(root => this.#listDead(root, page));
+    const sign = page.order === 'newest' ? -1 : 1;
+    const all = lists.flat().sort((a, b) => sign * compareLetters(a, b));
+    const items = all.slice(0, page.limit);
+    const last = items.at(-1);
+    return { items, next: all.length > page.limit && last ? cursorAfter(last) : null };
+  }
+
+  /** One more than asked for, to know whether there is a next page. */
+  async #listDead(
+    root: string,
+    { order, cursor, limit, taskName }: LetterPageRequest,
+  ): Promise<DeadLetterSummary[]> {
+    const start = cursor === null ? null : readCursor(cursor);
+    const fromMs = start === null ? null : Date.parse(start.deadAt);
+    const pattern = globPattern(taskName ?? '*');
+    const sign = order === 'newest' ? -1 : 1;
+    const found: DeadLetterSummary[] = [];
+    const walk = walkDead(this.#connection, root, { order, fromMs, beforeMs: null });
+    for await (const { id, record } of walk) {
+      const letter = summaryOf(id, record);
+      const isAfter = start === null || sign * compareLetters(letter, start) > 0;
+      if (isAfter && pattern.test(record.name)) found.push(letter);
+      if (found.length > limit) break;
+    }
+    return found;
+  }
+
+  async showDead(id: string): Promise<DeadLetterDetails | null> {
+    const found = await this.#find(id);
+    if (found?.record.state !== 'dead') return null;
+    const { record } = found;
+    return {
+      ...summaryOf(id, record),
+      createdAt: iso(record.createdMs),
+      expiresAt: record.expiresMs === null ? null : iso(record.expiresMs),
+      ...shownPayload({
+        body: record.body ?? (await this.#bodyOf(found, id)),
+        options: record.options,
+        redactedArgs: null,
+        redactedKwargs: null,
+      }),
+      history: record.history,
+    };
+  }
+
+  async inspect(id: string): Promise<TaskDetails | null> {
+    const found = await this.#find(id);
+    return found === null ? null : detailsOf(id, found.record);
+  }
+
+  async recent(limit: number): Promise<readonly TaskDetails[]> {
+    const lists = await this.#perRoot(async root => {
+      const ids = (await this.#connection.command(
+        'lrange',
+        `${root}recent`,
+        0,
+        limit - 1,
+      )) as readonly Buffer[];
+      if (ids.length === 0) return [];
+      const keys = ids.map(id => `${root}t:${String(id)}`);
+      const raws = (await this.#connection.command('mget', ...keys)) as readonly (Buffer | null)[];
+      return raws.flatMap((raw, index) =>
+        raw === null ? [] : [detailsOf(String(ids[index]), readRecord(raw))],
+      );
+    });
+    const newest = lists.flat().sort((a, b) => (a.createdAt < b.createdAt ? 1 : -1));
+    return newest.slice(0, limit);
+  }
+
+  async #find(id: string): Promise<FoundRecord | null> {
+    return await findRecord(this.#connection, await this.#roots(), id);
+  }
+
+  async #bodyOf({ root }: FoundRecord, id: string): Promise<Uint8Array> {
+    const body = (await this.#connection.command('get', `${root}b:${id}`)) as Buffer | null;
+    return new Uint8Array(body ?? []);
+  }
+
+  async #perRoot<T>(read: (root: string) => Promise<T>): Promise<T[]> {
+    return await Promise.all((await this.#roots()).map(read));
+  }
+}
+
+interface RootSample {
+  readonly ended: ReadonlyMap<string, number>;
+  readonly dead: number;
+  readonly workers: number;
+  readonly queues: LedgerSample['queues'];
+  readonly failing: readonly Failing[];
+}
+
+type SampleReply = readonly [
+  ended: readonly Buffer[],
+  dead: number,
+  workers: number,
+  queues: readonly (readonly [Buffer, number, number])[],
+  failing: readonly Buffer[],
+];
+
+function readSample(reply: unknown): RootSample {
+  const [ended, dead, workers, queues, failing] = reply as SampleReply;
+  return {
+    ended: new Map(inPairs(ended)),
+    dead,
+    workers,
+    queues: queues.map(([queue, waiting, running]) => ({ queue: String(queue), waiting, running })),
+    failing: inPairs(failing).map(([name, failures]) => ({ name, failures })),
+  };
+}
+
+function inPairs(values: readonly Buffer[]): [string, number][] {
+  const pairs: [string, number][] = [];
+  for (let at = 0; at + 1 < values.length; at += 2) {
+    pairs.push([String(values[at]), Number(String(values[at + 1]))]);
+  }
+  return pairs;
+}
+
+function mostFailing(all: readonly Failing[]): Failing[] {
+  const sums = new Map<string, number>();
+  for (const { name, failures } of all) sums.set(name, (sums.get(name) ?? 0) + failures);
+  const rows = [...sums].map(([name, failures]) => ({ name, failures }));
+  return rows.sort((a, b) => b.failures - a.failures || (a.name < b.name ? -1 : 1));
+}
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((all, one) => all + one, 0);
+const iso = (ms: number): string => new Date(ms).toISOString();
+
+function summaryOf(id: string, record: StoredRecord): DeadLetterSummary {
+  const { name, queue, why, error, endedMs, deaths } = record;
+  return {
+    id,
+    name,
+    queue,
+    where: 'worker',
+    reason: why,
+    error: error?.message ?? '',
+    deadAt: iso(endedMs),
+    version: deaths,
+  };
+}
+
+function detailsOf(id: string, record: StoredRecord): TaskDetails {
+  const { name, queue, state, epoch, failures, crashes, createdMs, history } = record;
+  const createdAt = iso(createdMs);
+  return { id, name, queue, state, epoch, failures, crashes, createdAt, history };
+}

@@ -1,0 +1,188 @@
+/** What travels to and from scripts. Texts and bytes are the same thing there. */
+export type Packable =
+  | string
+  | Uint8Array
+  | number
+  | boolean
+  | readonly Packable[]
+  | ReadonlyMap<string, number>;
+
+/** Unpacked values: texts come back as bytes. */
+export type Unpacked = Buffer | number | boolean | null | readonly Unpacked[];
+
+/**
+ * MessagePack, as much of it as Redis's `cmsgpack` and we have to say to each other. One argument holds a whole batch:
+ * the driver would spend more time on hundreds of small ones than we do on the rest.
+ */
+export function pack(value: Packable): Buffer {
+  const packer = new Packer();
+  packer.put(value);
+  return packer.bytes();
+}
+
+const FIRST_BYTES = 4_096;
+
+class Packer {
+  #buffer = Buffer.allocUnsafe(FIRST_BYTES);
+  #length = 0;
+
+  bytes(): Buffer {
+    return this.#buffer.subarray(0, this.#length);
+  }
+
+  put(value: Packable): void {
+    if (typeof value === 'string') this.#putText(value);
+    else if (typeof value === 'number') this.#putNumber(value);
+    else if (typeof value === 'boolean') this.#putByte(value ? 0xc3 : 0xc2);
+    else if (value instanceof Uint8Array) this.#putBytes(value);
+    else if (value instanceof Map) this.#putMap(value);
+    else this.#putArray(value as readonly Packable[]);
+  }
+
+  #putArray(values: readonly Packable[]): void {
+    if (values.length < 16) this.#putByte(0x90 | values.length);
+    else this.#putHead(0xdc, values.length);
+    for (const value of values) this.put(value);
+  }
+
+  #putMap(map: ReadonlyMap<string, number>): void {
+    this.#putHead(0xde, map.size);
+    for (const [key, value] of map) {
+      this.#putText(key);
+      this.#putNumber(value);
+    }
+  }
+
+  /** The short form where the length fits 16 bits, else the one after it. */
+  #putHead(tag: number, length: number): void {
+    this.#reserve(5);
+    if (length < 0x1_0000) {
+      this.#buffer[this.#length] = tag;
+      this.#length = this.#buffer.writeUInt16BE(length, this.#length + 1);
+    } else {
+      this.#buffer[this.#length] = tag + 1;
+      this.#length = this.#buffer.writeUInt32BE(length, this.#length + 1);
+    }
+  }
+
+  #putText(text: string): void {
+    // Three bytes for a unit of UTF-16 at most, so that the length is known before the place for it is left.
+    this.#reserve(text.length * 3 + 5);
+    const size = Buffer.byteLength(text);
+    this.#putLength(size);
+    this.#length += this.#buffer.write(text, this.#length);
+  }
+
+  #putBytes(bytes: Uint8Array): void {
+    this.#reserve(bytes.length + 5);
+    this.#putLength(bytes.length);
+    this.#buffer.set(bytes, this.#length);
+    this.#length += bytes.length;
+  }
+
+  #putLength(size: number): void {
+    if (size < 32) this.#putByte(0xa0 | size);
+    else this.#putHead(0xda, size);
+  }
+
+  #putNumber(value: number): void {
+    if (Number.isInteger(value) && value >= 0 && value < 128) return this.#putByte(value);
+    this.#reserve(9);
+    this.#buffer[this.#length] = 0xcb;
+    this.#length = this.#buffer.writeDoubleBE(value, this.#length + 1);
+  }
+
+  #putByte(byte: number): void {
+    this.#reserve(1);
+    this.#buffer[this.#length] = byte;
+    this.#length += 1;
+  }
+
+  #reserve(size: number): void {
+    if (this.#length + size <= this.#buffer.length) return;
+    const larger = Buffer.allocUnsafe(Math.max(this.#buffer.length * 2, this.#length + size));
+    this.#buffer.copy(larger, 0, 0, this.#length);
+    this.#buffer = larger;
+  }
+}
+
+/** Reads what `cmsgpack.pack` wrote. Bytes are views of those given. */
+export function unpack(bytes: Buffer): Unpacked {
+  return new Unpacker(bytes).take();
+}
+
+class Unpacker {
+  readonly #bytes: Buffer;
+  #at = 0;
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes;
+  }
+
+  take(): Unpacked {
+    const tag = this.#uint(1);
+    if (tag < 0x80) return tag;
+    if (tag >= 0xe0) return tag - 0x100;
+    if (tag >= 0xa0 && tag < 0xc0) return this.#raw(tag & 0x1f);
+    if (tag >= 0x90 && tag < 0xa0) return this.#array(tag & 0x0f);
+    return this.#takeTagged(tag);
+  }
+
+  #takeTagged(tag: number): Unpacked {
+    switch (tag) {
+      case 0xc0:
+        return null;
+      case 0xc2:
+        return false;
+      case 0xc3:
+        return true;
+      case 0xca:
+        return this.#bytes.readFloatBE(this.#skip(4));
+      case 0xcb:
+        return this.#bytes.readDoubleBE(this.#skip(8));
+      case 0xcc:
+      case 0xcd:
+      case 0xce:
+        return this.#uint(1 << (tag - 0xcc));
+      case 0xcf:
+        return Number(this.#bytes.readBigUInt64BE(this.#skip(8)));
+      case 0xd0:
+      case 0xd1:
+      case 0xd2:
+        return this.#int(1 << (tag - 0xd0));
+      case 0xd3:
+        return Number(this.#bytes.readBigInt64BE(this.#skip(8)));
+      case 0xd9:
+      case 0xda:
+      case 0xdb:
+        return this.#raw(this.#uint(1 << (tag - 0xd9)));
+      case 0xdc:
+        return this.#array(this.#uint(2));
+      default:
+        throw new Error(`a record of the ledger holds the tag ${tag}`);
+    }
+  }
+
+  #array(length: number): readonly Unpacked[] {
+    return Array.from({ length }, () => this.take());
+  }
+
+  #raw(length: number): Buffer {
+    const from = this.#skip(length);
+    return this.#bytes.subarray(from, from + length);
+  }
+
+  #uint(size: number): number {
+    return this.#bytes.readUIntBE(this.#skip(size), size);
+  }
+
+  #int(size: number): number {
+    return this.#bytes.readIntBE(this.#skip(size), size);
+  }
+
+  #skip(size: number): number {
+    const from = this.#at;
+    this.#at += size;
+    return from;
+  }
+}

@@ -1,0 +1,98 @@
+import type { GenerationStore } from '../../ledger/generation-store.ts';
+import type { RedisConnection } from './redis-connection.ts';
+import { RedisGeneration } from './redis-generation.ts';
+import { RedisLedger, type RedisLedgerOptions } from './redis-ledger.ts';
+
+/** The root where everything is, on a server alone; of a cluster, what the roots of queues begin with. */
+export const ROOT = 'outlast:ledger:';
+/** A queue that anybody else began to use is known after this long at the latest. */
+const REMEMBER_MS = 1_000;
+
+export interface PartitionsOptions extends RedisLedgerOptions {
+  /** Tells this cluster from others that the same database remembers. */
+  readonly node: string;
+  readonly generations: GenerationStore | null;
+  /** For tests, which share a cluster: put in front of every key. */
+  readonly prefix: string;
+}
+
+/**
+ * The parts of a ledger on a cluster. A script may touch one slot, so every queue has a ledger of its own, all keys of
+ * which carry the queue in braces. One more, the home, has every incarnation, and the names of all queues.
+ */
+export class RedisPartitions {
+  readonly home: RedisLedger;
+  readonly homeRoot: string;
+  readonly #connection: RedisConnection;
+  readonly #options: PartitionsOptions;
+  readonly #ledgers = new Map<string, RedisLedger>();
+  #listed: { readonly at: number; readonly queues: readonly string[] } | null = null;
+
+  constructor(connection: RedisConnection, options: PartitionsOptions) {
+    this.#connection = connection;
+    this.#options = options;
+    this.homeRoot = `${options.prefix}outlast:home:{outlast}:`;
+    this.home = this.#make(this.homeRoot, 'home');
+  }
+
+  of(queue: string): RedisLedger {
+    const known = this.#ledgers.get(queue);
+    if (known !== undefined) return known;
+    const made = this.#make(this.#rootOf(queue), queue);
+    this.#ledgers.set(queue, made);
+    return made;
+  }
+
+  /** Makes a queue known to everybody. True: it was not before. */
+  async register(queue: string): Promise<boolean> {
+    const added = await this.#connection.command('sadd', `${this.homeRoot}queues`, queue);
+    this.#listed = null;
+    return added === 1;
+  }
+
+  /** Every queue that anybody used. */
+  async queues(isFresh = false): Promise<readonly string[]> {
+    const now = performance.now();
+    if (!isFresh && this.#listed && now - this.#listed.at < REMEMBER_MS) return this.#listed.queues;
+    const members = await this.#connection.command('smembers', `${this.homeRoot}queues`);
+    const queues = [
+      ...new Set([...(members as readonly Buffer[]).map(String), ...this.#ledgers.keys()]),
+    ];
+    this.#listed = { at: now, queues };
+    return queues;
+  }
+
+  async all(isFresh = false): Promise<readonly RedisLedger[]> {
+    return (await this.queues(isFresh)).map(queue => this.of(queue));
+  }
+
+  /** The home first. */
+  async roots(): Promise<readonly string[]> {
+    return [this.homeRoot, ...(await this.queues()).map(queue => this.#rootOf(queue))];
+  }
+
+  /** Matches the channels of all queues. */
+  get readyPattern(): string {
+    return `${this.#options.prefix}${ROOT}{*}:ready`;
+  }
+
+  chordKey(groupId: string): string {
+    return `${this.#options.prefix}outlast:chord:{${slotName(groupId)}}`;
+  }
+
+  #rootOf(queue: string): string {
+    return `${this.#options.prefix}${ROOT}{${slotName(queue)}}:`;
+  }
+
+  #make(root: string, name: string): RedisLedger {
+    const { generations, node } = this.#options;
+    const place = { root, node: `${node}/${name}` };
+    const generation = new RedisGeneration(this.#connection, place, generations);
+    return new RedisLedger(this.#connection, root, generation, this.#options);
+  }
+}
+
+/** The part in braces decides the slot; a name with braces of its own would decide otherwise. */
+function slotName(name: string): string {
+  return name !== '' && !/[{}]/.test(name) ? name : `%${encodeURIComponent(name)}`;
+}

@@ -1,0 +1,53 @@
+import type { CondemnReply, ReapReply, RunRef, StepStatus, TaskRef } from '../../ledger/ledger.ts';
+import type { ReviveStatus } from '../../outbox/outbox-store.ts';
+
+/** The numbers that scripts answer with, from 1. */
+const STATUSES: readonly StepStatus[] = ['ok', 'stale', 'absent'];
+const REVIVALS: readonly ReviveStatus[] = ['ok', 'conflict', 'absent', 'expired'];
+
+export function statusOf(status: unknown): StepStatus {
+  return STATUSES[(status as number) - 1] ?? 'stale';
+}
+
+export function revivalOf(status: unknown): ReviveStatus {
+  return REVIVALS[(status as number) - 1] ?? 'conflict';
+}
+
+export function readCondemned(reply: unknown): CondemnReply {
+  const [storeMs, workers] = reply as readonly [number, readonly Buffer[]];
+  return { workers: workers.map(String), storeMs };
+}
+
+type ReapedTask = readonly [Buffer, Buffer, Buffer, crashes: number, isDead: number];
+
+/** As many as were asked for: there may be more. */
+export function readReaped(reply: unknown, most: number): ReapReply {
+  const [storeMs, tasks] = reply as readonly [number, readonly ReapedTask[]];
+  const lost = (isDead: number): ReapReply['returned'] =>
+    tasks
+      .filter(task => task[4] === isDead)
+      .map(([id, name, queue, crashes]) => ({ ...readRef([id, name, queue]), crashes }));
+  return { returned: lost(0), buried: lost(1), more: tasks.length >= most, storeMs };
+}
+
+export function readRef([id, name, queue]: readonly [Buffer, Buffer, Buffer]): TaskRef {
+  return { id: String(id), name: String(name), queue: String(queue) };
+}
+
+/** Task, then epoch and run in one text, for each. */
+export function readRuns(fields: readonly Buffer[]): RunRef[] {
+  const runs: RunRef[] = [];
+  for (let at = 0; at + 1 < fields.length; at += 2) {
+    const [epoch = '', ...run] = String(fields[at + 1]).split(' ');
+    runs.push({ id: String(fields[at]), epoch: Number(epoch), run: run.join(' ') });
+  }
+  return runs;
+}
+
+/** Worst first. */
+const RANKS: readonly string[] = ['absent', 'stale', 'conflict', 'expired', 'ok'];
+
+/** The better of two answers about one thing that is in one queue: others say what they say of strangers. */
+export function better<Status extends string>(one: Status, other: Status): Status {
+  return RANKS.indexOf(other) > RANKS.indexOf(one) ? other : one;
+}

@@ -1,0 +1,26 @@
+import { outlastError } from '../errors/error.ts';
+
+interface Timeouts {
+  readonly timeoutMs: number | null;
+  readonly softTimeoutMs: number | null;
+}
+
+/** The contract itself, unless its times contradict each other: told where they are written, not by the first run. */
+export function checkTimeouts<C extends Timeouts>(name: string, contract: C): C {
+  const { timeoutMs, softTimeoutMs } = contract;
+  if (timeoutMs === 0) {
+    throw outlastError('ERR_OPTION_RANGE', {
+      message: `the timeout of ${name} is no time at all: no attempt could ever succeed`,
+      hint: "Give it a length, for example '30s', or leave it out.",
+      fields: { option: `timeout of ${name}` },
+    });
+  }
+  if (timeoutMs !== null && softTimeoutMs !== null && softTimeoutMs >= timeoutMs) {
+    throw outlastError('ERR_OPTIONS_CONFLICT', {
+      message: `the soft timeout of ${name} (${softTimeoutMs} ms) does not come before its timeout (${timeoutMs} ms)`,
+      hint: 'Lower `softTimeout`, or raise `timeout`: a run is told softly first, and then ended.',
+      fields: { options: ['softTimeout', 'timeout'] },
+    });
+  }
+  return contract;
+}

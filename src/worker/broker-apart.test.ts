@@ -1,0 +1,173 @@
+import { describe, expect, it } from 'vitest';
+import { MemoryBroker } from '../adapters/memory/memory-broker.ts';
+import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
+import type { Broker } from '../broker/broker.ts';
+import { outlastError } from '../errors/error.ts';
+import { noFaults } from '../runtime/fault-point.ts';
+import { task } from '../task/define-task.ts';
+import { unchecked } from '../task/standard-schema.ts';
+import { noEvents } from '../telemetry/events.ts';
+import { silentLogger } from '../telemetry/logger.ts';
+import { makeEnvelope } from '../../test/conformance/envelopes.ts';
+import { VirtualTime } from '../../test/sim/virtual-time.ts';
+import { defineHandler } from './handler.ts';
+import { LoopHeart } from './heart.ts';
+import { Worker } from './worker.ts';
+
+const away = (): Promise<never> =>
+  Promise.reject(outlastError('ERR_STORE_UNAVAILABLE', { message: 'away', hint: '', fields: {} }));
+
+/** A worker that consumes from a broker apart, with a ledger that can be cut off. */
+function setup(ackOn: 'commit' | 'begin' = 'commit') {
+  const time = new VirtualTime();
+  const clock = {
+    now: () => time.nowMs,
+    monotonic: () => time.nowMs,
+    timer: (ms: number, fn: () => void) => time.after(ms, fn),
+  };
+  const store = new MemoryLedger({ clock });
+  let isAway = false;
+  const ledger = new Proxy(store, {
+    get: (target, key) => {
+      const value: unknown = Reflect.get(target, key, target);
+      if (typeof value !== 'function') return value;
+      return (...args: unknown[]): unknown =>
+        isAway ? away() : (value as (...given: unknown[]) => unknown).apply(target, args);
+    },
+  });
+  const queueing = new MemoryBroker();
+  const connection = queueing.connect();
+  const calls = { taken: 0, givenBack: 0, acked: 0, subscribed: 0 };
+  const broker: Broker = {
+    publish: messages => connection.publish(messages),
+    take: async (queues, limit) => {
+      const deliveries = await connection.take(queues, limit);
+      calls.taken += deliveries.length;
+      return deliveries;
+    },
+    ack: async deliveries => {
+      calls.acked += deliveries.length;
+      await connection.ack(deliveries);
+    },
+    giveBack: async deliveries => {
+      calls.givenBack += deliveries.length;
+      await connection.giveBack(deliveries);
+    },
+    onReady: (queues, hint) => {
+      calls.subscribed += 1;
+      const undo = connection.onReady(queues, hint);
+      return () => {
+        calls.subscribed -= 1;
+        undo();
+      };
+    },
+    close: () => connection.close(),
+  };
+  let token = 0;
+  const random = { next: () => 0.5, token: () => `t${++token}` };
+  const runtime = { clock, random, faultPoint: noFaults, log: silentLogger, emit: noEvents };
+  let finish: () => void = () => undefined;
+  const finished = new Promise<void>(resolve => (finish = resolve));
+  const handler = defineHandler(
+    task('conformance.task', { args: unchecked<unknown[]>(), kwargs: unchecked<object>() }),
+    () => finished,
+    { door: () => ({ pass: away }), sendInside: away },
+  );
+  const worker = new Worker({
+    ledger,
+    broker,
+    handlers: new Map([['conformance.task', handler]]),
+    runtime,
+    heart: new LoopHeart(ledger, runtime, 1_000),
+    settings: {
+      queues: { q: 1 },
+      concurrency: 5,
+      leaseMs: 3_600_000,
+      idleTimeMs: 1_000,
+      shutdownTimeoutMs: 0,
+      dedupWindowMs: 60_000,
+      resultTtlMs: 60_000,
+      ackOn,
+      process: 'p',
+      host: 'h',
+      pid: 1,
+    },
+  });
+  const stop = new AbortController();
+  const running = worker.run(stop.signal);
+  const publish = async (): Promise<string> => {
+    const message = makeEnvelope({ queue: 'q' });
+    await connection.publish([message]);
+    return message.id;
+  };
+  const end = async (): Promise<void> => {
+    stop.abort();
+    await time.runUntil(time.nowMs + 60_000);
+    await running;
+  };
+  const stateOf = (id: string): string | undefined => store.state.records.get(id)?.state;
+  const cut = (value: boolean): void => void (isAway = value);
+  return { time, queueing, calls, publish, cut, finish, stateOf, end };
+}
+
+describe('a worker that cannot begin what it has taken', () => {
+  it('gives it back once, takes nothing while that lasts, and goes on then', async () => {
+    const { time, queueing, calls, publish, cut, stateOf, end } = setup();
+    await time.runUntil(1_000);
+    cut(true);
+    const id = await publish();
+    await time.runUntil(9_000);
+    expect(queueing.count()).toEqual({ queued: 0, held: 1 });
+    await time.runUntil(120_000);
+    expect(calls).toMatchObject({ taken: 1, givenBack: 1 });
+    expect(queueing.count()).toEqual({ queued: 1, held: 0 });
+    cut(false);
+    await time.runUntil(140_000);
+    expect(stateOf(id)).toBe('running');
+    await end();
+  });
+
+  it('waits for messages no more when it drains', async () => {
+    const { time, calls, end } = setup();
+    await time.runUntil(1_000);
+    expect(calls.subscribed).toBe(1);
+    await end();
+    expect(calls.subscribed).toBe(0);
+  });
+});
+
+describe('the copy of a task that runs', () => {
+  it('is held until its run is settled', async () => {
+    const { time, calls, publish, finish, end } = setup();
+    await publish();
+    await time.runUntil(300_000);
+    expect(calls.acked).toBe(0);
+    finish();
+    await time.runUntil(301_000);
+    expect(calls.acked).toBe(1);
+    await end();
+  });
+
+  it('is let go after ten minutes, and answered once', async () => {
+    const { time, calls, publish, finish, end } = setup();
+    await publish();
+    await time.runUntil(599_000);
+    expect(calls.acked).toBe(0);
+    await time.runUntil(602_000);
+    expect(calls.acked).toBe(1);
+    finish();
+    await time.runUntil(603_000);
+    expect(calls).toMatchObject({ acked: 1, givenBack: 0 });
+    await end();
+  });
+
+  it('is let go at once where the ledger is enough', async () => {
+    const { time, queueing, calls, publish, stateOf, end } = setup('begin');
+    const id = await publish();
+    await time.runUntil(2_000);
+    expect(stateOf(id)).toBe('running');
+    expect(calls.acked).toBe(1);
+    expect(queueing.count()).toEqual({ queued: 0, held: 0 });
+    await end();
+  });
+});

@@ -1,0 +1,78 @@
+import { describe, expect, it } from 'vitest';
+import { task, type Task, type TaskShape } from '../task/define-task.ts';
+import { defineHandler, type HandlerOptions } from './handler.ts';
+
+const unused = {
+  door: () => ({ pass: () => Promise.resolve(null) }),
+  sendInside: () => Promise.resolve(''),
+};
+const run = (): void => undefined;
+const define = (options: object): unknown =>
+  defineHandler(
+    task('h.task') as Task,
+    options as HandlerOptions<TaskShape, unknown, never>,
+    unused,
+  );
+
+describe('a task', () => {
+  it.each([
+    ['30s', '30s'],
+    ['30s', '1m'],
+  ] as const)('with timeout %s and soft timeout %s is refused', (timeout, softTimeout) => {
+    expect(() => task('h.slow', { timeout, softTimeout })).toThrow(
+      expect.objectContaining({
+        code: 'ERR_OPTIONS_CONFLICT',
+        options: ['softTimeout', 'timeout'],
+      }),
+    );
+  });
+
+  it('without any time to run is refused', () => {
+    expect(() => task('h.never', { timeout: '0s' })).toThrow(
+      expect.objectContaining({ code: 'ERR_OPTION_RANGE' }),
+    );
+    expect(task('h.fine', { timeout: '30s', softTimeout: '29.999s' }).contract).toMatchObject({
+      timeoutMs: 30_000,
+      softTimeoutMs: 29_999,
+    });
+  });
+});
+
+describe('a handler', () => {
+  it('has the defaults that are documented', () => {
+    expect(define({ run })).toMatchObject({
+      mode: 'inline',
+      maxResurrections: 5,
+      maxAttempts: 5,
+      backoff: { baseMs: 1_000, maxMs: 3_600_000, jitter: 'full' },
+    });
+  });
+
+  it.each([
+    [{ run, mode: 'fiber' }, 'ERR_OPTION_RANGE', 'mode'],
+    [{}, 'ERR_OPTION_RANGE', 'run'],
+    [{ run, onSoftTimeout: 5 }, 'ERR_OPTION_RANGE', 'onSoftTimeout'],
+    [{ run, retries: 5 }, 'ERR_UNKNOWN_OPTION', 'retries'],
+    [{ run, retry: { max: 5 } }, 'ERR_UNKNOWN_OPTION', 'max'],
+    [{ run, retry: { jitter: 'half' } }, 'ERR_OPTION_RANGE', 'retry.jitter'],
+    [{ run, retry: { retryIf: 'never' } }, 'ERR_OPTION_RANGE', 'retry.retryIf'],
+    [{ run, retry: { maxAttempts: 0 } }, 'ERR_OPTION_RANGE', 'retry.maxAttempts'],
+    [{ run, retry: { backoff: 1_000 } }, 'ERR_OPTION_UNIT', 'retry.backoff'],
+    [{ run, maxResurrections: -1 }, 'ERR_OPTION_RANGE', 'maxResurrections'],
+  ] as const)('%j is refused: %s', (options, code, option) => {
+    expect(() => define(options)).toThrow(expect.objectContaining({ code, option }));
+  });
+
+  it('that would wait longer than its longest wait is refused', () => {
+    expect(() => define({ run, retry: { backoff: '1m', maxBackoff: '1s' } })).toThrow(
+      expect.objectContaining({
+        code: 'ERR_OPTIONS_CONFLICT',
+        options: ['retry.backoff', 'retry.maxBackoff'],
+      }),
+    );
+    // Beyond the default alone it is a long wait, and no mistake.
+    expect(define({ run, retry: { backoff: '2h' } })).toMatchObject({
+      backoff: { baseMs: 7_200_000, maxMs: 7_200_000 },
+    });
+  });
+});

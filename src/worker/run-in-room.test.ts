@@ -1,0 +1,239 @@
+import { describe, expect, it } from 'vitest';
+import { VirtualTime } from '../../test/sim/virtual-time.ts';
+import type { BegunTask, StepStatus } from '../ledger/ledger.ts';
+import { noFaults } from '../runtime/fault-point.ts';
+import { task } from '../task/define-task.ts';
+import { digestOf } from '../task/digest.ts';
+import type { EnvelopeOptions } from '../task/envelope.ts';
+import { toBytes } from '../task/json.ts';
+import { noEvents } from '../telemetry/events.ts';
+import { silentLogger } from '../telemetry/logger.ts';
+import { outlastError } from '../errors/error.ts';
+import { defineHandler } from './handler.ts';
+import type { FromRoom, Room, ToRoom } from './room.ts';
+import { runInRoom } from './run-in-room.ts';
+import type { StopReason } from './run-scope.ts';
+
+const contract = task('room.task');
+const handler = defineHandler(
+  contract,
+  {
+    mode: 'process',
+    maxResurrections: 1,
+    retry: { backoff: '1s', jitter: 'none' },
+    run: () => undefined,
+  },
+  {
+    door: () => ({ pass: () => Promise.resolve(null) }),
+    sendInside: () => Promise.resolve(''),
+  },
+);
+
+function begun(options: EnvelopeOptions, crashes = 0): BegunTask {
+  const body = toBytes('[[],{},null]');
+  const identity = { id: 'one', name: contract.name, version: 1, body };
+  const envelope = {
+    ...identity,
+    queue: 'default',
+    priority: 0,
+    options: toBytes(JSON.stringify(options)),
+    digest: digestOf(identity),
+    etaMs: null,
+    expiresMs: null,
+  };
+  const ref = { id: 'one', epoch: 1, run: 'r' };
+  return {
+    ...ref,
+    envelope,
+    failures: 0,
+    crashes,
+    isSuspect: false,
+    checkpoint: null,
+    checkpointSeq: 0,
+  };
+}
+
+/** A run in a room that does only what the test says. */
+function setup(options: EnvelopeOptions = {}, crashes = 0, noRoom?: Error) {
+  const time = new VirtualTime();
+  const clock = {
+    now: () => time.nowMs,
+    monotonic: () => time.nowMs,
+    timer: (ms: number, fn: () => void) => time.after(ms, fn),
+  };
+  const random = { next: () => 0.5, token: () => 't' };
+  const runtime = { clock, random, faultPoint: noFaults, log: silentLogger, emit: noEvents };
+  const heard: ToRoom[] = [];
+  let say: (message: FromRoom) => void = () => undefined;
+  let end: (how: Error) => void = () => undefined;
+  let killedAt: number | null = null;
+  const ended = new Promise<Error>(resolve => void (end = resolve));
+  const room: Room = {
+    mode: 'process',
+    tasks: new Set([contract.name]),
+    rssBytes: 0,
+    isOpen: true,
+    ended,
+    post: message => void heard.push(message),
+    listen: fn => void (say = fn ?? (() => undefined)),
+    kill: async () => {
+      killedAt = time.nowMs;
+      end(new Error('killed'));
+      await ended;
+    },
+  };
+  const stop = new AbortController();
+  const draining = new AbortController();
+  let hasLeft = false;
+  const rooms = {
+    enter: () => (noRoom ? Promise.reject(noRoom) : Promise.resolve(room)),
+    leave: () => void (hasLeft = true),
+  };
+  const kept: number[] = [];
+  let status: StepStatus | 'away' = 'ok';
+  const ledger = {
+    checkpoint: (_run: unknown, seq: number): Promise<StepStatus> => {
+      kept.push(seq);
+      if (status !== 'away') return Promise.resolve(status);
+      const away = { message: 'away', hint: '', fields: {} };
+      return Promise.reject(outlastError('ERR_STORE_UNAVAILABLE', away));
+    },
+  };
+  const settlement = runInRoom(
+    {
+      task: begun(options, crashes),
+      handler,
+      mode: 'process',
+      stop: { signal: stop.signal, draining: draining.signal },
+    },
+    { rooms, ledger, runtime },
+  );
+  return {
+    time,
+    heard,
+    kept,
+    settlement,
+    draining,
+    say: (message: FromRoom) => say(message),
+    end: (how: string) => end(new Error(how)),
+    stop: (reason: StopReason) => stop.abort(reason),
+    storeSays: (answer: StepStatus | 'away') => void (status = answer),
+    killedAt: () => killedAt,
+    hasLeft: () => hasLeft,
+  };
+}
+
+const done = { kind: 'commit', outcome: { kind: 'done', result: null }, value: 'null' } as const;
+
+describe('a run in a room', () => {
+  it('ends as the room says, and the room is left', async () => {
+    const { time, heard, say, settlement, hasLeft } = setup();
+    await time.runUntil(1);
+    expect(heard.map(({ kind }) => kind)).toEqual(['run']);
+    say({ kind: 'begun' });
+    say({ kind: 'settled', settlement: done, rssBytes: 1 });
+    expect(await settlement).toEqual(done);
+    expect(hasLeft()).toBe(true);
+  });
+
+  it('keeps checkpoints, and hands back what the store said', async () => {
+    const { time, heard, kept, say, storeSays } = setup();
+    await time.runUntil(1);
+    say({ kind: 'checkpoint', call: 1, seq: 4, data: toBytes('1') });
+    await time.runUntil(2);
+    storeSays('away');
+    say({ kind: 'checkpoint', call: 2, seq: 5, data: toBytes('2') });
+    await time.runUntil(3);
+    expect(kept).toEqual([4, 5]);
+    expect(heard.slice(1)).toMatchObject([
+      { kind: 'kept', call: 1, status: 'ok' },
+      { kind: 'not-kept', call: 2, error: { fields: { code: 'ERR_STORE_UNAVAILABLE' } } },
+    ]);
+  });
+
+  it('is a crash when the room ends under it, and dead when that was one too many', async () => {
+    for (const [crashes, delayMs, reason] of [
+      [0, 0, ''],
+      [1, null, 'ERR_RESURRECTIONS_SPENT'],
+    ] as const) {
+      const { time, say, end, settlement } = setup({}, crashes);
+      await time.runUntil(1);
+      say({ kind: 'begun' });
+      end('SIGSEGV');
+      expect(await settlement).toMatchObject({ kind: 'fail', isCrash: true, delayMs, reason });
+    }
+  });
+
+  it('is given back when the room was gone before it had heard of the task', async () => {
+    const { time, end, settlement } = setup();
+    await time.runUntil(1);
+    end('SIGKILL');
+    expect(await settlement).toEqual({ kind: 'release' });
+  });
+
+  it('is given back, not at once and at no cost, when no room can be made', async () => {
+    const { time, settlement } = setup({}, 0, new Error('EAGAIN'));
+    let isSettled = false;
+    void settlement.then(() => (isSettled = true));
+    await time.runUntil(900);
+    expect(isSettled).toBe(false);
+    await time.runUntil(1_100);
+    expect(await settlement).toEqual({ kind: 'release' });
+  });
+
+  it('is killed at its timeout with half a second of grace, and is a failed attempt', async () => {
+    const { time, say, killedAt, settlement } = setup({ timeoutMs: 10_000 });
+    await time.runUntil(1);
+    say({ kind: 'begun' });
+    await time.runUntil(10_400);
+    expect(killedAt()).toBeNull();
+    await time.runUntil(20_000);
+    expect(killedAt()).toBe(10_500);
+    expect(await settlement).toMatchObject({
+      kind: 'fail',
+      isCrash: false,
+      delayMs: 1_000,
+      error: { type: 'RejectedTaskError', message: 'room.task ran longer than its timeout' },
+    });
+  });
+
+  it('is killed at its deadline, and there is no attempt after that', async () => {
+    const { time, killedAt, settlement } = setup({ deadlineMs: 5_000 });
+    await time.runUntil(20_000);
+    expect(killedAt()).toBe(5_500);
+    expect(await settlement).toMatchObject({ kind: 'fail', delayMs: null, reason: 'ERR_TIMEOUT' });
+  });
+
+  it.each([
+    ['lost', 'drop'],
+    ['release', 'release'],
+  ] as const)(
+    'that is stopped (%s) is told, and killed when it does not end',
+    async (reason, kind) => {
+      const { time, heard, stop, killedAt, settlement } = setup();
+      await time.runUntil(100);
+      stop(reason);
+      expect(heard.at(-1)).toEqual({ kind: 'stop', reason });
+      await time.runUntil(1_000);
+      expect(killedAt()).toBe(600);
+      expect(await settlement).toEqual({ kind });
+    },
+  );
+
+  it('that is stopped and ends by itself is not killed', async () => {
+    const { time, say, stop, killedAt, settlement } = setup();
+    await time.runUntil(100);
+    stop('release');
+    say({ kind: 'settled', settlement: { kind: 'release' }, rssBytes: 1 });
+    expect(await settlement).toEqual({ kind: 'release' });
+    await time.runUntil(10_000);
+    expect(killedAt()).toBeNull();
+  });
+
+  it('is told of a drain', async () => {
+    const { time, heard, draining } = setup();
+    await time.runUntil(1);
+    draining.abort();
+    expect(heard.at(-1)).toEqual({ kind: 'drain' });
+  });
+});

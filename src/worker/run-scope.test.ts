@@ -1,0 +1,165 @@
+import { describe, expect, it } from 'vitest';
+import { VirtualTime } from '../../test/sim/virtual-time.ts';
+import type { BegunTask, StepStatus } from '../ledger/ledger.ts';
+import { noFaults } from '../runtime/fault-point.ts';
+import { task } from '../task/define-task.ts';
+import { digestOf } from '../task/digest.ts';
+import type { EnvelopeOptions } from '../task/envelope.ts';
+import { toBytes } from '../task/json.ts';
+import { noEvents } from '../telemetry/events.ts';
+import { silentLogger } from '../telemetry/logger.ts';
+import { unchecked } from '../task/standard-schema.ts';
+import type { TaskContext } from './context.ts';
+import { execute } from './execute.ts';
+import { defineHandler } from './handler.ts';
+
+const contract = task('scope.task', { result: unchecked<unknown>() });
+const other = task('scope.other');
+
+type Run = (ctx: TaskContext) => unknown;
+
+/** One run of one handler, on a store and a door that would take everything. */
+function setup(run: Run, options: EnvelopeOptions = {}) {
+  const time = new VirtualTime();
+  const clock = {
+    now: () => time.nowMs,
+    monotonic: () => time.nowMs,
+    timer: (ms: number, fn: () => void) => time.after(ms, fn),
+  };
+  const random = { next: () => 0.5, token: () => 't' };
+  const warnings: string[] = [];
+  const log = {
+    ...silentLogger,
+    warn: (_: object, message: string) => void warnings.push(message),
+    child: () => log,
+  };
+  const runtime = { clock, random, faultPoint: noFaults, log, emit: noEvents };
+  const committed: string[] = [];
+  const kept: number[] = [];
+  const door = {
+    pass: async (
+      _run: unknown,
+      step: string,
+      fn: (tx: unknown) => Promise<Uint8Array | null>,
+    ): Promise<Uint8Array | null> => {
+      await new Promise<void>(resolve => void time.after(10, resolve));
+      const value = await fn('tx');
+      committed.push(step);
+      return value;
+    },
+  };
+  const handler = defineHandler(
+    contract,
+    { retry: { maxAttempts: 1 }, run: (_, ctx) => run(ctx as unknown as TaskContext) },
+    { door: () => door, sendInside: () => Promise.resolve('sent') },
+  );
+  const body = toBytes('[[],{},null]');
+  const identity = { id: 'one', name: contract.name, version: 1, body };
+  const begun: BegunTask = {
+    id: 'one',
+    epoch: 1,
+    run: 'r',
+    envelope: {
+      ...identity,
+      queue: 'default',
+      priority: 0,
+      options: toBytes(JSON.stringify(options)),
+      digest: digestOf(identity),
+      etaMs: null,
+      expiresMs: null,
+    },
+    failures: 0,
+    crashes: 0,
+    isSuspect: false,
+    checkpoint: null,
+    checkpointSeq: 0,
+  };
+  const ledger = {
+    checkpoint: (_run: unknown, seq: number): Promise<StepStatus> => {
+      kept.push(seq);
+      return Promise.resolve('ok');
+    },
+  };
+  const stop = new AbortController();
+  const settlement = execute(
+    begun,
+    { signal: stop.signal, draining: new AbortController().signal },
+    { ledger, runtime, handlers: new Map([[contract.name, handler]]) },
+  );
+  return { time, settlement, committed, kept, warnings, stop };
+}
+
+describe('a handler that swallows its signal', () => {
+  it('is a failed attempt at its timeout, and finds every way to write shut afterwards', async () => {
+    const refused: unknown[] = [];
+    const { time, settlement, committed, kept, warnings } = setup(
+      async ctx => {
+        await new Promise<void>(resolve => void time.after(5_000, resolve));
+        const ways = [
+          () => ctx.checkpoint(1),
+          () => ctx.transaction(() => Promise.resolve('late')),
+          () => ctx.send(other),
+        ];
+        for (const way of ways) refused.push(await way().catch((error: unknown) => error));
+      },
+      { timeoutMs: 1_000 },
+    );
+    await time.runUntil(2_000);
+    expect(await settlement).toMatchObject({ kind: 'fail', reason: 'ERR_TIMEOUT', delayMs: null });
+    expect(warnings).toEqual(['the handler goes on though its run is over; it can write no more']);
+    await time.runUntil(10_000);
+    expect(refused).toMatchObject([
+      { code: 'ERR_TIMEOUT' },
+      { code: 'ERR_TIMEOUT' },
+      { code: 'ERR_TIMEOUT' },
+    ]);
+    expect([committed, kept]).toEqual([[], []]);
+  });
+
+  it('cannot keep an effect that outlasts the run: it is rolled back', async () => {
+    const steps: string[] = [];
+    const { time, settlement, committed } = setup(
+      async ctx => {
+        await ctx.transaction(async () => {
+          steps.push('effect');
+          await new Promise<void>(resolve => void time.after(3_000, resolve));
+        });
+      },
+      { timeoutMs: 1_000 },
+    );
+    await time.runUntil(10_000);
+    expect(await settlement).toMatchObject({ kind: 'fail', reason: 'ERR_TIMEOUT' });
+    expect(steps).toEqual(['effect']);
+    expect(committed).toEqual([]);
+  });
+
+  it('does not pass a door whose fence came after the end', async () => {
+    const steps: string[] = [];
+    const { time, settlement, committed, stop } = setup(async ctx => {
+      await ctx.transaction(() => Promise.resolve(steps.push('effect')));
+    });
+    await time.runUntil(5);
+    stop.abort('lost');
+    await time.runUntil(1_000);
+    expect(await settlement).toEqual({ kind: 'drop' });
+    expect([steps, committed]).toEqual([[], []]);
+  });
+});
+
+describe('what a handler leaves behind when it returns', () => {
+  it('can write no more', async () => {
+    let late: Promise<unknown> = Promise.resolve();
+    const { time, settlement, kept, committed, warnings } = setup(ctx => {
+      late = new Promise<void>(resolve => void time.after(100, resolve)).then(async () => [
+        await ctx.checkpoint(1).catch((error: unknown) => error),
+        await ctx.transaction(() => Promise.resolve(1)).catch((error: unknown) => error),
+      ]);
+      return 'done';
+    });
+    await time.runUntil(50);
+    expect(await settlement).toMatchObject({ kind: 'commit' });
+    await time.runUntil(1_000);
+    expect(await late).toMatchObject([{ code: 'ERR_FENCE_STALE' }, { code: 'ERR_FENCE_STALE' }]);
+    expect([kept, committed, warnings]).toEqual([[], [], []]);
+  });
+});

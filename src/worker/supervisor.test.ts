@@ -1,0 +1,167 @@
+import { describe, expect, it } from 'vitest';
+import { VirtualTime } from '../../test/sim/virtual-time.ts';
+import { noFaults } from '../runtime/fault-point.ts';
+import { noEvents } from '../telemetry/events.ts';
+import { silentLogger } from '../telemetry/logger.ts';
+import { Supervisor, type Child } from './supervisor.ts';
+
+interface FakeChild extends Child {
+  readonly startedAt: number;
+  readonly told: string[];
+  exit(how: string): void;
+  wearOut(why: string): void;
+  dismiss(): void;
+}
+
+function setup(processes = 1) {
+  const time = new VirtualTime();
+  const clock = {
+    now: () => time.nowMs,
+    monotonic: () => time.nowMs,
+    timer: (ms: number, fn: () => void) => time.after(ms, fn),
+  };
+  let token = 0;
+  const random = { next: () => 0.5, token: () => `t${++token}` };
+  const runtime = { clock, random, faultPoint: noFaults, log: silentLogger, emit: noEvents };
+  const children: FakeChild[] = [];
+  const reaped: string[] = [];
+  const spawn = (process: string): Child => {
+    const told: string[] = [];
+    let exit = (_how: string): void => undefined;
+    let wearOut = (_why: string): void => undefined;
+    let dismiss = (): void => undefined;
+    const child: FakeChild = {
+      process,
+      pid: children.length,
+      startedAt: time.nowMs,
+      told,
+      exited: new Promise<string>(resolve => void (exit = resolve)),
+      worn: new Promise<string>(resolve => void (wearOut = resolve)),
+      dismissed: new Promise<void>(resolve => void (dismiss = resolve)),
+      retire: () => void told.push('retire'),
+      drain: () => {
+        told.push('drain');
+        exit('code 0');
+      },
+      kill: () => exit('SIGKILL'),
+      exit: how => exit(how),
+      wearOut: why => wearOut(why),
+      dismiss: () => dismiss(),
+    };
+    children.push(child);
+    return child;
+  };
+  const ledger = {
+    condemn: (target: { readonly kind: string; readonly process?: string }) => {
+      if (target.process !== undefined) reaped.push(target.process);
+      return Promise.resolve({ workers: [], storeMs: time.nowMs });
+    },
+    reap: () => Promise.resolve({ returned: [], buried: [], more: false, storeMs: time.nowMs }),
+  };
+  const settings = {
+    processes,
+    intervalMs: 500,
+    shutdownTimeoutMs: 1_000,
+    leaseMs: 5_000,
+    beatMs: 1_000,
+    chunk: 10,
+  };
+  const supervisor = new Supervisor({ ledger, runtime, settings, spawn });
+  const stop = new AbortController();
+  const running = supervisor.run(stop.signal);
+  const end = async (): Promise<void> => {
+    stop.abort();
+    await time.runUntil(time.nowMs + 20_000);
+    await running;
+  };
+  return { time, children, reaped, supervisor, running, end };
+}
+
+describe('a supervisor', () => {
+  it('reaps a child that died at once, and starts another, more slowly each time it dies young', async () => {
+    const { time, children, reaped, end } = setup();
+    await time.runUntil(10);
+    for (let deaths = 0; deaths < 8; deaths++) {
+      children.at(-1)?.exit('SIGKILL');
+      await time.runUntil(time.nowMs + 6_000);
+    }
+    const waits = children.slice(1).map((child, at) => child.startedAt - at * 6_000 - 10);
+    expect(waits).toEqual([100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]);
+    expect(reaped).toEqual(children.slice(0, -1).map(child => child.process));
+    // One that has lived is replaced at once, whatever was before.
+    await time.runUntil(time.nowMs + 20_000);
+    const diedAt = time.nowMs;
+    children.at(-1)?.exit('SIGKILL');
+    await time.runUntil(diedAt + 1_000);
+    expect((children.at(-1)?.startedAt ?? 0) - diedAt).toBe(50);
+    await end();
+  });
+
+  it('replaces a child that is worn out while that goes on with what it has', async () => {
+    const { time, children, supervisor, reaped, end } = setup();
+    await time.runUntil(20_000);
+    children[0]?.wearOut('it has begun 100 tasks');
+    await time.runUntil(21_000);
+    expect(children[0]?.told).toEqual(['retire']);
+    expect(supervisor.children).toEqual(children.slice(0, 2));
+    expect(reaped).toEqual([]);
+    children[0]?.exit('code 0');
+    await time.runUntil(22_000);
+    expect(supervisor.children).toEqual([children[1]]);
+    expect(reaped).toEqual([children[0]?.process]);
+    await end();
+    expect(children).toHaveLength(2);
+  });
+
+  it('lets only one at a time go on behind a place, and the next work until then', async () => {
+    const { time, children, end } = setup();
+    await time.runUntil(20_000);
+    children[0]?.wearOut('old');
+    await time.runUntil(40_000);
+    children[1]?.wearOut('old');
+    await time.runUntil(60_000);
+    expect(children).toHaveLength(2);
+    expect(children[1]?.told).toEqual([]);
+    children[0]?.exit('code 0');
+    await time.runUntil(61_000);
+    expect(children[1]?.told).toEqual(['retire']);
+    expect(children).toHaveLength(3);
+    await end();
+  });
+
+  it('starts another when one dies while it waits to be replaced', async () => {
+    const { time, children, end } = setup();
+    await time.runUntil(20_000);
+    children[0]?.wearOut('old');
+    await time.runUntil(40_000);
+    children[1]?.wearOut('old');
+    children[1]?.exit('SIGKILL');
+    await time.runUntil(41_000);
+    expect(children).toHaveLength(3);
+    await end();
+  });
+
+  it('drains every child when it is stopped, those that were replaced too', async () => {
+    const { time, children, end } = setup(2);
+    await time.runUntil(20_000);
+    children[0]?.wearOut('old');
+    await time.runUntil(21_000);
+    await end();
+    expect(children.map(child => child.told)).toEqual([['retire', 'drain'], ['drain'], ['drain']]);
+  });
+
+  it('leaves the place of a dismissed child empty, keeps the others, and ends with the last', async () => {
+    const { time, children, supervisor, reaped, running } = setup(2);
+    await time.runUntil(20_000);
+    children[0]?.dismiss();
+    await time.runUntil(40_000);
+    expect(children).toHaveLength(2);
+    expect(children[0]?.told).toEqual(['drain']);
+    expect(supervisor.children).toEqual([children[1]]);
+    expect(reaped).toEqual([children[0]?.process]);
+    children[1]?.dismiss();
+    await time.runUntil(41_000);
+    await running;
+    expect(children).toHaveLength(2);
+  });
+});

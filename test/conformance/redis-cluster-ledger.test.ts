@@ -1,0 +1,28 @@
+import { afterAll, beforeAll } from 'vitest';
+import { describeLedgerProperty } from '../property/ledger-property.ts';
+import { startRedisCluster, type OwnCluster } from '../support/redis-cluster.ts';
+import { openTestClusterLedger } from '../support/redis-ledger.ts';
+import { describeLedgerReads } from './ledger-reads.ts';
+import { describeLedger } from './ledger.ts';
+import { describeResultStore } from './result-store.ts';
+
+let cluster: OwnCluster;
+
+beforeAll(async () => {
+  cluster = await startRedisCluster();
+});
+
+afterAll(async () => {
+  await cluster.dispose();
+});
+
+const fixture = () =>
+  openTestClusterLedger(
+    cluster.url,
+    cluster.nodes.map(({ url }) => url),
+  );
+
+describeLedger('Redis Cluster', fixture);
+describeResultStore('Redis Cluster', fixture);
+describeLedgerReads('Redis Cluster', fixture);
+describeLedgerProperty('Redis Cluster', fixture, { numRuns: 15, maxCommands: 25 });

@@ -1,0 +1,13 @@
+import { describeLedgerProperty } from '../property/ledger-property.ts';
+import { openTestLedger } from '../support/redis-ledger.ts';
+import { redisUrl } from '../support/servers.ts';
+import { describeLedgerReads } from './ledger-reads.ts';
+import { describeLedger } from './ledger.ts';
+import { describeResultStore } from './result-store.ts';
+
+const fixture = () => openTestLedger(redisUrl());
+
+describeLedger('Redis', fixture);
+describeResultStore('Redis', fixture);
+describeLedgerReads('Redis', fixture);
+describeLedgerProperty('Redis', fixture, { numRuns: 100, maxCommands: 40 });

@@ -1,0 +1,88 @@
+import { Client, type PoolClient } from 'pg';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { fromPg } from '../../src/adapters/transactions/pg.ts';
+import { task, type SendOptions } from '../../src/task/define-task.ts';
+import { createOutlast } from '../../src/wiring/create-outlast.ts';
+import type { Outlast } from '../../src/wiring/outlast.ts';
+import { gate, migratedDatabase, type MigratedDatabase } from '../support/database.ts';
+
+const nightly = task('notify.nightly');
+
+let database: MigratedDatabase;
+beforeAll(async () => {
+  database = await migratedDatabase('notify');
+});
+afterAll(() => database.dispose());
+
+interface Setup {
+  readonly outlast: Outlast<PoolClient>;
+  readonly send: (options?: SendOptions) => Promise<unknown>;
+  /** How often somebody was told of rows, by what was done since the last time. */
+  readonly told: () => Promise<number>;
+}
+
+async function setup(): Promise<Setup> {
+  const outlast = createOutlast({ database: database.url, adapter: fromPg(database.pool) });
+  const listener = new Client({ connectionString: database.url });
+  await listener.connect();
+  onTestFinished(async () => {
+    await listener.end();
+    await outlast.close();
+  });
+  let count = 0;
+  let end = gate();
+  listener.on('notification', ({ payload }) => {
+    if (payload === 'end') end.open();
+    else count += 1;
+  });
+  await listener.query('listen outlast_outbox');
+  return {
+    outlast,
+    send: options => outlast.transaction(tx => outlast.send(tx, nightly, undefined, options)),
+    told: async () => {
+      // Notifications come in the order of commits: all that were before this one are there when it is.
+      end = gate();
+      await database.pool.query(`select pg_notify('outlast_outbox', 'end')`);
+      await end.opened;
+      return count - (count = 0);
+    },
+  };
+}
+
+describe('who waits for rows', () => {
+  it('is told of every send, by whatever statement, while there are few', async () => {
+    const { outlast, send, told } = await setup();
+    await send();
+    expect(await told()).toBe(1);
+    await send({ id: 'given' });
+    expect(await told()).toBe(1);
+    await send({ idempotencyKey: 'key' });
+    expect(await told()).toBe(1);
+    await outlast.transaction(tx => outlast.sendMany(tx, [nightly.with(), nightly.with()]));
+    expect(await told()).toBe(1);
+  });
+
+  it('is not told of what was not written, or not committed', async () => {
+    const { outlast, send, told } = await setup();
+    await send({ id: 'twice', idempotencyKey: 'twice' });
+    await told();
+    await send({ id: 'twice' });
+    await send({ idempotencyKey: 'twice' });
+    const sending = outlast.transaction(async tx => {
+      await outlast.send(tx, nightly);
+      throw new Error('rolled back');
+    });
+    await expect(sending).rejects.toThrow('rolled back');
+    expect(await told()).toBe(0);
+  });
+
+  it('is told of some sends where there are many', async () => {
+    const { send, told } = await setup();
+    const startedAt = performance.now();
+    for (let n = 0; n < 300; n++) await send();
+    const seconds = (performance.now() - startedAt) / 1000;
+    const times = await told();
+    expect(times).toBeGreaterThanOrEqual(10);
+    expect(times).toBeLessThanOrEqual(Math.min(300, 11 + 50 * seconds));
+  });
+});

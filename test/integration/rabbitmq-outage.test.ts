@@ -1,0 +1,110 @@
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { fromPg } from '../../dist/adapters/transactions/pg.js';
+import { createOutlast, startRelay, startWorker, task, unchecked } from '../../dist/index.js';
+import type { Envelope } from '../../src/task/envelope.ts';
+import { makeEnvelope, makeEnvelopes, unique } from '../conformance/envelopes.ts';
+import { migratedDatabase, until } from '../support/database.ts';
+import { rabbitBroker } from '../support/rabbit-broker.ts';
+import { RabbitInspector } from '../support/rabbit-inspector.ts';
+import { startRabbit, type OwnRabbit } from '../support/rabbit-server.ts';
+
+let server: OwnRabbit;
+
+beforeAll(async () => {
+  server = await startRabbit();
+}, 120_000);
+
+afterAll(async () => {
+  await server.dispose();
+});
+
+describe('a server that is out of memory', { timeout: 90_000 }, () => {
+  it('blocks publishers, who write nothing more, and not consumers', async () => {
+    const blocks: (string | null)[] = [];
+    const broker = rabbitBroker(server.url, { onBlocked: reason => blocks.push(reason) });
+    onTestFinished(() => broker.close());
+    const queue = unique('queue');
+    await broker.publish(makeEnvelopes(2, { queue }));
+    await server.control('set_vm_memory_high_watermark', '0.0000001');
+    // RabbitMQ tells a connection when that publishes: the first message is on its way and waits.
+    const waiting = broker.publish([makeEnvelope({ queue })]);
+    await until(async () => blocks.length > 0);
+    expect(blocks[0]).toContain('memory');
+    const late = makeEnvelopes(3, { queue });
+    const outcomes = await broker.publish(late);
+    expect(outcomes.map(({ status }) => status)).toEqual(Array(3).fill('unavailable'));
+    const taken = await until(async () => {
+      const deliveries = await broker.take([queue], 5);
+      return deliveries.length > 0 && deliveries;
+    });
+    await broker.ack(taken);
+    await server.control('set_vm_memory_high_watermark', '0.4');
+    expect(await waiting).toEqual([{ status: 'confirmed' }]);
+    expect(blocks.at(-1)).toBeNull();
+    expect(await broker.publish([makeEnvelope({ queue })])).toEqual([{ status: 'confirmed' }]);
+    // What was called unavailable was never written: nothing of it comes now.
+    const ids = taken.map(({ message }) => (message as Envelope).id);
+    await until(async () => {
+      const deliveries = await broker.take([queue], 10);
+      await broker.ack(deliveries);
+      ids.push(...deliveries.map(({ message }) => (message as Envelope).id));
+      return ids.length === 4;
+    });
+    const rabbit = await RabbitInspector.connect(server.url);
+    onTestFinished(() => rabbit.close());
+    expect(await rabbit.depth(queue)).toBe(0);
+    expect(ids).not.toEqual(expect.arrayContaining([late[0]?.id]));
+  });
+});
+
+describe('a server that is killed and started again', { timeout: 120_000 }, () => {
+  it('loses nothing: relay and worker come back by themselves, and no row spends a retry', async () => {
+    const database = await migratedDatabase('restart');
+    onTestFinished(() => database.dispose());
+    const outlast = createOutlast({
+      database: database.url,
+      broker: server.url,
+      adapter: fromPg(database.pool),
+    });
+    onTestFinished(() => outlast.close());
+    const queue = unique('queue');
+    const count = task(unique('count'), { queue, input: unchecked<number>() });
+    const runs = new Map<number, number>();
+    const handler = outlast.handler(count, value => {
+      runs.set(value, (runs.get(value) ?? 0) + 1);
+    });
+    const patience = {
+      brokerOutageCooldown: '200ms',
+      publishConcurrency: 20,
+      maxRetries: 1,
+    } as const;
+    const relay = await startRelay(outlast, patience);
+    onTestFinished(() => relay.stop());
+    const worker = await startWorker(outlast, {
+      tasks: [handler],
+      queues: [queue],
+      concurrency: 5,
+    });
+    onTestFinished(() => worker.stop());
+    let sent = 0;
+    const send = async (n: number): Promise<void> => {
+      const calls = Array.from({ length: n }, () => count.with(sent++));
+      await outlast.transaction(tx => outlast.sendMany(tx, calls));
+    };
+    await send(200);
+    await until(async () => runs.size >= 20);
+    await server.kill();
+    await send(50);
+    await server.start();
+    await send(50);
+    await until(async () => runs.size === sent);
+    const states = `select state, count(*)::int as n from outlast_task group by state`;
+    await until(async () => {
+      const { rows } = await database.pool.query<{ state: string; n: number }>(states);
+      return rows.length === 1 && rows[0]?.state === 'done' && rows[0].n === sent;
+    });
+    expect((await database.pool.query('select 1 from outlast_dead_letter')).rowCount).toBe(0);
+    // Each task was begun under the ledger once; what the broker delivered again was only a copy.
+    expect([...runs.values()].every(times => times === 1)).toBe(true);
+  });
+});

@@ -1,0 +1,122 @@
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { endedKey } from '../../src/ledger/ledger.ts';
+import type { Envelope } from '../../src/task/envelope.ts';
+import { EMBED } from '../../src/task/signature.ts';
+import {
+  bytesOf,
+  makeEnvelope,
+  makeEnvelopes,
+  MINUTE,
+  plainEnvelope,
+  unique,
+} from '../conformance/envelopes.ts';
+import { LedgerDriver } from '../conformance/ledger-driver.ts';
+import { openTestLedger, type TestLedger } from '../support/redis-ledger.ts';
+import { startRedis } from '../support/redis-server.ts';
+import { redisUrl } from '../support/servers.ts';
+
+async function open(
+  url: string,
+): Promise<{ readonly fixture: TestLedger; readonly driver: LedgerDriver }> {
+  const fixture = await openTestLedger(url);
+  onTestFinished(() => fixture.ledger.close());
+  return { fixture, driver: new LedgerDriver(fixture) };
+}
+
+describe('long bodies', () => {
+  const long = (): Envelope => makeEnvelope({ args: new Uint8Array(100_000).fill(0x61) });
+
+  it('come back from waiting and from the dead as they were', async () => {
+    const { driver, fixture } = await open(redisUrl());
+    const envelope = long();
+    const { task } = await driver.running(envelope);
+    expect(bytesOf(task.envelope.body)).toEqual(bytesOf(envelope.body));
+    await driver.release(task);
+    const { task: second } = await driver.beginWaiting(envelope);
+    expect(plainEnvelope(second.envelope)).toEqual(plainEnvelope(envelope));
+    await driver.fail(second, { delayMs: null });
+    const letter = await fixture.readModel.showDeadLetter(envelope.id);
+    expect(bytesOf(letter?.body)).toEqual(bytesOf(envelope.body));
+    await fixture.dispose();
+  });
+
+  it('are told to what follows a task that did not end well', async () => {
+    const { driver } = await open(redisUrl());
+    const [follows, ends] = [long(), makeEnvelope({ args: long().body, embed: EMBED })];
+    for (const envelope of [follows, ends]) {
+      await driver.running(envelope);
+      await driver.ledger.cancel(envelope.id);
+    }
+    const entries = await driver.ledger.after.list(0, 10);
+    expect(entries.map(({ key }) => key)).toEqual([endedKey(follows.id, 1)]);
+    const [entry] = entries;
+    if (entry === undefined || !('ended' in entry)) throw new Error('nothing was written down');
+    expect(plainEnvelope(entry.ended.envelope)).toEqual(plainEnvelope(follows));
+  });
+
+  it('are gone with the end of their task, however it ends', async () => {
+    const { driver, fixture } = await open(redisUrl());
+    const [done, cancelled, purged] = [long(), long(), long()];
+    const { task } = await driver.running(done);
+    await driver.ledger.checkpoint(task, 1, new Uint8Array(100_000));
+    await driver.commit(task);
+    await driver.put(cancelled);
+    await driver.ledger.cancel(cancelled.id);
+    await driver.dead(purged);
+    await fixture.advance(MINUTE);
+    await driver.ledger.purgeDead({
+      olderThanDeadMs: 0,
+      olderThanCreatedMs: null,
+      taskName: null,
+      limit: 10,
+      isDryRun: false,
+    });
+    const left = await fixture.connection.command('keys', `${fixture.root}[bc]:*`);
+    expect(left).toEqual([]);
+    await fixture.dispose();
+  });
+});
+
+describe('batches', () => {
+  it('may be larger than what one script takes', async () => {
+    const { driver, fixture } = await open(redisUrl());
+    const queue = unique('queue');
+    const tasks = makeEnvelopes(1_200, { queue });
+    await driver.put(...tasks);
+    const { worker } = await driver.open();
+    const { begun } = await driver.begin(worker, { queues: [queue], limit: 1_200 });
+    expect(begun).toHaveLength(1_200);
+    const statuses = await driver.ledger.commit(begun.map(task => driver.commitItem(task)));
+    expect(statuses).toEqual(begun.map(() => 'ok'));
+    expect((await fixture.reads.sample(0)).tasks).toMatchObject({ done: 1_200, running: 0 });
+    await fixture.dispose();
+  });
+});
+
+describe('memory', () => {
+  it('of a task in flight and of a tombstone stays far below that of the ancestor', async () => {
+    const server = await startRedis();
+    onTestFinished(() => server.dispose());
+    const { driver, fixture } = await open(server.url);
+    const used = async (): Promise<number> =>
+      Number(
+        /used_memory:(\d+)/.exec(String(await fixture.connection.command('info', 'memory')))?.[1],
+      );
+    const args = new TextEncoder().encode(`["${'x'.repeat(180)}"]`);
+    const tasks = makeEnvelopes(2_000, { queue: unique('queue'), args });
+    const { worker } = await driver.open();
+    await driver.begin(worker, { messages: [makeEnvelope()] });
+    const before = await used();
+    const begun = [];
+    for (let at = 0; at < tasks.length; at += 100) {
+      const reply = await driver.begin(worker, { messages: tasks.slice(at, at + 100) });
+      begun.push(...reply.begun);
+    }
+    // The ancestor: 1,936 bytes and 11 keys for each.
+    expect(((await used()) - before) / tasks.length).toBeLessThan(1_000);
+    const keys = Number(await fixture.connection.command('dbsize'));
+    expect(keys).toBeLessThan(tasks.length + 20);
+    await driver.ledger.commit(begun.map(task => driver.commitItem(task)));
+    expect(((await used()) - before) / tasks.length).toBeLessThan(550);
+  });
+});

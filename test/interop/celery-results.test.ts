@@ -1,0 +1,172 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { RunRef } from '../../src/ledger/ledger.ts';
+import { toText } from '../../src/task/json.ts';
+import { HOUR, makeEnvelope, MINUTE } from '../conformance/envelopes.ts';
+import { LedgerDriver, sampleError } from '../conformance/ledger-driver.ts';
+import { until } from '../support/database.ts';
+import { openTestLedger, type TestLedger } from '../support/redis-ledger.ts';
+import { startRedis, type OwnRedis } from '../support/redis-server.ts';
+import {
+  endProcess,
+  readFromPython,
+  sendFromPython,
+  startCeleryWorker,
+  type CeleryPlace,
+} from './celery-kit.ts';
+
+let server: OwnRedis;
+let place: CeleryPlace;
+let fixture: TestLedger;
+let driver: LedgerDriver;
+
+beforeAll(async () => {
+  server = await startRedis();
+  place = { broker: server.url, backend: server.url };
+  fixture = await openTestLedger(server.url, { celeryResultMs: 12 * HOUR });
+  driver = new LedgerDriver(fixture);
+});
+
+afterAll(async () => {
+  await fixture.dispose();
+  await server.dispose();
+});
+
+const json = (text: string) => ({ kind: 'done', result: new TextEncoder().encode(text) }) as const;
+const task = (making: Parameters<typeof makeEnvelope>[0] = {}) =>
+  makeEnvelope({ id: randomUUID(), ...making });
+
+/** A task that has ended, each in another way. */
+const ENDINGS = {
+  value: async () => await driver.done(task(), { outcome: json('{"t":"žlutý 😀","n":[1,null]}') }),
+  big: async () => await driver.done(task(), { outcome: json('12345678901234567890') }),
+  nothing: async () => await driver.done(task()),
+  discarded: async () =>
+    await driver.done(task(), { outcome: { kind: 'discarded', why: 'no "need"' } }),
+  failed: async () => {
+    const { envelope, task: run } = await driver.running(task());
+    await driver.fail(run, { error: sampleError('no funds: "0" \u0000'), delayMs: null });
+    return envelope;
+  },
+  buried: async () => {
+    const { envelope, task: run } = await driver.running(task());
+    await driver.bury(run);
+    return envelope;
+  },
+  crashed: async () => {
+    const { envelope, worker } = await driver.running(task(), { crashBudgets: { '*': 0 } });
+    await driver.crash(worker);
+    return envelope;
+  },
+  cancelled: async () => {
+    const { envelope } = await driver.running(task());
+    await driver.ledger.cancel(envelope.id);
+    return envelope;
+  },
+  expired: async () => {
+    const envelope = task({ expiresMs: (await driver.nowMs()) - MINUTE });
+    await driver.begin((await driver.open()).worker, { messages: [envelope] });
+    return envelope;
+  },
+} as const;
+
+describe('what our workers end with', { timeout: 120_000 }, () => {
+  it('is what Python gets, however it ends', async () => {
+    const names = Object.keys(ENDINGS) as (keyof typeof ENDINGS)[];
+    const ids: string[] = [];
+    for (const name of names) ids.push((await ENDINGS[name]()).id);
+    const told = await readFromPython(place, ids);
+    const byName = Object.fromEntries(names.map((name, index) => [name, told[index]]));
+    expect(byName).toEqual({
+      value: { state: 'SUCCESS', value: { t: 'žlutý 😀', n: [1, null] } },
+      big: { state: 'SUCCESS', value: Number('12345678901234567890') },
+      nothing: { state: 'SUCCESS', value: null },
+      discarded: { state: 'REVOKED', type: 'TaskRevokedError', args: ['discarded: no "need"'] },
+      failed: { state: 'FAILURE', type: 'CardDeclined', args: ['no funds: "0" \u0000'] },
+      buried: { state: 'FAILURE', type: 'CardDeclined', args: ['buried'] },
+      crashed: {
+        state: 'FAILURE',
+        type: 'ERR_RESURRECTIONS_SPENT',
+        args: ['its worker died 1 times'],
+      },
+      cancelled: { state: 'REVOKED', type: 'TaskRevokedError', args: ['revoked'] },
+      expired: { state: 'REVOKED', type: 'TaskRevokedError', args: ['expired'] },
+    });
+  });
+
+  it('wakes Python that waits for it', async () => {
+    const { envelope, task: run } = await driver.running(task());
+    const reading = readFromPython(place, [envelope.id], {
+      onWaiting: () => void commitWhenAwaited(run),
+    });
+    const commitWhenAwaited = async (ref: RunRef): Promise<void> => {
+      const channel = `celery-task-meta-${envelope.id}`;
+      await until(async () => {
+        const reply = await fixture.connection.command('pubsub', 'numsub', channel);
+        return (reply as readonly unknown[])[1] !== 0;
+      });
+      await driver.commit(ref, { outcome: json('"at last"') });
+    };
+    expect(await reading).toEqual([{ state: 'SUCCESS', value: 'at last' }]);
+  });
+
+  it('is RETRY while a task waits for its next attempt, and unknown again when it is revived', async () => {
+    const { envelope, task: run } = await driver.running(task());
+    await driver.fail(run, { delayMs: HOUR });
+    const dead = await ENDINGS.failed();
+    const letter = await fixture.readModel.showDeadLetter(dead.id);
+    await driver.ledger.revive(dead.id, letter?.version ?? 0);
+    const states = await readFromPython<string>(place, [envelope.id, dead.id], {
+      isStateOnly: true,
+    });
+    expect(states).toEqual(['RETRY', 'PENDING']);
+  });
+
+  it('is not written for tasks whose results nobody wants', async () => {
+    const options = new TextEncoder().encode('{"keepResult":false}');
+    const { id } = await driver.done(task({ options }), { outcome: json('1') });
+    expect(await fixture.connection.command('exists', `celery-task-meta-${id}`)).toBe(0);
+  });
+
+  it('is read by us from the same place, also after the tombstone is gone', async () => {
+    const value = await ENDINGS.value();
+    const discarded = await ENDINGS.discarded();
+    const read = async (id: string) => {
+      const record = await fixture.results.read(id);
+      return { ...record, result: record.result && toText(record.result) };
+    };
+    const expected = [await read(value.id), await read(discarded.id)];
+    expect(expected[0]).toMatchObject({ ending: 'done', result: '{"t":"žlutý 😀","n":[1,null]}' });
+    await fixture.advance(HOUR);
+    expect(await driver.state(value.id)).toBeUndefined();
+    expect([await read(value.id), await read(discarded.id)]).toEqual(expected);
+    const left = Number(await fixture.connection.command('pttl', `celery-task-meta-${value.id}`));
+    expect(left).toBeGreaterThan(11 * HOUR);
+    expect(left).toBeLessThanOrEqual(12 * HOUR);
+  });
+});
+
+describe('what Celery workers end with', { timeout: 120_000 }, () => {
+  it('is read by us', async () => {
+    const worker = await startCeleryWorker(place, ['results']);
+    try {
+      const [echo, wrong] = [randomUUID(), randomUUID()];
+      const options = { queue: 'results' };
+      await sendFromPython(place, [
+        { name: 'interop.echo', args: ['ž'], options: { ...options, task_id: echo } },
+        { name: 'interop.record', args: [1, 2, 3], options: { ...options, task_id: wrong } },
+      ]);
+      const ended = (id: string) =>
+        until(async () => {
+          const record = await fixture.results.read(id);
+          return record.ending !== null && record;
+        });
+      const { result, ending } = await ended(echo);
+      expect(ending).toBe('done');
+      expect(JSON.parse(toText(result ?? new Uint8Array()))).toMatchObject({ args: ['ž'] });
+      expect(await ended(wrong)).toMatchObject({ ending: 'dead', error: { type: 'TypeError' } });
+    } finally {
+      await endProcess(worker);
+    }
+  });
+});
