@@ -80,7 +80,7 @@ export class Revocations {
   }
 
   async #revokeAll(ids: readonly string[], signal: string | null, runs: Runs): Promise<void> {
-    let failure: unknown;
+    let failure: Error | null = null;
     for (const id of ids) {
       const step = (): Promise<void> =>
         signal === null ? this.#revokeWaiting(id, runs) : this.#terminate(id, signal, runs);
@@ -88,11 +88,11 @@ export class Revocations {
         await step();
       } catch (error) {
         if (!isUnavailable(error)) throw error;
-        failure ??= error;
+        failure ??= error as Error;
         void this.#keepTrying(id, step);
       }
     }
-    if (failure !== undefined) throw failure;
+    if (failure !== null) throw failure;
   }
 
   /** What runs goes on. One that begins between the two steps is aborted: it had only just begun. */

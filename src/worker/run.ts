@@ -85,11 +85,12 @@ export class Run {
     const answer = await this.#settle(settlement, followUps);
     const status = answer === 'refused' ? await this.#giveUp() : answer;
     cancelAck?.();
+    // Before anything else is waited for: the next run of a task may begin meanwhile, and would be told of first.
+    if (status === 'ok') observer?.settled(this.task, settlement, ranMs);
+    else observer?.lost(this.task);
     await this.#acknowledge(status);
-    if (status !== 'ok') observer?.lost(this.task);
     if (status === 'ok') {
       this.#tell(settlement);
-      observer?.settled(this.task, settlement, ranMs);
       await this.#follow([...followUps, ...this.#ended(settlement)]);
     } else if (settlement.kind !== 'drop')
       runtime.log.warn(

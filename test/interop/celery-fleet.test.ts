@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { unique } from '../conformance/envelopes.ts';
 import { gate, migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
+import { startRabbit } from '../support/rabbit-server.ts';
 import { startRedis, type OwnRedis } from '../support/redis-server.ts';
 import { rabbitmqUrl } from '../support/servers.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
@@ -67,9 +68,9 @@ describe.each(BROKERS)('a worker on $name', { timeout: 120_000 }, ({ url }) => {
     (await stores.results.read(id)).state;
 
   /** A handler that begins, and ends when the test says so or its signal aborts. */
-  function gated(queue: string) {
+  function gated(queue: string, name = 'fleet.gated') {
     const [began, goesOn, aborted] = [gate<string>(), gate(), gate<string>()];
-    const handler = handlerOf('fleet.gated', queue, async (_args, ctx) => {
+    const handler = handlerOf(name, queue, async (_args, ctx) => {
       began.open(ctx.id);
       ctx.signal.addEventListener('abort', () => aborted.open(ctx.id));
       await goesOn.opened;
@@ -147,11 +148,8 @@ describe.each(BROKERS)('a worker on $name', { timeout: 120_000 }, ({ url }) => {
 
   it('lets a running task end that is revoked, and aborts one that is to be terminated', async () => {
     const queue = unique('fleet');
-    const [mild, hard] = [gated(queue), gated(`${queue}.hard`)];
-    const worker = await start([
-      handlerOf('fleet.mild', queue, mild.handler.run as never),
-      handlerOf('fleet.hard', `${queue}.hard`, hard.handler.run as never),
-    ]);
+    const [mild, hard] = [gated(queue, 'fleet.mild'), gated(`${queue}.hard`, 'fleet.hard')];
+    const worker = await start([mild.handler, hard.handler]);
     const ids = { mild: randomUUID(), hard: randomUUID() };
     await sendFromPython(place(), [
       { name: 'fleet.mild', options: { queue, task_id: ids.mild } },
@@ -325,32 +323,54 @@ describe.each(BROKERS)('a worker on $name', { timeout: 120_000 }, ({ url }) => {
   });
 });
 
-describe('a worker on a Redis that is restarted', { timeout: 120_000 }, () => {
-  it('is reached again, and has forgotten no task', async () => {
-    const own = await startRedis();
-    onTestFinished(() => own.dispose());
-    const place = placeOn(own.url);
-    const isReached = async (node: string): Promise<boolean> => {
+interface Restartable {
+  readonly url: string;
+  kill(): Promise<void>;
+  start(): Promise<void>;
+  dispose(): Promise<void>;
+}
+
+async function ownRedis(): Promise<Restartable> {
+  const server = await startRedis();
+  return { ...server, kill: () => server.stop('SIGKILL') };
+}
+
+describe.each([
+  ['RabbitMQ', startRabbit],
+  ['Redis', ownRedis],
+] as const)(
+  'a worker on a %s that is killed and started again',
+  { timeout: 240_000 },
+  (_, open) => {
+    it('is reached again, tells its events again, and runs what is sent', async () => {
+      const own: Restartable = await open();
+      onTestFinished(() => own.dispose());
+      const place = placeOn(own.url);
       // Each question by a new process: what a client makes of a restart is not the matter here.
-      const control = new CeleryControl(place);
-      const answer = await control.ask(node, 'ping');
-      await control.close();
-      return answer !== undefined;
-    };
-    const queue = unique('fleet');
-    const done = gate<string>();
-    const { node } = await startFleetWorker({
-      database: database.url,
-      broker: own.url,
-      handlers: [handlerOf('fleet.good', queue, (_args, { id }) => done.open(id))],
-      worker: { celeryEvents: 'on' },
+      const isReached = async (node: string): Promise<boolean> => {
+        const control = new CeleryControl(place);
+        const answer = await control.ask(node, 'ping');
+        await control.close();
+        return answer !== undefined;
+      };
+      const queue = unique('fleet');
+      const { node } = await startFleetWorker({
+        database: database.url,
+        broker: own.url,
+        handlers: [handlerOf('fleet.good', queue, () => 1)],
+        worker: { celeryEvents: 'on' },
+      });
+      await until(() => isReached(node));
+      await own.kill();
+      await own.start();
+      await until(() => isReached(node));
+      const { events, child } = await receiveEvents(place);
+      onTestFinished(() => endProcess(child));
+      const id = randomUUID();
+      await sendFromPython(place, [{ name: 'fleet.good', options: { queue, task_id: id } }]);
+      await until(async () =>
+        events.some(event => event['uuid'] === id && event.type === 'task-succeeded'),
+      );
     });
-    await until(() => isReached(node));
-    await own.stop('SIGKILL');
-    await own.start();
-    await until(() => isReached(node));
-    const id = randomUUID();
-    await sendFromPython(place, [{ name: 'fleet.good', options: { queue, task_id: id } }]);
-    expect(await done.opened).toBe(id);
-  });
-});
+  },
+);
