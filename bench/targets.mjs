@@ -10,7 +10,6 @@ import { Redis } from 'ioredis';
 import { makeDatabase } from './database.mjs';
 import { createOutlast, fromPg, runCli, startCli, task, unchecked } from './outlast.mjs';
 
-export const QUEUE = 'bench';
 const RABBITMQ_URL = process.env.OUTLAST_TEST_RABBITMQ_URL ?? '';
 const REDIS_URL = process.env.OUTLAST_TEST_REDIS_URL ?? '';
 
@@ -19,12 +18,13 @@ export const WINDOW = 1_000;
 const RELAY_FLAGS = ['--batch-size', '1000', '--publish-concurrency', String(WINDOW)];
 const LOOK_EVERY_MS = 10;
 
-const receipt = task('shop.receipt', { input: unchecked(), queue: QUEUE });
+const receipt = task('shop.receipt', { input: unchecked() });
 const INPUT = { orderId: '17', customer: 'ada@example.com', total: '99.90' };
 
 /**
  * @typedef {object} Target
  * @property {string} name
+ * @property {string} queue
  * @property {import('./outlast.mjs').Config} config
  * @property {readonly string[]} flags of the relay
  * @property {import('pg').Pool} outbox the database whose outbox is relayed
@@ -55,7 +55,9 @@ const SEED = 1_000;
  */
 export async function commitTasks(target, count) {
   const outlast = createOutlast({ ...target.config, adapter: fromPg(target.outbox) });
-  const calls = Array.from({ length: Math.min(count, SEED) }, () => receipt.with(INPUT));
+  const calls = Array.from({ length: Math.min(count, SEED) }, () =>
+    receipt.with(INPUT, { queue: target.queue }),
+  );
   await outlast.transaction(async tx => {
     await outlast.sendMany(tx, calls);
     if (count > SEED) await copyRows(tx, 'outlast_outbox', count / SEED - 1);
@@ -107,7 +109,8 @@ export async function startRelay(target) {
 /** A function that sends one task in a transaction of its own; its id, once committed. @param {Target} target */
 export function makeSender(target) {
   const outlast = createOutlast({ ...target.config, adapter: fromPg(target.outbox) });
-  return async () => (await outlast.transaction(tx => outlast.send(tx, receipt, INPUT))).id;
+  return async () =>
+    (await outlast.transaction(tx => outlast.send(tx, receipt, INPUT, { queue: target.queue }))).id;
 }
 
 /**
@@ -138,6 +141,7 @@ async function sameDatabase() {
   const { url, pool } = await makeDatabase('bench_same');
   return {
     name: 'same database',
+    queue: 'bench',
     config: { database: url },
     flags: [],
     outbox: pool,
@@ -152,6 +156,7 @@ async function otherDatabase() {
   const ledger = ledgerOf(main.pool);
   return {
     name: 'other database',
+    queue: 'bench',
     config: { database: main.url, outboxes: { apart: { database: apart.url } } },
     flags: ['--outbox', 'apart'],
     outbox: apart.pool,
@@ -201,28 +206,29 @@ async function rabbitmq(queueType) {
   const { url, pool } = await makeDatabase(`bench_${queueType}`);
   const connection = await connect(RABBITMQ_URL);
   const channel = await connection.createConfirmChannel();
-  await channel.deleteQueue(QUEUE);
-  // Declared by the relay as this type; a queue of the other type must be gone before.
+  // Declared by the relay.
+  const queue = `bench_${queueType}`;
   return {
     name: `RabbitMQ ${queueType}`,
+    queue,
     config: { database: url, broker: { url: RABBITMQ_URL, queueType } },
     flags: [],
     outbox: pool,
-    arrived: async () => (await channel.checkQueue(QUEUE)).messageCount,
-    clear: async () => void (await channel.purgeQueue(QUEUE)),
+    arrived: async () => (await channel.checkQueue(queue)).messageCount,
+    clear: async () => void (await channel.purgeQueue(queue)),
     consume: async onMessage =>
       void (await channel.consume(
-        QUEUE,
+        queue,
         message => message !== null && onMessage(String(message.properties.headers?.['id'])),
         { noAck: true },
       )),
     publish: async count => {
-      const like = await channel.get(QUEUE, { noAck: true });
+      const like = await channel.get(queue, { noAck: true });
       if (like === false) throw new Error('no message to publish the like of');
       await publishAll(channel, like, count);
     },
     close: async () => {
-      await channel.deleteQueue(QUEUE);
+      await channel.deleteQueue(queue);
       await connection.close();
       await pool.end();
     },
@@ -258,11 +264,12 @@ async function publishAll(channel, like, count) {
 async function redis() {
   const { url, pool } = await makeDatabase('bench_redis');
   const client = new Redis(REDIS_URL);
-  // The list of the least urgent messages, as kombu names it.
-  const list = `${QUEUE}\u0006\u00169`;
   const taker = client.duplicate();
+  // Kombu has a list for each of four priorities; this is the one of ordinary tasks.
+  const list = 'bench\u0006\u00169';
   return {
     name: 'Redis',
+    queue: 'bench',
     config: { database: url, broker: REDIS_URL },
     flags: [],
     outbox: pool,

@@ -12,6 +12,15 @@ export interface TransactionAdapter<Tx> {
   /** True where the server can end a transaction that its process has forgotten, and does no harm by it. */
   readonly endsIdleTransactions: boolean;
   execute(tx: Tx, text: string, values: readonly (string | null)[]): Promise<readonly TextRow[]>;
+  /**
+   * The same for a statement that has only one plan, whatever the tables hold, so that the server may keep it. Left out
+   * where a library cannot say so.
+   */
+  executeKept?(
+    tx: Tx,
+    text: string,
+    values: readonly (string | null)[],
+  ): Promise<readonly TextRow[]>;
   /** Commits when `fn` returns and rolls back when it throws. */
   transaction<T>(fn: (tx: Tx) => Promise<T>): Promise<T>;
   status(tx: Tx): TransactionStatus;

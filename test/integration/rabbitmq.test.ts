@@ -135,12 +135,9 @@ describe('a task by way of RabbitMQ', () => {
     expect(await sent.result()).toBe(2);
   });
 
-  it.each([
-    ['commit', 1],
-    ['begin', 0],
-  ] as const)(
+  it.each(['commit', 'begin'] as const)(
     'whose worker loses its way to the broker runs once: ackOn %s',
-    async (ackOn, left) => {
+    async ackOn => {
       const proxy = await TcpProxy.to(rabbitmqUrl());
       onTestFinished(() => proxy.close());
       const own = connect({ url: proxy.url(rabbitmqUrl()), ackOn });
@@ -158,9 +155,9 @@ describe('a task by way of RabbitMQ', () => {
       await work(own, own.handler(echo, run));
       await until(async () => runs === 1);
       await proxy.close();
-      // What was not acknowledged is back in the queue.
       await until(async () => (await rabbit.consumers(queue)) === 0);
-      expect(await rabbit.depth(queue)).toBe(left);
+      // What was not acknowledged is back in the queue. With `begin` the answer may have come through or not.
+      if (ackOn === 'commit') expect(await rabbit.depth(queue)).toBe(1);
       finish.open();
       expect(await sent.result()).toBe(1);
       await work(outlast, outlast.handler(echo, run));

@@ -91,6 +91,10 @@ describe('a send', () => {
           statements.push(text);
           return adapter.execute(tx, text, values);
         },
+        executeKept: (tx, text, values) => {
+          statements.push(text);
+          return adapter.execute(tx, text, values);
+        },
       },
     });
     // Rolled back: the rows are of no use to anybody.

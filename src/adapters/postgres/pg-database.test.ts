@@ -57,13 +57,15 @@ describe('a session', () => {
     const db = await open();
     const [row] = await db.query(
       `select current_setting('transaction_isolation') as isolation, current_setting('statement_timeout') as statement,
-         current_setting('lock_timeout') as lock, current_setting('idle_in_transaction_session_timeout') as idle`,
+         current_setting('lock_timeout') as lock, current_setting('idle_in_transaction_session_timeout') as idle,
+         current_setting('plan_cache_mode') as plans`,
     );
     expect(row).toEqual({
       isolation: 'read committed',
       statement: '30s',
       lock: '10s',
       idle: '10s',
+      plans: 'force_custom_plan',
     });
     await db.close();
     await admin.close();

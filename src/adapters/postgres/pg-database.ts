@@ -21,10 +21,13 @@ const LIMITS = {
   lock_timeout: 10_000,
   idle_in_transaction_session_timeout: 10_000,
 };
-/** Under another isolation our statements would fail where two relays meet. */
+/**
+ * Under another isolation our statements would fail where two relays meet. And a plan is made for the tables as they are
+ * now: one that was made for an empty outbox reads all of it for every row once a backlog is there.
+ */
 const SESSION = {
   ...LIMITS,
-  options: String.raw`-c default_transaction_isolation=read\ committed`,
+  options: String.raw`-c default_transaction_isolation=read\ committed -c plan_cache_mode=force_custom_plan`,
 };
 /** The same for one transaction, where a pooler refuses settings of a session. One round trip, as a bare `begin`. */
 const LIMITED_BEGIN = [
@@ -137,6 +140,8 @@ export class PgDatabase implements SqlDatabase {
       if (!isSettingRefused(error)) throw error;
       if (this.#pool === pool) {
         this.#hasSession = false;
+        // Without that setting a kept plan is one for tables as they were once.
+        this.#isNaming = false;
         this.#pool = this.#makePool({});
         await pool.end();
       }

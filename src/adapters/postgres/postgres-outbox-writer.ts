@@ -78,7 +78,7 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
     const values = Object.values(rowTexts(task)) as (string | null)[];
     if (task.idempotencyKey === null) {
       const text = this.#notifyLimit.take() ? SQL.enqueueNotify : SQL.enqueue;
-      await this.#execute(tx, text, values.slice(0, UNKEYED_VALUES));
+      await this.#insert(tx, text, values.slice(0, UNKEYED_VALUES));
       return { kind: 'new' };
     }
     const [row] = await this.#execute(tx, SQL.enqueueKeyed, [...values, this.#notify()]);
@@ -136,19 +136,25 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
     return row?.['digest'] ?? null;
   }
 
-  async #execute(
-    tx: Tx,
-    text: string,
-    values: readonly (string | null)[],
-  ): Promise<readonly TextRow[]> {
-    try {
-      return await this.#adapter.execute(tx, text, values);
-    } catch (error) {
-      // The driver may not have known yet that the transaction had failed; the server did.
-      if ((error as { readonly code?: unknown } | null)?.code === '25P02')
-        throw failedTransaction(error);
-      throw translatePgError(error);
-    }
+  #execute(tx: Tx, text: string, values: readonly (string | null)[]): Promise<readonly TextRow[]> {
+    return translated(this.#adapter.execute(tx, text, values));
+  }
+
+  /** An INSERT of values reads nothing, so that its plan is good for ever. */
+  async #insert(tx: Tx, text: string, values: readonly (string | null)[]): Promise<void> {
+    const kept = this.#adapter.executeKept?.(tx, text, values);
+    await translated(kept ?? this.#adapter.execute(tx, text, values));
+  }
+}
+
+async function translated(rows: Promise<readonly TextRow[]>): Promise<readonly TextRow[]> {
+  try {
+    return await rows;
+  } catch (error) {
+    // The driver may not have known yet that the transaction had failed; the server did.
+    if ((error as { readonly code?: unknown } | null)?.code === '25P02')
+      throw failedTransaction(error);
+    throw translatePgError(error);
   }
 }
 

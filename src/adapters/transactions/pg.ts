@@ -31,7 +31,7 @@ const STATUS: Readonly<Record<string, TransactionStatus>> = { T: 'open', I: 'non
 
 export interface FromPgOptions {
   /**
-   * Lets the server keep the plans of our statements, on connections that reach it without a pooler. Switch it off where
+   * Lets the server keep the plan of a send, on connections that reach it without a pooler. Switch it off where
    * something else makes sessions forget, such as DISCARD ALL.
    * @default true
    */
@@ -53,9 +53,10 @@ export function fromPg<P extends PgPoolLike>(
     client: PgClientLike,
     text: string,
     values: readonly (string | null)[],
-  ): Promise<readonly TextRow[]> => {
+  ): Promise<readonly TextRow[]> => (await client.query(text, [...values])).rows as TextRow[];
+  const executeKept: typeof execute = async (client, text, values) => {
     const isKept = plans.isKeptBy(client) ?? (await plans.ask(client));
-    if (!isKept) return (await client.query(text, [...values])).rows as TextRow[];
+    if (!isKept) return await execute(client, text, values);
     return (await plans.query(client, text, values)) as readonly TextRow[];
   };
   const status = (client: PgClientLike): TransactionStatus => {
@@ -68,6 +69,7 @@ export function fromPg<P extends PgPoolLike>(
     dialect: 'postgres',
     endsIdleTransactions: true,
     execute,
+    executeKept,
     status,
     transaction: fn => inTransaction(pool, fn),
   };
