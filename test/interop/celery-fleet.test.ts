@@ -269,14 +269,13 @@ describe.each(BROKERS)('a worker on $name', { timeout: 120_000 }, ({ url }) => {
     });
     expect(of(late).at(-1)).toMatchObject({ expired: true, terminated: false });
     expect(JSON.stringify(events)).not.toContain('secret');
-    await until(async () => events.some(event => event.type === 'worker-heartbeat'));
+    const own = (): readonly CeleryEvent[] =>
+      events.filter(event => event.type.startsWith('worker-') && event['hostname'] === node);
+    await until(async () => own().some(({ type }) => type === 'worker-heartbeat'));
     await service.stop();
-    await until(async () => events.some(event => event.type === 'worker-offline'));
-    const own = events.filter(
-      event => event.type.startsWith('worker-') && event['hostname'] === node,
-    );
-    expect(own[0]).toMatchObject({ type: 'worker-online', sw_ident: 'outlast', freq: 2 });
-    expect(own.at(-1)).toMatchObject({ type: 'worker-offline', processed: 3 });
+    await until(async () => own().some(({ type }) => type === 'worker-offline'));
+    expect(own()[0]).toMatchObject({ type: 'worker-online', sw_ident: 'outlast', freq: 2 });
+    expect(own().at(-1)).toMatchObject({ type: 'worker-offline', processed: 3 });
   });
 
   it('begins to send events when it is asked for them', async () => {

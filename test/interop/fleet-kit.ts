@@ -38,7 +38,8 @@ export function handlerOf(
   return defineHandler(
     contract,
     {
-      retry: { maxAttempts: 2, backoff: '1ms' },
+      // Not at once: its second run could be known of here before the end of its first.
+      retry: { maxAttempts: 2, backoff: '300ms', jitter: 'none' },
       run: (input, ctx) => run((input as { args: unknown[] }).args, ctx as TaskContext),
     },
     unused,
