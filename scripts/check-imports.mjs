@@ -17,6 +17,7 @@ const STAGES = [
   'ledger',
   'result',
   'recovery',
+  'fleet',
   'workflow',
   'schedule',
 ];
@@ -32,6 +33,7 @@ const PORTS = [
   'outbox/scan-floor.ts',
   'outbox/transaction-adapter.ts',
   'broker/broker.ts',
+  'broker/fleet.ts',
   'worker/door.ts',
   'ledger/ledger.ts',
   'ledger/generation-store.ts',
@@ -57,6 +59,8 @@ const MAY_IMPORT = {
   telemetry: FOUNDATION,
   config: FOUNDATION,
   ...Object.fromEntries(STAGES.map(stage => [stage, [...FOUNDATION, 'ledger', ...PORTS]])),
+  // A worker as others see and steer it.
+  fleet: [...FOUNDATION, 'ledger', 'worker', ...PORTS],
   adapters: [...FOUNDATION, ...PORTS],
   // One process holds the embedded database; the others reach it through the remote adapter.
   'adapters/pglite': ['adapters/postgres', 'adapters/remote'],

@@ -1,8 +1,8 @@
-import { readFileSync } from 'node:fs';
 import { Command, CommanderError, Option } from 'commander';
 import type { InputIssue } from '../errors/codes.ts';
 import { isOutlastError } from '../errors/error.ts';
 import { maskUrl } from '../config/config.ts';
+import { packageVersion } from '../wiring/package-version.ts';
 import type { AddCommand } from './command.ts';
 import { addConfig } from './commands/config.ts';
 import { addDeadLetters } from './commands/dead-letters.ts';
@@ -75,12 +75,9 @@ function surviveClosedPipes(): void {
 }
 
 function createProgram(output: Output, isJson: boolean, finish: (code: number) => void): Command {
-  const manifest = JSON.parse(
-    readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
-  ) as { readonly version: string };
   const program = new Command('outlast')
     .description('Background tasks that outlast crashes.')
-    .version(manifest.version)
+    .version(packageVersion())
     .showSuggestionAfterError()
     .exitOverride()
     .configureOutput({

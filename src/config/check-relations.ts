@@ -1,4 +1,5 @@
 import { outlastError } from '../errors/error.ts';
+import type { BrokerTarget } from './broker-target.ts';
 import type { ResolvedRelayOptions } from './relay-options.ts';
 import type { ResolvedWorkerOptions } from './worker-options.ts';
 
@@ -17,4 +18,13 @@ export function checkRelations(relay: ResolvedRelayOptions, worker: ResolvedWork
     hint: `Raise \`worker.dedupWindow\` to '${neededSeconds}s', or lower the stale timeout.`,
     fields: { options: ['worker.dedupWindow', 'relay.staleTimeoutSeconds'] },
   });
+}
+
+/** What is legal, but seldom meant: tools of Celery meet workers at a broker. */
+export function fleetWarnings(
+  { celeryEvents }: ResolvedWorkerOptions,
+  broker: BrokerTarget | null,
+): readonly string[] {
+  if (celeryEvents === 'off' || broker !== null) return [];
+  return ['`worker.celeryEvents` is on, and there is no `broker` to send them to'];
 }

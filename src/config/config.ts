@@ -3,7 +3,7 @@ import type { Redactor } from '../task/redact.ts';
 import type { EventListeners } from '../telemetry/events.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { BrokerOptions, BrokerTarget } from './broker-target.ts';
-import { checkRelations } from './check-relations.ts';
+import { checkRelations, fleetWarnings } from './check-relations.ts';
 import { maskUrl, parseDatabaseUrl, type OutboxTarget } from './database-url.ts';
 import { DATABASE_ENV, optionsFromEnv, type Env, type SectionOptions } from './from-env.ts';
 import { readMessaging, type LedgerTarget, type Messaging } from './messaging.ts';
@@ -200,7 +200,12 @@ export function resolveConfig(
     resurrector: resurrector.options,
     retention,
     settings: Object.freeze(settings),
-    warnings: [...relay.warnings, ...worker.warnings, ...resurrector.warnings],
+    warnings: [
+      ...relay.warnings,
+      ...worker.warnings,
+      ...resurrector.warnings,
+      ...fleetWarnings(worker.options, messaging.broker),
+    ],
   });
 }
 

@@ -54,6 +54,8 @@ describe('defaults', () => {
       maxIsolated: 4,
       maxTasks: 0,
       maxMemoryMb: 0,
+      celeryControl: 'on',
+      celeryEvents: 'off',
     });
     expect(resolveResurrectorOptions().options).toEqual({
       intervalMs: 500,

@@ -45,6 +45,16 @@ export interface WorkerOptions {
   readonly maxTasks?: number | undefined;
   /** Memory in MiB beyond which a process lets the tasks it has end and is replaced; 0: no limit. @default 0 */
   readonly maxMemoryMb?: number | undefined;
+  /**
+   * Answer Celery's remote control (`celery inspect`, `celery control`, Flower) on RabbitMQ and Redis.
+   * @default 'on'
+   */
+  readonly celeryControl?: 'on' | 'off' | undefined;
+  /**
+   * Send Celery's events (`celery events`, Flower) on RabbitMQ and Redis; off: until remote control asks for them.
+   * @default 'off'
+   */
+  readonly celeryEvents?: 'on' | 'off' | undefined;
 }
 
 export const WORKER_DEFAULTS: Defaults<WorkerOptions> = Object.freeze({
@@ -61,6 +71,8 @@ export const WORKER_DEFAULTS: Defaults<WorkerOptions> = Object.freeze({
   maxIsolated: 4,
   maxTasks: 0,
   maxMemoryMb: 0,
+  celeryControl: 'on',
+  celeryEvents: 'off',
 });
 
 /** What a worker runs on: checked, complete, in milliseconds. */
@@ -79,6 +91,8 @@ export interface ResolvedWorkerOptions {
   readonly maxIsolated: number;
   readonly maxTasks: number;
   readonly maxMemoryMb: number;
+  readonly celeryControl: 'on' | 'off';
+  readonly celeryEvents: 'on' | 'off';
 }
 
 export const WORKER_SECTION: Section<WorkerOptions> = {
@@ -158,6 +172,18 @@ export const WORKER_SECTION: Section<WorkerOptions> = {
       sentence:
         'Memory in MiB beyond which a process lets the tasks it has end and is replaced; 0: no limit.',
     },
+    celeryControl: {
+      kind: 'choice',
+      choices: ['on', 'off'],
+      sentence:
+        "Answer Celery's remote control (`celery inspect`, `celery control`, Flower) on RabbitMQ and Redis.",
+    },
+    celeryEvents: {
+      kind: 'choice',
+      choices: ['on', 'off'],
+      sentence:
+        "Send Celery's events (`celery events`, Flower) on RabbitMQ and Redis; off: until remote control asks for them.",
+    },
   },
 };
 
@@ -181,6 +207,8 @@ export function resolveWorkerOptions(
     maxIsolated: reader.number('maxIsolated'),
     maxTasks: reader.number('maxTasks'),
     maxMemoryMb: reader.number('maxMemoryMb'),
+    celeryControl: reader.choice('celeryControl'),
+    celeryEvents: reader.choice('celeryEvents'),
   });
   checkRelations(options, reader);
   return { options, warnings: reader.warnings };

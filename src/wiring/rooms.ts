@@ -65,7 +65,10 @@ export async function findHandlerSource(config: ResolvedConfig): Promise<Handler
 }
 
 /** The rooms of a worker end with it. */
-export function withRooms(rooms: RoomPool | null, worker: Worker): Pick<Worker, 'run'> {
+export function withRooms(
+  rooms: RoomPool | null,
+  worker: Pick<Worker, 'run'>,
+): Pick<Worker, 'run'> {
   return {
     run: async signal => {
       try {

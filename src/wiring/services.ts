@@ -18,6 +18,7 @@ import { cleanOutboxes } from './clean-outboxes.ts';
 import { embeddedDefaults } from './embedded-defaults.ts';
 import { handlerMap } from './handler-map.ts';
 import type { Internals } from './internals.ts';
+import { joinFleet } from './join-fleet.ts';
 import { INTERNALS, type Outlast } from './outlast.ts';
 import { redactOf } from './redact-of.ts';
 import { withHealth } from './relay-health.ts';
@@ -221,7 +222,12 @@ export interface WorkerParts {
   readonly process: string;
   readonly heart?: Heart;
   readonly rooms?: RoomPool | null;
+  /** Told when somebody asks this worker, through its broker, to end. */
+  readonly onShutdown?: () => void;
 }
+
+/** A worker, and with it what makes it known to the tools of its fleet. */
+export type WorkerService = Pick<Worker, 'run' | 'begun'>;
 
 export function makeWorker({
   internals,
@@ -231,7 +237,8 @@ export function makeWorker({
   process: name,
   heart,
   rooms,
-}: WorkerParts): Worker {
+  onShutdown = () => undefined,
+}: WorkerParts): WorkerService {
   const { ledger, broker } = stores;
   const { runtime, log } = internals;
   const { beatMs, maxBlockMs } = config.worker;
@@ -245,7 +252,22 @@ export function makeWorker({
   const settings = { ...config.worker, ackOn, process: name, host: hostname(), pid: process.pid };
   const redact = redactOf(config, runtime);
   const deps = { ledger, broker, handlers, runtime, heart: beating, redact, settings };
-  return new Worker(rooms ? { ...deps, rooms } : deps);
+  const registered = [...handlers.keys()];
+  let worker: Worker | null = null;
+  return {
+    get begun() {
+      return worker?.begun ?? 0;
+    },
+    run: async (signal, retire) => {
+      const member = await joinFleet({ config, stores, runtime, registered, onShutdown });
+      worker = new Worker({
+        ...deps,
+        ...(rooms ? { rooms } : {}),
+        ...(member ? { observer: member.observer } : {}),
+      });
+      await (member ? member.run(worker, signal, retire) : worker.run(signal, retire));
+    },
+  };
 }
 
 export function resurrectorSettings(config: ResolvedConfig, runtime: Runtime): ResurrectorSettings {

@@ -20,6 +20,9 @@ export interface SuperviseOptions {
   readonly onUnloadable?: (error: Error) => void;
 }
 
+/** A channel closes with its process; this is for one that does not. */
+const LAST_WORDS_MS = 1_000;
+
 /** A supervisor over real processes. */
 export function makeSupervisor(options: SuperviseOptions): Supervisor {
   const { stores, config, runtime, spec, env = {}, onUnloadable } = options;
@@ -49,8 +52,19 @@ function spawnChild(
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
   child.on('message', hear);
+  const dismissed = new Promise<void>(resolve => {
+    child.on('message', (message: FromChild) => {
+      if (message.kind === 'dismissed') resolve();
+    });
+  });
   const exited = new Promise<string>(resolve => {
-    child.once('exit', (code, signal) => resolve(signal ?? `code ${code}`));
+    child.once('exit', (code, signal) => {
+      const end = (): void => resolve(signal ?? `code ${code}`);
+      if (!child.connected) return end();
+      // Its last words are read before the channel closes, and may say that nobody is to take its place.
+      child.once('disconnect', end);
+      setTimeout(end, LAST_WORDS_MS).unref();
+    });
     child.once('error', error => resolve(error.message));
   });
   const worn = new Promise<string>(resolve => {
@@ -66,6 +80,7 @@ function spawnChild(
     process: spec.process,
     pid: child.pid ?? 0,
     exited,
+    dismissed,
     worn,
     retire: () => say('retire'),
     drain: () => say('drain'),

@@ -103,6 +103,7 @@ const heart = new ThreadHeart({
   maxBlockMs,
   log,
 });
+let lastWords = Promise.resolve();
 const worker = makeWorker({
   internals: { runtime, log },
   stores,
@@ -111,6 +112,7 @@ const worker = makeWorker({
   process: spec.process,
   heart,
   rooms,
+  onShutdown: () => void (lastWords = tell({ kind: 'dismissed' })),
 });
 const wear = { tasks: () => worker.begun, rssBytes: () => process.memoryUsage.rss() };
 const unwatch = watchLimits(
@@ -123,6 +125,9 @@ await worker.run(stop.signal, retire.signal);
 unwatch();
 await rooms?.close();
 // Nothing is lost by not saying goodbye to a store that does not answer.
-await Promise.race([stores.close(), sleep(systemClock, CLOSE_PATIENCE_MS)]);
+await Promise.race([
+  Promise.all([lastWords, stores.close()]),
+  sleep(systemClock, CLOSE_PATIENCE_MS),
+]);
 // Handlers that ignored their signal, and pools of user modules, must not keep a drained process alive.
 process.exit(0);

@@ -23,9 +23,10 @@ export type ToChild = 'drain' | 'retire';
 
 /**
  * `loaded`: config and handlers are fine. `unloadable`: they are not, and another start would change nothing. `worn`: it has
- * reached a limit and wants to be replaced.
+ * reached a limit and wants to be replaced. `dismissed`: somebody has asked it, through the broker, to end; it drains, and
+ * nobody is to take its place.
  */
 export type FromChild =
-  | { readonly kind: 'loaded' }
+  | { readonly kind: 'loaded' | 'dismissed' }
   | { readonly kind: 'worn'; readonly why: string }
   | { readonly kind: 'unloadable'; readonly error: WireError };

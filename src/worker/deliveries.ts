@@ -4,11 +4,13 @@ import type { BuryItem, Ledger, MessageAnswer } from '../ledger/ledger.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import type { Envelope } from '../task/envelope.ts';
 import { toBytes } from '../task/json.ts';
+import type { RunObserver } from './run-observer.ts';
 
 interface DeliveryDeps {
   readonly ledger: Ledger;
   readonly broker: Broker;
   readonly runtime: Runtime;
+  readonly observer?: RunObserver;
 }
 
 /** A message that can be begun. */
@@ -36,6 +38,7 @@ export async function acceptDeliveries(
       await deps.ledger.park([
         { envelope: message, delayMs: message.etaMs - deps.runtime.clock.now() },
       ]);
+      deps.observer?.parked(message);
       settled.push(delivery);
     } else {
       beginnable.push({ delivery, envelope: message });
@@ -66,8 +69,14 @@ export async function answerDeliveries(
         break;
       // Waiting, running, done or ended: from `begin` on the ledger alone brings a task back.
       case 'held':
-      case 'done':
+        deps.observer?.held(envelope);
+        settled.push(delivery);
+        break;
       case 'expired':
+        deps.observer?.expired(envelope);
+        settled.push(delivery);
+        break;
+      case 'done':
         settled.push(delivery);
         break;
       case undefined:

@@ -12,6 +12,7 @@ import {
 import type { Redact } from '../task/redact.ts';
 import { hasFollowUps } from '../task/signature.ts';
 import { execute, type ExecuteDeps } from './execute.ts';
+import type { RunObserver } from './run-observer.ts';
 import type { StopReason } from './run-scope.ts';
 import type { Settlement } from './settlement.ts';
 import type { Settler, SettleStatus } from './settler.ts';
@@ -24,6 +25,7 @@ export interface RunDeps extends ExecuteDeps {
   readonly resultMs: number;
   /** Null: people see the arguments of follow-ups themselves. */
   readonly redact: Redact | null;
+  readonly observer?: RunObserver;
 }
 
 /** No broker's copy is held for longer. */
@@ -50,13 +52,18 @@ export class Run {
     this.finished = this.#run();
   }
 
+  /** The broker's copy has been let go, or there was none. */
+  get isAcknowledged(): boolean {
+    return this.#delivery === null;
+  }
+
   /** Ends the run from outside; the first reason counts. */
   stop(reason: StopReason): void {
     this.#stop.abort(reason);
   }
 
   async #run(): Promise<void> {
-    const { runtime } = this.#deps;
+    const { runtime, observer } = this.#deps;
     const { id, envelope, epoch, failures } = this.task;
     const cancelAck = this.#delivery === null ? null : this.#acknowledgeInTime();
     await runtime.faultPoint('worker.begun-not-started');
@@ -67,15 +74,20 @@ export class Run {
       epoch,
       attempt: failures + 1,
     });
+    observer?.started(this.task);
     const settlement = await execute(
       this.task,
       { signal: this.#stop.signal, draining: this.#draining },
       this.#deps,
     );
+    const ranMs = runtime.clock.monotonic() - this.startedAt;
     const followUps = this.#followUps(settlement);
     const answer = await this.#settle(settlement, followUps);
     const status = answer === 'refused' ? await this.#giveUp() : answer;
     cancelAck?.();
+    // Before anything else is waited for: the next run of a task may begin meanwhile, and would be told of first.
+    if (status === 'ok') observer?.settled(this.task, settlement, ranMs);
+    else observer?.lost(this.task);
     await this.#acknowledge(status);
     if (status === 'ok') {
       this.#tell(settlement);

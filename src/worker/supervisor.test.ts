@@ -10,6 +10,7 @@ interface FakeChild extends Child {
   readonly told: string[];
   exit(how: string): void;
   wearOut(why: string): void;
+  dismiss(): void;
 }
 
 function setup(processes = 1) {
@@ -28,6 +29,7 @@ function setup(processes = 1) {
     const told: string[] = [];
     let exit = (_how: string): void => undefined;
     let wearOut = (_why: string): void => undefined;
+    let dismiss = (): void => undefined;
     const child: FakeChild = {
       process,
       pid: children.length,
@@ -35,6 +37,7 @@ function setup(processes = 1) {
       told,
       exited: new Promise<string>(resolve => void (exit = resolve)),
       worn: new Promise<string>(resolve => void (wearOut = resolve)),
+      dismissed: new Promise<void>(resolve => void (dismiss = resolve)),
       retire: () => void told.push('retire'),
       drain: () => {
         told.push('drain');
@@ -43,6 +46,7 @@ function setup(processes = 1) {
       kill: () => exit('SIGKILL'),
       exit: how => exit(how),
       wearOut: why => wearOut(why),
+      dismiss: () => dismiss(),
     };
     children.push(child);
     return child;
@@ -70,7 +74,7 @@ function setup(processes = 1) {
     await time.runUntil(time.nowMs + 20_000);
     await running;
   };
-  return { time, children, reaped, supervisor, end };
+  return { time, children, reaped, supervisor, running, end };
 }
 
 describe('a supervisor', () => {
@@ -144,5 +148,20 @@ describe('a supervisor', () => {
     await time.runUntil(21_000);
     await end();
     expect(children.map(child => child.told)).toEqual([['retire', 'drain'], ['drain'], ['drain']]);
+  });
+
+  it('leaves the place of a dismissed child empty, keeps the others, and ends with the last', async () => {
+    const { time, children, supervisor, reaped, running } = setup(2);
+    await time.runUntil(20_000);
+    children[0]?.dismiss();
+    await time.runUntil(40_000);
+    expect(children).toHaveLength(2);
+    expect(children[0]?.told).toEqual(['drain']);
+    expect(supervisor.children).toEqual([children[1]]);
+    expect(reaped).toEqual([children[0]?.process]);
+    children[1]?.dismiss();
+    await time.runUntil(41_000);
+    await running;
+    expect(children).toHaveLength(2);
   });
 });

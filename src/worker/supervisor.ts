@@ -10,6 +10,8 @@ export interface Child {
   readonly process: string;
   readonly pid: number;
   readonly exited: Promise<string>;
+  /** Resolves when somebody else has asked it to end for good: it drains by itself. */
+  readonly dismissed: Promise<void>;
   /** Resolves when it wants to be replaced, with the reason; it works on until it is told to retire. */
   readonly worn: Promise<string>;
   /** Lets it finish what it has, take nothing more, and exit. */
@@ -45,6 +47,8 @@ export class Supervisor {
   readonly #deps: SupervisorDeps;
   readonly #reaper: Reaper;
   readonly #children = new Set<Child>();
+  /** Those whose place stays empty. */
+  readonly #dismissed = new WeakSet<Child>();
 
   constructor(deps: SupervisorDeps) {
     this.#deps = deps;
@@ -56,10 +60,13 @@ export class Supervisor {
   }
 
   async run(signal: AbortSignal): Promise<void> {
+    const ended = new AbortController();
     const places = Array.from({ length: this.#deps.settings.processes }, () =>
       this.#keepAlive(signal),
     );
-    await Promise.all([...places, this.#lookAround(signal)]);
+    // When every child was dismissed there is nothing left to supervise.
+    const working = Promise.all(places).finally(() => ended.abort());
+    await Promise.all([working, this.#lookAround(AbortSignal.any([signal, ended.signal]))]);
   }
 
   /**
@@ -75,14 +82,14 @@ export class Supervisor {
       const child = spawn(`p:${runtime.random.token()}`);
       const gone = this.#seeOut(child, signal);
       const why = await Promise.race([gone, whenBoth(child.worn, retired)]);
-      if (typeof why === 'string' && !signal.aborted) {
+      if (typeof why === 'string' && !signal.aborted && !this.#dismissed.has(child)) {
         runtime.log.info({ pid: child.pid, why }, 'a worker process is replaced');
         child.retire();
         retired = gone;
         // Told to whoever waits for it: the next that wants to leave, or the end.
         gone.catch(() => undefined);
       } else await gone;
-      if (signal.aborted) break;
+      if (signal.aborted || this.#dismissed.has(child)) break;
       const hasLived = runtime.clock.monotonic() - startedAt > LIVED_MS;
       restartMs = hasLived ? FIRST_RESTART_MS : Math.min(restartMs * 2, LONGEST_RESTART_MS);
       await sleep(runtime.clock, restartMs, signal);
@@ -125,13 +132,21 @@ export class Supervisor {
   #drainOn(signal: AbortSignal, child: Child): () => void {
     const { runtime, settings } = this.#deps;
     let cancel = (): void => undefined;
+    let isOver = false;
     const drain = (): void => {
+      if (isOver) return;
       child.drain();
+      cancel();
       cancel = runtime.clock.timer(settings.shutdownTimeoutMs + EXIT_GRACE_MS, () => child.kill());
     };
+    void child.dismissed.then(() => {
+      this.#dismissed.add(child);
+      drain();
+    });
     if (signal.aborted) drain();
     else signal.addEventListener('abort', drain, { once: true });
     return () => {
+      isOver = true;
       signal.removeEventListener('abort', drain);
       cancel();
     };

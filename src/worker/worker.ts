@@ -10,6 +10,7 @@ import type { ExecuteDeps } from './execute.ts';
 import type { Beat, Heart } from './heart.ts';
 import { orderQueues } from './order-queues.ts';
 import { Run, type RunDeps } from './run.ts';
+import type { RunObserver } from './run-observer.ts';
 import { createSettler } from './settler.ts';
 
 export interface WorkerSettings {
@@ -35,6 +36,7 @@ export interface WorkerDeps extends ExecuteDeps {
   readonly heart: Heart;
   /** Left out: people see the arguments of follow-ups themselves. */
   readonly redact?: Redact | null;
+  readonly observer?: RunObserver;
   readonly settings: WorkerSettings;
 }
 
@@ -64,6 +66,7 @@ export class Worker {
   readonly #asked = new Set<string>();
   readonly #wake: Wakeable;
   readonly #draining = new AbortController();
+  #queues: Readonly<Record<string, number>>;
   #runDeps: RunDeps;
   #worker = '';
   #isFenced = false;
@@ -76,6 +79,7 @@ export class Worker {
 
   constructor(deps: WorkerDeps) {
     this.#deps = deps;
+    this.#queues = deps.settings.queues;
     this.#wake = new Wakeable(deps.runtime.clock);
     // Every run listens to it: many listeners are no leak here.
     setMaxListeners(0, this.#draining.signal);
@@ -90,6 +94,27 @@ export class Worker {
   /** How many tasks it has begun since it lives. */
   get begun(): number {
     return this.#begun;
+  }
+
+  get runs(): readonly Run[] {
+    return [...this.#runs.values()];
+  }
+
+  /** The queues it takes from, with their weights. */
+  get queues(): Readonly<Record<string, number>> {
+    return this.#queues;
+  }
+
+  /** Takes from these queues from now on; what it has taken from others it finishes. */
+  takeFrom(queues: Readonly<Record<string, number>>): void {
+    this.#queues = queues;
+    if (this.#unsubscribe) {
+      // First the new ones: a queue that stays is awaited all the time.
+      const leave = this.#unsubscribe;
+      this.#unsubscribe = this.#deps.broker.onReady(Object.keys(queues), this.#wake.hint);
+      leave();
+    }
+    this.#wake.hint();
   }
 
   /**
@@ -174,8 +199,8 @@ export class Worker {
   }
 
   async #take(free: number, signal: AbortSignal): Promise<BeginOpen | null> {
-    const { broker, runtime, settings, handlers } = this.#deps;
-    const queues = orderQueues(settings.queues, () => runtime.random.next());
+    const { broker, runtime, settings, handlers, observer } = this.#deps;
+    const queues = orderQueues(this.#queues, () => runtime.random.next());
     const taken = this.#isLedgerAway ? [] : await this.#takeMessages(queues, free);
     const deliveries = await acceptDeliveries(taken, this.#runDeps).catch(
       async (error: unknown) => {
@@ -211,7 +236,10 @@ export class Worker {
         return null;
       }
       const byId = await answerDeliveries(deliveries, reply.answers, this.#runDeps);
-      for (const ref of reply.expired) runtime.emit('task:expired', ref);
+      for (const ref of reply.expired) {
+        runtime.emit('task:expired', ref);
+        observer?.expired(ref);
+      }
       const isLetGo = settings.ackOn === 'begin';
       for (const task of reply.begun)
         this.#start(task, isLetGo ? null : (byId.get(task.id) ?? null));

@@ -106,6 +106,87 @@ export async function startCeleryWorker(
   return child;
 }
 
+/** What a command of Celery's said. */
+export interface CeleryAnswer {
+  readonly code: number | null;
+  readonly stdout: string;
+}
+
+/** Runs `celery -A interop …` to its end. */
+export async function runCelery(
+  place: CeleryPlace,
+  ...args: readonly string[]
+): Promise<CeleryAnswer> {
+  const child = spawn(celeryPython(), ['-m', 'celery', '-A', 'interop', ...args], {
+    cwd: FOLDER,
+    env: environment(place),
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let stdout = '';
+  child.stdout.on('data', (part: Buffer) => (stdout += part.toString()));
+  const [code] = (await once(child, 'close')) as [number | null];
+  return { code, stdout };
+}
+
+/** A Python process that asks workers by Celery's remote control, one question after the other. */
+export class CeleryControl {
+  readonly #child: ChildProcess;
+  readonly #waiting: ((line: string) => void)[] = [];
+  #rest = '';
+
+  constructor(place: CeleryPlace) {
+    this.#child = spawn(celeryPython(), ['control.py'], {
+      cwd: FOLDER,
+      env: environment(place),
+      stdio: ['pipe', 'pipe', 'inherit'],
+    });
+    this.#child.stdout?.on('data', (part: Buffer) => {
+      const lines = (this.#rest + part.toString()).split('\n');
+      this.#rest = lines.pop() ?? '';
+      for (const line of lines) this.#waiting.shift()?.(line);
+    });
+  }
+
+  /** What the node answered, or undefined where it did not. */
+  async ask(node: string, method: string, given: object = {}): Promise<unknown> {
+    const line = await new Promise<string>(resolve => {
+      this.#waiting.push(resolve);
+      this.#child.stdin?.write(`${JSON.stringify([method, given, node])}\n`);
+    });
+    return (JSON.parse(line) as readonly Record<string, unknown>[])[0]?.[node];
+  }
+
+  async close(): Promise<void> {
+    await endProcess(this.#child);
+  }
+}
+
+/** One event, as Celery's own receiver hands it out. */
+export type CeleryEvent = Readonly<Record<string, unknown>> & { readonly type: string };
+
+/** Celery's receiver of events; ready when it listens. */
+export async function receiveEvents(
+  place: CeleryPlace,
+): Promise<{ readonly events: readonly CeleryEvent[]; readonly child: ChildProcess }> {
+  const child = spawn(celeryPython(), ['events.py'], {
+    cwd: FOLDER,
+    env: environment(place),
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const events: CeleryEvent[] = [];
+  let rest = '';
+  await new Promise<void>((resolve, reject) => {
+    child.stdout.on('data', (part: Buffer) => {
+      const lines = (rest + part.toString()).split('\n');
+      rest = lines.pop() ?? '';
+      events.push(...lines.map(line => JSON.parse(line) as CeleryEvent));
+      if (events.length > 0) resolve();
+    });
+    child.once('exit', () => reject(new Error('the receiver ended')));
+  });
+  return { events, child };
+}
+
 export async function endProcess(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const exit = once(child, 'exit');

@@ -49,6 +49,25 @@ function argumentsOf({ queueType, maxPriority }: QueueShape): Record<string, unk
   };
 }
 
+export interface ExchangeShape {
+  readonly type: 'direct' | 'fanout' | 'topic';
+  readonly durable: boolean;
+}
+
+/** The same for an exchange: whoever came first has decided what it is like. */
+export async function ensureExchange(
+  model: ChannelModel,
+  exchange: string,
+  { type, durable }: ExchangeShape,
+): Promise<void> {
+  try {
+    await withChannel(model, channel => channel.checkExchange(exchange));
+  } catch (error) {
+    if (replyCode(error) !== NOT_FOUND) throw error;
+    await withChannel(model, channel => channel.assertExchange(exchange, type, { durable }));
+  }
+}
+
 /** We publish to the default exchange, so whoever may not declare one, or finds another there, does without. */
 async function bind(model: ChannelModel, queue: string): Promise<void> {
   try {

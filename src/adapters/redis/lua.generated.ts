@@ -1,5 +1,17 @@
 // Written by scripts/embed-assets.mjs from the .lua files; edit those and run npm run build.
 export const LUA = {
+  answer: {
+    sha: 'bfe5f24e7c254c918cfeb3a37f336ebd930b7186',
+    text: `#!lua
+local bindings, list = KEYS[1], KEYS[2]
+local member, element, ttl_ms = ARGV[1], ARGV[2], ARGV[3]
+if redis.call('SISMEMBER', bindings, member) == 0 then
+  return 0
+end
+redis.call('LPUSH', list, element)
+redis.call('PEXPIRE', list, ttl_ms)
+return 1`,
+  },
   enqueue: {
     sha: '7e0eaf38dbd8a780fa2247d90cc8ea07c7ced984',
     text: `#!lua

@@ -77,6 +77,11 @@ export class RedisConnection {
     this.#client.on('ready', fn);
   }
 
+  /** Calls `hear` with what is published to channels that this connection subscribes to. */
+  onMessage(hear: (message: Uint8Array) => void): void {
+    this.#client.on('messageBuffer', (_channel: Buffer, message: Buffer) => hear(message));
+  }
+
   async command(name: string, ...args: readonly RedisArgument[]): Promise<unknown> {
     return await this.#use(client => client.callBuffer(name, ...args.map(toArgument)));
   }

@@ -15,7 +15,7 @@ export interface Element {
   readonly route: { readonly exchange: string; readonly routingKey: string } | null;
 }
 
-const PERSISTENT = 2;
+const [TRANSIENT, PERSISTENT] = [1, 2];
 
 /** Throws for a message that no broker takes. */
 export function encodeElement(envelope: Envelope, origin: string): Element {
@@ -67,15 +67,40 @@ export function decodeElement(
   });
 }
 
+/** An answer or an event: not a task, and worth nothing after a restart. */
+export interface Notice {
+  readonly exchange: string;
+  readonly routingKey: string;
+  readonly headers: Readonly<Record<string, unknown>>;
+  readonly body: Uint8Array;
+}
+
+export function encodeNotice({ exchange, routingKey, headers, body }: Notice): string {
+  return JSON.stringify({
+    body: Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString('base64'),
+    'content-encoding': 'utf-8',
+    'content-type': 'application/json',
+    headers,
+    properties: {
+      delivery_mode: TRANSIENT,
+      delivery_info: { exchange, routing_key: routingKey },
+      priority: 0,
+      body_encoding: 'base64',
+      delivery_tag: randomUUID(),
+    },
+  });
+}
+
 type Table = Readonly<Record<string, unknown>>;
 
-interface ElementParts {
+export interface ElementParts {
   readonly element: Table;
   readonly properties: Table;
   readonly body: Uint8Array;
 }
 
-function readParts(bytes: Uint8Array): ElementParts | string {
+/** The parts of an element, or why it has none. */
+export function readParts(bytes: Uint8Array): ElementParts | string {
   const element = parseTable(bytes);
   if (element === null) return 'it is not a JSON object, as the elements of kombu are';
   const properties = isTable(element['properties']) ? element['properties'] : {};

@@ -46,19 +46,37 @@ export function bindingKey(exchange: string): string {
   return `_kombu.binding.${exchange}`;
 }
 
+/** The channel on which kombu publishes to an exchange whose messages go to everybody. */
+export function fanoutChannel(db: number, exchange: string, routingKey = ''): string {
+  return `/${db}.${exchange}${routingKey === '' ? '' : `/${routingKey}`}`;
+}
+
 /** A member of such a set for a queue that is bound by its own name, as Celery declares queues. */
 export function ownBinding(queue: string): string {
   return [queue, '', queue].join(SEPARATOR);
 }
 
-/** The queues that the bindings of an exchange lead to. Kombu writes a pattern for exchanges that match by one. */
-export function boundQueues(members: readonly string[], routingKey: string): readonly string[] {
-  const queues = members.map(member => {
+/** A queue that an exchange leads to, and the member of the set that says so. */
+export interface Binding {
+  readonly member: string;
+  readonly queue: string;
+}
+
+/** The bindings that a routing key leads through. Kombu writes a pattern for exchanges that match by one. */
+export function matchingBindings(
+  members: readonly string[],
+  routingKey: string,
+): readonly Binding[] {
+  return members.flatMap(member => {
     const [key = '', pattern = '', queue = ''] = member.split(SEPARATOR);
     const isBound = pattern === '' ? key === routingKey : topicPattern(key).test(routingKey);
-    return isBound ? queue : '';
+    return isBound && queue !== '' ? [{ member, queue }] : [];
   });
-  return [...new Set(queues)].filter(queue => queue !== '');
+}
+
+/** The queues that the bindings of an exchange lead to. */
+export function boundQueues(members: readonly string[], routingKey: string): readonly string[] {
+  return [...new Set(matchingBindings(members, routingKey).map(({ queue }) => queue))];
 }
 
 /** `*` is a word and `#` is anything, in the words of kombu. */

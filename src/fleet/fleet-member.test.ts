@@ -1,0 +1,360 @@
+import { describe, expect, it } from 'vitest';
+import type { AnswerMessage, EventMessage, Fleet, RequestMessage } from '../broker/fleet.ts';
+import { outlastError } from '../errors/error.ts';
+import type { BegunTask, CancelStatus } from '../ledger/ledger.ts';
+import type { LifeState } from '../result/result-store.ts';
+import { noFaults } from '../runtime/fault-point.ts';
+import { digestOf } from '../task/digest.ts';
+import { toBytes } from '../task/json.ts';
+import { noEvents } from '../telemetry/events.ts';
+import { silentLogger } from '../telemetry/logger.ts';
+import type { Settlement } from '../worker/settlement.ts';
+import type { Worker } from '../worker/worker.ts';
+import { celeryEvents } from '../../test/support/fleet-vectors.ts';
+import { VirtualTime } from '../../test/sim/virtual-time.ts';
+import { FleetMember } from './fleet-member.ts';
+
+const NODE = { name: 'outlast-7@host', pid: 7 };
+type Fields = Readonly<Record<string, unknown>>;
+
+/** A member on a broker that the test holds in its hands. */
+function setup(options: { readonly events?: boolean } = {}) {
+  const time = new VirtualTime();
+  const clock = {
+    now: () => time.nowMs,
+    monotonic: () => time.nowMs,
+    timer: (ms: number, fn: () => void) => time.after(ms, fn),
+  };
+  const runtime = {
+    clock,
+    random: { next: () => 0.5, token: () => 't' },
+    faultPoint: noFaults,
+    log: silentLogger,
+    emit: noEvents,
+  };
+  const told: EventMessage[] = [];
+  const answers: AnswerMessage[] = [];
+  let isAway = false;
+  let hear: (message: RequestMessage) => void = () => undefined;
+  const fleet: Fleet = {
+    place: {
+      transport: 'amqp',
+      hostname: 'broker',
+      port: 5_672,
+      userid: 'guest',
+      virtualHost: '/',
+      isTls: false,
+    },
+    tell: message => {
+      if (!isAway) told.push(message);
+      return Promise.resolve(!isAway);
+    },
+    listen: given => void (hear = given),
+    answer: message => Promise.resolve(void answers.push(message)),
+    close: () => Promise.resolve(),
+  };
+  const states = new Map<string, LifeState>();
+  const cancelled: string[] = [];
+  let failures = 0;
+  const cancel = (id: string): Promise<CancelStatus> => {
+    if (failures > 0) {
+      failures -= 1;
+      return Promise.reject(
+        outlastError('ERR_STORE_UNAVAILABLE', { message: 'away', hint: '', fields: {} }),
+      );
+    }
+    cancelled.push(id);
+    return Promise.resolve('ok');
+  };
+  const read = (id: string) =>
+    Promise.resolve({
+      state: states.get(id) ?? ('unknown' as const),
+      ending: null,
+      result: null,
+      error: null,
+      why: null,
+    });
+  const member = new FleetMember({
+    fleet,
+    node: NODE,
+    ledger: { cancel },
+    results: { read },
+    runtime,
+    redact: null,
+    settings: {
+      isTellingEvents: options.events ?? true,
+      isListening: true,
+      concurrency: 4,
+      version: '1.2.3',
+      registered: ['shop.order'],
+    },
+    onShutdown: () => undefined,
+  });
+  const runs: { task: BegunTask; startedAt: number; stop: (why: string) => void }[] = [];
+  const worker = {
+    runs,
+    queues: { default: 1 },
+    inflight: 0,
+    takeFrom: () => undefined,
+    run: (signal: AbortSignal) =>
+      new Promise<void>(resolve => signal.addEventListener('abort', () => resolve())),
+  };
+  const stop = new AbortController();
+  const running = member.run(worker as unknown as Worker, stop.signal);
+  const ask = (method: string, given: object = {}, more: object = {}, headers: object = {}): void =>
+    hear({
+      headers,
+      body: toBytes(
+        JSON.stringify({
+          method,
+          arguments: given,
+          ticket: 'ticket',
+          reply_to: { exchange: 'reply.celery.pidbox', routing_key: 'caller' },
+          ...more,
+        }),
+      ),
+    });
+  const events = (): readonly Fields[] =>
+    told.flatMap(({ body }) => JSON.parse(Buffer.from(body).toString()) as Fields[]);
+  const answered = (): readonly unknown[] =>
+    answers.map(({ body }) => (JSON.parse(Buffer.from(body).toString()) as Fields)[NODE.name]);
+  return {
+    time,
+    member,
+    told,
+    runs,
+    states,
+    cancelled,
+    ask,
+    events,
+    answered,
+    end: async () => {
+      stop.abort();
+      await time.runUntil(time.nowMs + 5_000);
+      await running;
+    },
+    setAway: (value: boolean) => void (isAway = value),
+    failStore: (times: number) => void (failures = times),
+  };
+}
+
+function begun(id: string, options: object = {}): BegunTask {
+  const body = toBytes('[[2,3],{},{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]');
+  const named = { id, name: 'shop.order', version: 1, body };
+  return {
+    id,
+    epoch: 1,
+    run: 'r',
+    failures: 0,
+    crashes: 0,
+    isSuspect: false,
+    checkpoint: null,
+    checkpointSeq: 0,
+    envelope: {
+      ...named,
+      queue: 'default',
+      priority: 0,
+      options: toBytes(JSON.stringify(options)),
+      digest: digestOf(named),
+      etaMs: null,
+      expiresMs: null,
+    },
+  };
+}
+
+const DONE: Settlement = { kind: 'commit', outcome: { kind: 'done', result: null }, value: '5' };
+const ERROR = { type: 'RangeError', message: "it's\nout", traceback: 'RangeError: out' };
+const failing = (delayMs: number | null): Settlement => ({
+  kind: 'fail',
+  error: ERROR,
+  delayMs,
+  reason: '',
+  cause: null,
+  isCrash: false,
+});
+
+describe('the events of a worker', () => {
+  it('have the fields of Celery, each type', async () => {
+    const { member, time, events, end } = setup();
+    const { observer } = member;
+    await time.runUntil(2_500);
+    observer.started(begun('a'));
+    observer.settled(begun('a'), DONE, 8);
+    observer.settled(begun('a'), failing(null), 8);
+    observer.settled(begun('a'), failing(10), 8);
+    observer.settled(begun('a'), { kind: 'release' }, 8);
+    observer.expired({ id: 'a', name: 'shop.order', queue: 'default' });
+    await end();
+    const ours = new Map(events().map(event => [event['type'], event]));
+    for (const [type, theirs] of celeryEvents()) {
+      // That one is the sender's.
+      if (type === 'task-sent') continue;
+      expect(Object.keys(ours.get(type) ?? {}).sort(), type).toEqual(Object.keys(theirs).sort());
+    }
+    expect(ours.get('task-received')).toMatchObject({ args: '[2,3]', kwargs: '{}', retries: 0 });
+    expect(ours.get('task-succeeded')).toMatchObject({ result: '5', runtime: 0.008 });
+    expect(ours.get('task-failed')).toMatchObject({
+      exception: String.raw`RangeError('it\'s\nout')`,
+    });
+  });
+
+  it('of tasks travel together, in order, and their count rises', async () => {
+    const { member, time, told, events, end } = setup();
+    for (const id of ['a', 'b']) member.observer.started(begun(id));
+    await time.runUntil(1_000);
+    const batches = told.filter(({ routingKey }) => routingKey === 'task.multi');
+    expect(batches).toHaveLength(1);
+    const tasks = events().filter(event => String(event['type']).startsWith('task-'));
+    expect(tasks.map(event => [event['uuid'], event['type']])).toEqual([
+      ['a', 'task-received'],
+      ['a', 'task-started'],
+      ['b', 'task-received'],
+      ['b', 'task-started'],
+    ]);
+    const counts = tasks.map(event => Number(event['clock']));
+    expect(counts).toEqual(counts.toSorted((a, b) => a - b));
+    await end();
+  });
+
+  it('wait while the broker is away, the newest of them, and the rest are counted', async () => {
+    const { member, time, events, ask, answered, setAway, end } = setup();
+    await time.runUntil(100);
+    setAway(true);
+    for (let count = 0; count < 1_000; count++) member.observer.started(begun(`t${count}`));
+    await time.runUntil(5_000);
+    setAway(false);
+    await time.runUntil(10_000);
+    const kept = events().filter(event => event['type'] === 'task-started');
+    expect(kept).toHaveLength(500);
+    expect(kept.at(-1)).toMatchObject({ uuid: 't999' });
+    ask('stats');
+    await time.runUntil(10_100);
+    // Half of the two thousand, and the signs of life that nobody needs later.
+    const [{ events_dropped: dropped }] = answered() as [{ events_dropped: number }];
+    expect(dropped).toBeGreaterThanOrEqual(1_000);
+    expect(dropped).toBeLessThan(1_010);
+    await end();
+  });
+
+  it('are not sent before somebody asks for them', async () => {
+    const { member, time, events, ask, answered, end } = setup({ events: false });
+    member.observer.started(begun('a'));
+    await time.runUntil(5_000);
+    expect(events()).toEqual([]);
+    ask('enable_events');
+    await time.runUntil(5_100);
+    member.observer.started(begun('b'));
+    await time.runUntil(5_900);
+    expect(events().map(event => event['type'])).toEqual([
+      'worker-online',
+      'task-received',
+      'task-started',
+    ]);
+    expect(answered()).toEqual([{ ok: 'task events enabled' }]);
+    await end();
+  });
+
+  it('that cannot be made harm nobody', async () => {
+    const { member, time, end } = setup();
+    const task = begun('a');
+    const broken = { ...task, envelope: { ...task.envelope, options: toBytes('{broken') } };
+    expect(() => member.observer.started(broken)).not.toThrow();
+    await time.runUntil(1_000);
+    await end();
+  });
+});
+
+describe('a request', () => {
+  it('whose time is over is not carried out, whatever a little difference of the clocks', async () => {
+    const { time, ask, answered, end } = setup();
+    await time.runUntil(100_000);
+    ask('ping', {}, {}, { expires: 80 });
+    ask('ping', {}, {}, { expires: 99 });
+    ask('ping', {}, {}, { expires: 0 });
+    await time.runUntil(100_100);
+    expect(answered()).toEqual([{ ok: 'pong' }, { ok: 'pong' }]);
+    await end();
+  });
+
+  it('for others, or from nobody who waits, is not answered', async () => {
+    const { time, ask, answered, end } = setup();
+    ask('ping', {}, { destination: ['celery@host'] });
+    ask('ping', {}, { reply_to: null });
+    await time.runUntil(100);
+    expect(answered()).toEqual([]);
+    await end();
+  });
+
+  it.each([
+    ['revoke', {}],
+    ['revoke', { task_id: [1] }],
+    ['revoke', { task_id: 'no good\u0000' }],
+    ['cancel_consumer', {}],
+    ['add_consumer', { queue: 'no good' }],
+  ])('to %s with %j is answered with what is wrong', async (method, given) => {
+    const { time, ask, answered, cancelled, end } = setup();
+    ask(method, given);
+    await time.runUntil(100);
+    expect(answered()).toEqual([{ error: expect.any(String) as string }]);
+    expect(cancelled).toEqual([]);
+    await end();
+  });
+});
+
+describe('a task that is revoked', () => {
+  it('while it runs is ended instead of retried, and told of', async () => {
+    const { member, time, ask, states, runs, cancelled, events, end } = setup();
+    states.set('a', 'running');
+    runs.push({ task: begun('a'), startedAt: 0, stop: () => undefined });
+    ask('revoke', { task_id: 'a' });
+    await time.runUntil(100);
+    expect(cancelled).toEqual([]);
+    member.observer.settled(begun('a'), failing(10), 1);
+    await time.runUntil(1_000);
+    expect(cancelled).toEqual(['a']);
+    expect(events().at(-1)).toMatchObject({ type: 'task-revoked', uuid: 'a', terminated: false });
+    await end();
+  });
+
+  it('while it runs and ends well, has ended well', async () => {
+    const { member, time, ask, states, runs, cancelled, end } = setup();
+    states.set('a', 'running');
+    runs.push({ task: begun('a'), startedAt: 0, stop: () => undefined });
+    ask('revoke', { task_id: 'a' });
+    await time.runUntil(100);
+    member.observer.settled(begun('a'), DONE, 1);
+    await time.runUntil(1_000);
+    expect(cancelled).toEqual([]);
+    await end();
+  });
+
+  it('to be terminated is stopped after the ledger has ended it', async () => {
+    const { member, time, ask, runs, cancelled, events, answered, end } = setup();
+    const stops: string[] = [];
+    const stop = (why: string): void => void stops.push(`${why} after ${cancelled.join()}`);
+    runs.push({ task: begun('a'), startedAt: 0, stop });
+    ask('revoke', { task_id: ['a', 'b'], terminate: true, signal: 'SIGKILL' });
+    await time.runUntil(100);
+    expect(stops).toEqual(['lost after a']);
+    expect(answered()).toEqual([{ ok: 'terminate: a' }]);
+    member.observer.lost(begun('a'));
+    await time.runUntil(1_000);
+    expect(events().at(-1)).toMatchObject({
+      type: 'task-revoked',
+      terminated: true,
+      signum: 'SIGKILL',
+    });
+    await end();
+  });
+
+  it('while the store is away is revoked when it is there again', async () => {
+    const { time, ask, cancelled, answered, failStore, end } = setup();
+    failStore(3);
+    ask('revoke', { task_id: 'a' });
+    await time.runUntil(100);
+    expect(answered()).toEqual([{ error: expect.stringContaining('ERR_STORE') as string }]);
+    await time.runUntil(10_000);
+    expect(cancelled).toEqual(['a']);
+    await end();
+  });
+});

@@ -1,0 +1,216 @@
+import { isOutlastError } from '../errors/error.ts';
+import type { FleetPlace } from '../broker/fleet.ts';
+import type { Runtime } from '../runtime/runtime.ts';
+import { safeName } from '../task/names.ts';
+import type { Redact } from '../task/redact.ts';
+import type { ControlRequest } from '../wire/control-message.ts';
+import type { Worker } from '../worker/worker.ts';
+import type { NodeIdentity } from './event-sender.ts';
+import type { LamportClock } from './lamport-clock.ts';
+import type { Revocations } from './revocations.ts';
+import { shownCall, shownValue } from './shown-call.ts';
+import { brokerInfo, queueInfo, resourceUsage } from './worker-stats.ts';
+
+/** The worker as far as it can be asked and told. */
+export type SteeredWorker = Pick<Worker, 'runs' | 'queues' | 'takeFrom'>;
+
+export interface PanelDeps {
+  readonly worker: SteeredWorker;
+  readonly node: NodeIdentity;
+  readonly place: FleetPlace;
+  readonly clock: LamportClock;
+  readonly runtime: Runtime;
+  readonly revocations: Revocations;
+  readonly redact: Redact | null;
+  /** Names of the tasks that have a handler here. */
+  readonly registered: readonly string[];
+  readonly concurrency: number;
+  /** How often each task was begun here. */
+  readonly totals: () => Readonly<Record<string, number>>;
+  readonly eventsDropped: () => number;
+  /** Switches events of tasks; false: they were so before. */
+  readonly switchEvents: (isOn: boolean) => boolean;
+  readonly heartbeat: () => void;
+  readonly shutdown: () => void;
+}
+
+type Arguments = ControlRequest['arguments'];
+type Command = (given: Arguments) => unknown;
+
+/** Weight of a queue that nobody named in the configuration. */
+const ADDED_WEIGHT = 1;
+const DEFAULT_SIGNAL = 'SIGTERM';
+const MOST_SIGNAL_CHARS = 20;
+
+const ok = (text: string): object => ({ ok: text });
+
+/** Celery's remote control: what a node answers to each method, in the words of Celery. */
+export class Panel {
+  readonly #deps: PanelDeps;
+  readonly #startedAt: number;
+  readonly #commands: ReadonlyMap<string, Command>;
+
+  constructor(deps: PanelDeps) {
+    this.#deps = deps;
+    this.#startedAt = deps.runtime.clock.monotonic();
+    this.#commands = this.#makeCommands();
+  }
+
+  /** The answer; what goes wrong is an answer too. */
+  async answer({ method, arguments: given }: ControlRequest): Promise<unknown> {
+    const command = this.#commands.get(method);
+    // As a Python worker says it, so that tools show the same.
+    if (command === undefined) return { error: `KeyError('${method.slice(0, 100)}')` };
+    try {
+      return await command(given);
+    } catch (error) {
+      this.#deps.runtime.log.warn({ error, method }, 'a remote control command failed');
+      const text = isOutlastError(error) ? `${error.code}: ${error.message}` : String(error);
+      return { error: text };
+    }
+  }
+
+  #makeCommands(): ReadonlyMap<string, Command> {
+    const { worker, clock, revocations, registered } = this.#deps;
+    const active = (): unknown => worker.runs.map(run => this.#describe(run));
+    const tasks = (): unknown => [...registered].sort();
+    // Nothing waits in a worker: what is not due is in the ledger, and what is not begun at the broker.
+    const nothing = (): unknown => [];
+    return new Map<string, Command>([
+      ['ping', () => ok('pong')],
+      ['clock', () => ({ clock: clock.value })],
+      ['hello', given => this.#hello(given)],
+      ['active', active],
+      ['dump_active', active],
+      ['reserved', nothing],
+      ['dump_reserved', nothing],
+      ['scheduled', nothing],
+      ['dump_schedule', nothing],
+      ['registered', tasks],
+      ['dump_tasks', tasks],
+      ['revoked', () => revocations.ids],
+      ['dump_revoked', () => revocations.ids],
+      ['query_task', given => this.#query(given)],
+      ['stats', () => this.#stats()],
+      ['active_queues', () => Object.keys(worker.queues).map(queueInfo)],
+      ['revoke', given => this.#revoke(given, given['terminate'] === true)],
+      ['terminate', given => this.#revoke(given, true)],
+      ['add_consumer', given => this.#addConsumer(given)],
+      ['cancel_consumer', given => this.#cancelConsumer(given)],
+      ['enable_events', () => this.#switchEvents(true)],
+      ['disable_events', () => this.#switchEvents(false)],
+      ['heartbeat', () => this.#deps.heartbeat()],
+      ['shutdown', () => this.#shutdown()],
+    ]);
+  }
+
+  /** A Python worker that starts asks what its neighbours have revoked: ours stands in the ledger. */
+  #hello(given: Arguments): unknown {
+    const { node, clock } = this.#deps;
+    return given['from_node'] === node.name ? null : { revoked: {}, clock: clock.forward() };
+  }
+
+  #describe({ task, startedAt, isAcknowledged }: SteeredWorker['runs'][number]): object {
+    const { node, runtime, redact } = this.#deps;
+    const { id, name, queue, priority } = task.envelope;
+    const { args, kwargs } = shownCall(task.envelope, redact);
+    const ranMs = runtime.clock.monotonic() - startedAt;
+    return {
+      id,
+      name,
+      args: shownValue(args),
+      kwargs: shownValue(kwargs),
+      type: name,
+      hostname: node.name,
+      time_start: (runtime.clock.now() - ranMs) / 1_000,
+      acknowledged: isAcknowledged,
+      delivery_info: {
+        exchange: '',
+        routing_key: queue,
+        priority,
+        redelivered: task.crashes > 0,
+      },
+      worker_pid: node.pid,
+    };
+  }
+
+  #query(given: Arguments): unknown {
+    const wanted = new Set(idsOf(given['ids']));
+    const found = this.#deps.worker.runs.filter(run => wanted.has(run.task.id));
+    return Object.fromEntries(found.map(run => [run.task.id, ['active', this.#describe(run)]]));
+  }
+
+  #stats(): unknown {
+    const { node, clock, runtime, place, concurrency, totals, eventsDropped } = this.#deps;
+    return {
+      total: totals(),
+      pid: node.pid,
+      clock: String(clock.value),
+      uptime: Math.floor((runtime.clock.monotonic() - this.#startedAt) / 1_000),
+      pool: {
+        implementation: 'outlast',
+        'max-concurrency': concurrency,
+        processes: [node.pid],
+      },
+      broker: brokerInfo(place),
+      prefetch_count: concurrency,
+      rusage: resourceUsage(),
+      events_dropped: eventsDropped(),
+    };
+  }
+
+  async #revoke(given: Arguments, isTerminating: boolean): Promise<unknown> {
+    const { worker, revocations, runtime } = this.#deps;
+    const ids = idsOf(given['task_id']).map(id => safeName(id, 'task id'));
+    runtime.log.info({ tasks: ids.length, isTerminating }, 'tasks are revoked by remote control');
+    const running = new Set(worker.runs.map(run => run.task.id));
+    await revocations.revoke(ids, isTerminating ? signalOf(given) : null, () => worker.runs);
+    if (!isTerminating) return ok(`tasks ${ids.join(', ')} flagged as revoked`);
+    const ended = ids.filter(id => running.has(id));
+    return ok(ended.length === 0 ? 'terminate: tasks unknown' : `terminate: ${ended.join(', ')}`);
+  }
+
+  #addConsumer(given: Arguments): unknown {
+    const { worker, runtime } = this.#deps;
+    const queue = queueOf(given);
+    runtime.log.info({ queue }, 'a queue is taken from, by remote control');
+    if (!Object.hasOwn(worker.queues, queue))
+      worker.takeFrom({ ...worker.queues, [queue]: ADDED_WEIGHT });
+    return ok(`add consumer ${queue}`);
+  }
+
+  #cancelConsumer(given: Arguments): unknown {
+    const { worker, runtime } = this.#deps;
+    const queue = queueOf(given);
+    runtime.log.info({ queue }, 'a queue is not taken from any more, by remote control');
+    const { [queue]: _left, ...others } = worker.queues;
+    worker.takeFrom(others);
+    return ok(`no longer consuming from ${queue}`);
+  }
+
+  #switchEvents(isOn: boolean): unknown {
+    const isChanged = this.#deps.switchEvents(isOn);
+    return ok(`task events ${isChanged ? '' : 'already '}${isOn ? 'enabled' : 'disabled'}`);
+  }
+
+  /** A Python worker does not answer this one, and `celery control shutdown` takes that for a failure. */
+  #shutdown(): unknown {
+    this.#deps.runtime.log.warn({}, 'draining, by remote control');
+    this.#deps.shutdown();
+    return ok('draining');
+  }
+}
+
+function idsOf(value: unknown): readonly string[] {
+  const list: readonly unknown[] = Array.isArray(value) ? value : [value];
+  const ids = list.filter(id => typeof id === 'string');
+  if (ids.length < list.length || ids.length === 0) throw new TypeError('it needs ids of tasks');
+  return [...new Set(ids)];
+}
+
+/** Only for the event that tells of it: here every signal is an abort. */
+function signalOf({ signal }: Arguments): string {
+  return typeof signal === 'string' ? signal.slice(0, MOST_SIGNAL_CHARS) : DEFAULT_SIGNAL;
+}
+
+const queueOf = (given: Arguments): string => safeName(given['queue'] as string, 'queue');

@@ -1,0 +1,149 @@
+import { isUnavailable } from '../errors/error.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { ResultStore } from '../result/result-store.ts';
+import { sleep } from '../runtime/clock.ts';
+import type { Runtime } from '../runtime/runtime.ts';
+import type { StopReason } from '../worker/run-scope.ts';
+import { revokedEvent, type TaskEvent } from './task-events.ts';
+
+export interface RevocationDeps {
+  readonly ledger: Pick<Ledger, 'cancel'>;
+  readonly results: ResultStore;
+  readonly runtime: Runtime;
+  readonly tell: (event: TaskEvent) => void;
+}
+
+/** A run here that a revocation may end. */
+interface Stoppable {
+  readonly task: { readonly id: string };
+  stop(reason: StopReason): void;
+}
+
+/** A fifth of what Celery remembers by default: here it only serves people, the ledger remembers all. */
+const MOST_REMEMBERED = 10_000;
+/** A store that is away for longer has lost the wish; whoever has it repeats it. */
+const TRIES = 60;
+const RETRY_MS = 1_000;
+
+type Runs = () => readonly Stoppable[];
+
+/**
+ * Celery's `revoke`: a task that has not begun never will, one that runs goes on unless it is to be terminated. Every
+ * worker hears of it, so every one writes the same tombstone; the ledger keeps it, which Celery does not.
+ */
+export class Revocations {
+  readonly #deps: RevocationDeps;
+  /** Ids that were cancelled, oldest first. */
+  readonly #revoked = new Set<string>();
+  /** Ids that are to end where they run, with the signal that was asked for. */
+  readonly #terminating = new Map<string, string>();
+  /** Ids that ran here when they were revoked. */
+  readonly #doomed = new Set<string>();
+  /** One at a time: a list of a thousand ids must not take all the connections to the store. */
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(deps: RevocationDeps) {
+    this.#deps = deps;
+  }
+
+  /** What was revoked while this process lived. */
+  get ids(): readonly string[] {
+    return [...this.#revoked];
+  }
+
+  /**
+   * Resolves when every one was tried once; `signal` ends those that run. Rejects where the store was away, and goes on
+   * trying.
+   */
+  async revoke(ids: readonly string[], signal: string | null, runs: Runs): Promise<void> {
+    const mine = this.#last.then(() => this.#revokeAll(ids, signal, runs));
+    this.#last = mine.catch(() => undefined);
+    await mine;
+  }
+
+  /** A message was turned away because the ledger has its task: perhaps as revoked. */
+  onHeld(id: string): void {
+    if (this.#revoked.has(id)) this.#deps.tell(revokedEvent(id));
+  }
+
+  /** A run has ended; if it was revoked while it ran, and waits for another, there is none. */
+  onSettled(id: string, isRetried: boolean): void {
+    if (this.#doomed.delete(id) && isRetried)
+      void this.#keepTrying(id, () => this.#cancel(id, true));
+  }
+
+  /** A run was ended from outside: perhaps by us. */
+  onLost(id: string): void {
+    this.#doomed.delete(id);
+    const signal = this.#terminating.get(id);
+    if (signal !== undefined) this.#deps.tell(revokedEvent(id, { signal }));
+  }
+
+  async #revokeAll(ids: readonly string[], signal: string | null, runs: Runs): Promise<void> {
+    let failure: Error | null = null;
+    for (const id of ids) {
+      const step = (): Promise<void> =>
+        signal === null ? this.#revokeWaiting(id, runs) : this.#terminate(id, signal, runs);
+      try {
+        await step();
+      } catch (error) {
+        if (!isUnavailable(error)) throw error;
+        failure ??= error as Error;
+        void this.#keepTrying(id, step);
+      }
+    }
+    if (failure !== null) throw failure;
+  }
+
+  /** What runs goes on. One that begins between the two steps is aborted: it had only just begun. */
+  async #revokeWaiting(id: string, runs: Runs): Promise<void> {
+    const { state } = await this.#deps.results.read(id);
+    if (state === 'running') {
+      if (runs().some(run => run.task.id === id)) this.#doomed.add(id);
+      return;
+    }
+    // Of one that has not arrived it is told when it does, by whoever turns it away.
+    await this.#cancel(id, state === 'waiting');
+  }
+
+  /** The ledger first: a run that is stopped before would be nobody's, and begin again. */
+  async #terminate(id: string, signal: string, runs: Runs): Promise<void> {
+    this.#terminating.set(id, signal);
+    forgetOldest(this.#terminating);
+    if (!(await this.#cancel(id, false))) return;
+    // In other processes the next beat ends it, if not the same request.
+    for (const run of runs()) if (run.task.id === id) run.stop('lost');
+  }
+
+  async #cancel(id: string, isTold: boolean): Promise<boolean> {
+    if ((await this.#deps.ledger.cancel(id)) !== 'ok') return false;
+    this.#revoked.add(id);
+    forgetOldest(this.#revoked);
+    if (isTold) this.#deps.tell(revokedEvent(id));
+    return true;
+  }
+
+  async #keepTrying(id: string, step: () => Promise<unknown>): Promise<void> {
+    const { clock, log } = this.#deps.runtime;
+    for (let tries = 1; tries <= TRIES; tries++) {
+      try {
+        await step();
+        return;
+      } catch (error) {
+        if (!isUnavailable(error)) return log.error({ error, task: id }, 'revoking failed');
+        await sleep(clock, RETRY_MS);
+      }
+    }
+    log.error({ task: id }, 'the store is away; a task could not be revoked');
+  }
+}
+
+function forgetOldest(ids: {
+  readonly size: number;
+  keys(): Iterator<string>;
+  delete(id: string): unknown;
+}): void {
+  if (ids.size <= MOST_REMEMBERED) return;
+  const { value } = ids.keys().next() as IteratorYieldResult<string>;
+  ids.delete(value);
+}

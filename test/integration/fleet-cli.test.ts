@@ -1,0 +1,51 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { unique } from '../conformance/envelopes.ts';
+import { CeleryControl, type CeleryPlace } from '../interop/celery-kit.ts';
+import { CliProject, SHOP } from '../support/cli-project.ts';
+import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
+import { rabbitmqUrl, redisUrl } from '../support/servers.ts';
+
+let database: MigratedDatabase;
+let project: CliProject;
+let control: CeleryControl;
+
+beforeAll(async () => {
+  database = await migratedDatabase('fleet_cli');
+  const url = rabbitmqUrl();
+  project = new CliProject(SHOP, { OUTLAST_DATABASE_URL: database.url, OUTLAST_BROKER_URL: url });
+  const place: CeleryPlace = { broker: url, backend: redisUrl() };
+  control = new CeleryControl(place);
+});
+
+afterAll(async () => {
+  await control.close();
+  await project.dispose();
+  await database.dispose();
+});
+
+/** The processes that are open in the ledger, and where. */
+async function openProcesses(): Promise<readonly { pid: number; host: string }[]> {
+  const text = `select pid, host from outlast_worker where state = 'open' order by pid`;
+  return (await database.pool.query<{ pid: number; host: string }>(text)).rows;
+}
+
+describe('outlast worker, told to shut down by Celery', { timeout: 120_000 }, () => {
+  it('leaves the places of the processes that were told empty, and ends with the last', async () => {
+    const queues = unique('fleet');
+    const worker = project.start(['worker', '--processes', '2', '--queues', queues]);
+    const processes = await until(async () => {
+      const open = await openProcesses();
+      return open.length === 2 && open;
+    });
+    const [first, second] = processes.map(({ pid, host }) => `outlast-${pid}@${host}`);
+    const shutDown = (node = ''): Promise<unknown> => until(() => control.ask(node, 'shutdown'));
+    expect(await shutDown(first)).toEqual({ ok: 'draining' });
+    await until(async () => (await openProcesses()).length === 1);
+    expect(await until(() => control.ask(second ?? '', 'ping'))).toEqual({ ok: 'pong' });
+    expect(await openProcesses()).toEqual(processes.slice(1));
+    expect(await shutDown(second)).toEqual({ ok: 'draining' });
+    // It would not end if somebody had taken the first one's place.
+    expect(await worker.ended).toMatchObject({ code: 0, signal: null });
+    expect(await openProcesses()).toEqual([]);
+  });
+});

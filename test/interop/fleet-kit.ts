@@ -1,0 +1,103 @@
+import { hostname } from 'node:os';
+import { onTestFinished } from 'vitest';
+import { resolveConfig } from '../../src/config/config.ts';
+import type { WorkerOptions } from '../../src/config/worker-options.ts';
+import { systemClock } from '../../src/runtime/clock.ts';
+import { noFaults } from '../../src/runtime/fault-point.ts';
+import { systemRandom } from '../../src/runtime/random.ts';
+import { startService, type Service } from '../../src/runtime/service.ts';
+import { task } from '../../src/task/define-task.ts';
+import { unchecked } from '../../src/task/standard-schema.ts';
+import type { Redactor } from '../../src/task/redact.ts';
+import { noEvents } from '../../src/telemetry/events.ts';
+import { silentLogger } from '../../src/telemetry/logger.ts';
+import type { TaskContext } from '../../src/worker/context.ts';
+import { defineHandler, type Handler } from '../../src/worker/handler.ts';
+import { LoopHeart } from '../../src/worker/heart.ts';
+import { makeWorker } from '../../src/wiring/services.ts';
+import { openStores, type Stores } from '../../src/wiring/stores.ts';
+
+const BEAT_MS = 500;
+const unused = {
+  door: () => ({ pass: (): Promise<never> => Promise.reject(new Error('not used here')) }),
+  sendInside: (): Promise<never> => Promise.reject(new Error('not used here')),
+};
+
+/** A handler that takes whatever Python sends. */
+export function handlerOf(
+  name: string,
+  queue: string,
+  run: (args: readonly unknown[], ctx: TaskContext) => unknown,
+): Handler {
+  const contract = task(name, {
+    queue,
+    args: unchecked<unknown[]>(),
+    kwargs: unchecked<Record<string, unknown>>(),
+    result: unchecked<unknown>(),
+  });
+  return defineHandler(
+    contract,
+    {
+      // Not at once: its second run could be known of here before the end of its first.
+      retry: { maxAttempts: 2, backoff: '300ms', jitter: 'none' },
+      run: (input, ctx) => run((input as { args: unknown[] }).args, ctx as TaskContext),
+    },
+    unused,
+  );
+}
+
+export interface FleetWorker {
+  /** Its name among the nodes. */
+  readonly node: string;
+  readonly service: Service;
+  readonly stores: Stores;
+}
+
+export interface StartOptions {
+  readonly database: string;
+  readonly broker: string;
+  readonly handlers: readonly Handler[];
+  readonly worker?: WorkerOptions;
+  readonly redact?: Redactor;
+}
+
+/** Workers of this process that have joined a fleet. */
+let joined = 0;
+
+/** A worker with its ledger in PostgreSQL, whatever its broker is; it ends with the test. */
+export async function startFleetWorker(options: StartOptions): Promise<FleetWorker> {
+  const { database, broker, handlers, worker = {}, redact } = options;
+  const queues = [...new Set(handlers.map(handler => handler.task.contract.queue))];
+  const config = resolveConfig(
+    { database, broker, redact, worker: { queues, concurrency: 4, idleTime: '100ms', ...worker } },
+    {},
+  );
+  const log = silentLogger;
+  const runtime = {
+    clock: systemClock,
+    random: systemRandom,
+    faultPoint: noFaults,
+    log,
+    emit: noEvents,
+  };
+  if (config.broker === null) throw new Error('there is no broker');
+  const parts = { target: config.broker, prefetch: config.worker.concurrency, log };
+  const stores = await openStores(config.database, { broker: parts });
+  const service = startService(signal =>
+    makeWorker({
+      internals: { runtime, log },
+      stores,
+      config,
+      handlers: new Map(handlers.map(handler => [handler.task.name, handler])),
+      process: `test:${systemRandom.token()}`,
+      heart: new LoopHeart(stores.ledger, runtime, BEAT_MS),
+    }).run(signal),
+  );
+  onTestFinished(async () => {
+    await service.stop();
+    await stores.close();
+  });
+  if (worker.celeryControl !== 'off' || worker.celeryEvents === 'on') joined += 1;
+  const number = joined === 1 ? '' : `-${joined}`;
+  return { node: `outlast-${process.pid}${number}@${hostname()}`, service, stores };
+}
