@@ -7,13 +7,17 @@ export class TcpProxy {
   #isSilent = false;
 
   private constructor(host: string, port: number) {
-    this.#server = createServer(client => {
-      const server = connect(port, host);
+    // Nobody's farewell is answered while we are silent.
+    this.#server = createServer({ allowHalfOpen: true }, client => {
+      const server = connect({ port, host, allowHalfOpen: true });
       const pair = [client, server] as const;
       this.#pairs.add(pair);
       for (const [from, to] of [pair, [server, client] as const]) {
         from.on('data', (part: Buffer) => {
           if (!this.#isSilent) to.write(part);
+        });
+        from.on('end', () => {
+          if (!this.#isSilent) to.end();
         });
         from.on('error', () => undefined);
         from.on('close', () => {
