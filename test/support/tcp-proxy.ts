@@ -21,9 +21,9 @@ export class TcpProxy {
         });
         from.on('error', () => undefined);
         from.on('close', () => {
-          this.#pairs.delete(pair);
           // Half-open: the other end hears nothing of it either.
           if (!this.#isSilent) to.destroy();
+          if (to.destroyed) this.#pairs.delete(pair);
         });
       }
     });
