@@ -2,6 +2,7 @@ import { ledgerBroker, MemoryBroker } from '../../src/adapters/memory/memory-bro
 import type { MemoryBrokerConnection } from '../../src/adapters/memory/memory-broker.ts';
 import { MemoryEffects } from '../../src/adapters/memory/memory-effects.ts';
 import { MemoryGenerationStore } from '../../src/adapters/memory/memory-generation-store.ts';
+import { MemoryIdempotencyStore } from '../../src/adapters/memory/memory-idempotency-store.ts';
 import { MemoryLedger } from '../../src/adapters/memory/memory-ledger.ts';
 import { MemoryOutboxStore } from '../../src/adapters/memory/memory-outbox-store.ts';
 import { MemoryLedgerReads } from '../../src/adapters/memory/memory-ledger-reads.ts';
@@ -11,6 +12,8 @@ import { composeReads } from '../../src/admin/compose-reads.ts';
 import { describeBroker, describeLedgerBroker } from './broker.ts';
 import { describeEffectDoor } from './effect-door.ts';
 import { ledgerModel, type LedgerFixture } from './ledger-driver.ts';
+import { describeIdempotencyProperty } from '../property/idempotency-property.ts';
+import { describeIdempotency } from './idempotency.ts';
 import { describeGenerationStore } from './generation-store.ts';
 import { describeLedger } from './ledger.ts';
 import { describeLedgerReads, type LedgerReadsFixture } from './ledger-reads.ts';
@@ -76,6 +79,14 @@ async function makeOutbox(
     dispose,
   };
 }
+
+const makeKeys = async () => {
+  const clock = stoppedClock();
+  const store = new MemoryIdempotencyStore(clock);
+  return { store, advance: (ms: number) => clock.advance(ms), dispose };
+};
+describeIdempotency('memory', makeKeys);
+describeIdempotencyProperty('memory', makeKeys, { numRuns: 1_000, maxCommands: 40 });
 
 const generations = new MemoryGenerationStore();
 
