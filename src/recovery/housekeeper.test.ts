@@ -32,6 +32,8 @@ class Room implements KeptOutbox {
     return 0;
   }
 
+  async wake(): Promise<void> {}
+
   async purgeDeadLetters(request: PurgeRequest) {
     this.requests.push(request);
     const count = Math.min(request.limit, this.letters);
@@ -55,7 +57,13 @@ function setup(letters: number, deadLetterAge: DeadLetterAge | null = MONTH) {
     emit: noEvents,
   };
   const [ledger, outbox] = [new Room(0), new Room(letters)];
-  const keeper = new Housekeeper({ ledger, outbox, deadLetterAge, runtime });
+  const keeper = new Housekeeper({
+    ledger,
+    keys: null,
+    outbox,
+    deadLetterAge,
+    runtime,
+  });
   return { keeper, ledger, outbox, advance: (ms: number) => void (nowMs += ms) };
 }
 

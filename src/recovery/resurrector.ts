@@ -6,7 +6,7 @@ import { sleep } from '../runtime/clock.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import type { Redact } from '../task/redact.ts';
 import { Reaper, type ReaperSettings } from '../ledger/reaper.ts';
-import { Housekeeper, type DeadLetterAge, type KeptOutbox } from './housekeeper.ts';
+import { Housekeeper, type DeadLetterAge, type KeptKeys, type KeptOutbox } from './housekeeper.ts';
 
 export interface ResurrectorSettings extends ReaperSettings {
   readonly intervalMs: number;
@@ -22,6 +22,7 @@ export interface ResurrectorDeps {
   readonly ledger: Ledger;
   readonly broker: Broker;
   readonly outbox: KeptOutbox;
+  readonly keys: KeptKeys;
   readonly runtime: Runtime;
   readonly settings: ResurrectorSettings;
 }
@@ -35,9 +36,9 @@ export class Resurrector {
   constructor(deps: ResurrectorDeps) {
     this.#deps = deps;
     this.#reaper = new Reaper(deps.ledger, deps.runtime, deps.settings);
-    const { ledger, outbox, runtime, settings } = deps;
+    const { ledger, outbox, keys, runtime, settings } = deps;
     const { deadLetterAge } = settings;
-    this.#housekeeper = new Housekeeper({ ledger, outbox, deadLetterAge, runtime });
+    this.#housekeeper = new Housekeeper({ ledger, outbox, keys, deadLetterAge, runtime });
   }
 
   async run(signal: AbortSignal): Promise<void> {

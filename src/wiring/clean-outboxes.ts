@@ -34,7 +34,7 @@ async function cleanOutbox(
 ): Promise<void> {
   const { db, outbox } = await openOutboxApart(target);
   try {
-    await new Housekeeper({ ledger: null, outbox, deadLetterAge, runtime }).look();
+    await new Housekeeper({ ledger: null, keys: null, outbox, deadLetterAge, runtime }).look();
   } finally {
     await db.close();
   }

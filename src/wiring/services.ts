@@ -138,7 +138,9 @@ export function makeResurrector(parts: ResurrectorParts): Pick<Resurrector, 'run
   const { stores, config, runtime } = parts;
   const { ledger, broker, outbox } = stores;
   const settings = resurrectorSettings(config, runtime);
-  const resurrector = new Resurrector({ ledger, broker, outbox, runtime, settings });
+  const { idempotency, ledgerReads } = stores;
+  const keys = { store: idempotency, reads: ledgerReads };
+  const resurrector = new Resurrector({ ledger, broker, outbox, keys, runtime, settings });
   return {
     run: async signal => {
       const ended = new AbortController();
@@ -266,7 +268,8 @@ export function makeWorker({
   const ackOn = config.broker?.ackOn ?? 'commit';
   const settings = { ...config.worker, ackOn, process: name, host: hostname(), pid: process.pid };
   const redact = redactOf(config, runtime);
-  const deps = { ledger, broker, handlers, runtime, heart: beating, redact, settings };
+  const keys = { store: stores.idempotency, reads: stores.ledgerReads };
+  const deps = { ledger, broker, handlers, keys, runtime, heart: beating, redact, settings };
   const registered = [...handlers.keys()];
   let worker: Worker | null = null;
   return {

@@ -9,6 +9,7 @@ import {
 import { PgDatabase } from '../adapters/postgres/pg-database.ts';
 import { PostgresBroker } from '../adapters/postgres/postgres-broker.ts';
 import { PostgresGenerationStore } from '../adapters/postgres/postgres-generation-store.ts';
+import { PostgresIdempotencyStore } from '../adapters/postgres/postgres-idempotency-store.ts';
 import { PostgresLedger } from '../adapters/postgres/postgres-ledger.ts';
 import { PostgresLedgerReads } from '../adapters/postgres/postgres-ledger-reads.ts';
 import { PostgresOutboxReads } from '../adapters/postgres/postgres-outbox-reads.ts';
@@ -20,6 +21,7 @@ import { openRedisLedger } from '../adapters/redis/open-redis-ledger.ts';
 import type { Broker } from '../broker/broker.ts';
 import { outlastError } from '../errors/error.ts';
 import type { DatabaseTarget, OutboxTarget } from '../config/database-url.ts';
+import type { IdempotencyStore } from '../idempotency/idempotency-store.ts';
 import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { OutboxReads } from '../outbox/outbox-reads.ts';
@@ -38,6 +40,7 @@ export interface Stores {
   readonly outbox: OutboxStore;
   readonly broker: Broker;
   readonly ledger: Ledger;
+  readonly idempotency: IdempotencyStore;
   readonly results: ResultStore;
   readonly outboxReads: OutboxReads;
   readonly ledgerReads: LedgerReads;
@@ -124,6 +127,7 @@ export async function storesOn(db: SqlDatabase, options: Messaging = {}): Promis
     outbox: new PostgresOutboxStore(db, { movesIntoLedger: parts === undefined }),
     broker,
     ledger: new PostgresLedger(db),
+    idempotency: new PostgresIdempotencyStore(db),
     results: new PostgresResultStore(db),
     outboxReads,
     ledgerReads,
@@ -154,6 +158,7 @@ async function storesApart(apart: OutboxApart, { broker, ledger }: Messaging): P
     outbox,
     broker: published,
     ledger: opened.ledger,
+    idempotency: opened.idempotency,
     results: resultsOf(opened.results, results),
     outboxReads,
     ledgerReads: opened.reads,

@@ -38,12 +38,15 @@ export interface RunScopeStart {
   readonly handler: Handler;
   readonly input: unknown;
   readonly stop: RunStop;
+  /** What its effects belong to, where that is not the task alone. */
+  readonly effectKey: string | null;
 }
 
 /** One run of one handler: its context, its clocks and its signals, all ended by `close`. */
 export class RunScope {
   readonly context: TaskContext;
   readonly options: EnvelopeOptions;
+  readonly effectKey: string | null;
   readonly #task: BegunTask;
   readonly #handler: Handler;
   readonly #stop: RunStop;
@@ -59,7 +62,8 @@ export class RunScope {
   #hasEnded = true;
   #isOver = false;
 
-  constructor({ task, handler, input, stop }: RunScopeStart, deps: RunScopeDeps) {
+  constructor({ task, handler, input, stop, effectKey }: RunScopeStart, deps: RunScopeDeps) {
+    this.effectKey = effectKey;
     this.#task = task;
     this.#handler = handler;
     this.#stop = stop;

@@ -11,7 +11,9 @@ import {
 } from '../ledger/ledger.ts';
 import type { Redact } from '../task/redact.ts';
 import { hasFollowUps } from '../task/signature.ts';
+import { claimKey, type KeyClaim, type KeyDeps } from './claim-key.ts';
 import { execute, type ExecuteDeps } from './execute.ts';
+import type { KeyHold } from './key-hold.ts';
 import type { RunObserver } from './run-observer.ts';
 import type { StopReason } from './run-scope.ts';
 import type { Settlement } from './settlement.ts';
@@ -21,6 +23,7 @@ export interface RunDeps extends ExecuteDeps {
   readonly ledger: Ledger;
   readonly broker: Broker;
   readonly settler: Settler;
+  readonly keys: KeyDeps;
   readonly dedupMs: number;
   readonly resultMs: number;
   /** Null: people see the arguments of follow-ups themselves. */
@@ -67,30 +70,31 @@ export class Run {
     const { id, envelope, epoch, failures } = this.task;
     const cancelAck = this.#delivery === null ? null : this.#acknowledgeInTime();
     await runtime.faultPoint('worker.begun-not-started');
-    runtime.emit('task:started', {
-      id,
-      name: envelope.name,
-      queue: envelope.queue,
-      epoch,
-      attempt: failures + 1,
-    });
-    observer?.started(this.task);
-    const settlement = await execute(
-      this.task,
-      { signal: this.#stop.signal, draining: this.#draining },
-      this.#deps,
-    );
+    const claim = await claimKey(this.task, this.#deps);
+    const hold = claim.kind === 'run' ? claim.hold : null;
+    // What waits for another task has not started.
+    if (claim.kind !== 'wait') {
+      const attempt = failures + 1;
+      const { name, queue } = envelope;
+      runtime.emit('task:started', { id, name, queue, epoch, attempt });
+      observer?.started(this.task);
+    }
+    const settlement = await this.#execute(claim);
     const ranMs = runtime.clock.monotonic() - this.startedAt;
     const followUps = this.#followUps(settlement);
-    const answer = await this.#settle(settlement, followUps);
+    const answer = await this.#settle(settlement, followUps, hold);
     const status = answer === 'refused' ? await this.#giveUp() : answer;
     cancelAck?.();
     // Before anything else is waited for: the next run of a task may begin meanwhile, and would be told of first.
-    if (status === 'ok') observer?.settled(this.task, settlement, ranMs);
-    else observer?.lost(this.task);
+    if (claim.kind !== 'wait') {
+      if (status === 'ok') observer?.settled(this.task, settlement, ranMs);
+      else observer?.lost(this.task);
+    }
     await this.#acknowledge(status);
     if (status === 'ok') {
       this.#tell(settlement);
+      if (claim.kind === 'answer' && claim.original !== id) this.#tellDuplicate(claim);
+      await hold?.ended(settlement);
       await this.#follow([...followUps, ...this.#ended(settlement)]);
     } else if (settlement.kind !== 'drop')
       runtime.log.warn(
@@ -99,14 +103,30 @@ export class Run {
       );
   }
 
-  async #settle(settlement: Settlement, after: readonly FollowUp[]): Promise<SettleStatus> {
+  async #execute(claim: KeyClaim): Promise<Settlement> {
+    if (claim.kind !== 'run') return claim.settlement;
+    const stop = { signal: this.#stop.signal, draining: this.#draining };
+    return await execute(this.task, stop, this.#deps);
+  }
+
+  async #settle(
+    settlement: Settlement,
+    after: readonly FollowUp[],
+    hold: KeyHold | null,
+  ): Promise<SettleStatus> {
     const { settler, runtime, dedupMs, resultMs } = this.#deps;
     const { id, epoch, run } = this.task;
     const ref = { id, epoch, run };
     switch (settlement.kind) {
       case 'commit': {
         await runtime.faultPoint('worker.ran-not-committed');
-        const { outcome } = settlement;
+        const { outcome, value } = settlement;
+        if (hold !== null && outcome.kind === 'done') {
+          const kept = await hold.complete(value, this.#stop.signal);
+          if (kept === 'refused') return kept;
+          if (kept === 'unknown') return await settler.release.settle(ref);
+          await runtime.faultPoint('worker.kept-not-committed');
+        }
         return await settler.commit.settle({
           ref,
           outcome,
@@ -125,7 +145,9 @@ export class Run {
         return await settler.bury.settle({ kind: 'run', ref, reason, error });
       }
       case 'release':
-        return await settler.release.settle(ref);
+        return await settler.release.settle(
+          settlement.delayMs === undefined ? ref : { ...ref, delayMs: settlement.delayMs },
+        );
       case 'drop':
         return 'stale';
     }
@@ -188,6 +210,12 @@ export class Run {
       case 'release':
       case 'drop':
     }
+  }
+
+  #tellDuplicate({ key, original }: Extract<KeyClaim, { readonly kind: 'answer' }>): void {
+    const { id, envelope } = this.task;
+    const { name, queue } = envelope;
+    this.#deps.runtime.emit('task:deduplicated', { id, name, queue, key, original });
   }
 
   #tellFailure(settlement: Extract<Settlement, { readonly kind: 'fail' }>): void {

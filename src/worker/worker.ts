@@ -6,6 +6,7 @@ import { sleep } from '../runtime/clock.ts';
 import { Wakeable } from '../runtime/wakeable.ts';
 import type { Redact } from '../task/redact.ts';
 import { acceptDeliveries, answerDeliveries } from './deliveries.ts';
+import type { KeyDeps } from './claim-key.ts';
 import type { ExecuteDeps } from './execute.ts';
 import type { Beat, Heart } from './heart.ts';
 import { orderQueues } from './order-queues.ts';
@@ -34,6 +35,7 @@ export interface WorkerDeps extends ExecuteDeps {
   readonly ledger: Ledger;
   readonly broker: Broker;
   readonly heart: Heart;
+  readonly keys: KeyDeps;
   /** Left out: people see the arguments of follow-ups themselves. */
   readonly redact?: Redact | null;
   readonly observer?: RunObserver;

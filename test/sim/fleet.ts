@@ -9,6 +9,7 @@ import { sleep } from '../../src/runtime/clock.ts';
 import type { FaultKind } from './faults.ts';
 import { makeHandlers } from './handlers.ts';
 import { makeMachine, type Host, type Machine } from './host.ts';
+import { remoteKeys } from './ports.ts';
 import { SeededRandom } from './seeded-random.ts';
 import { QUEUES } from './task-plan.ts';
 import type { Truth } from './truth.ts';
@@ -197,6 +198,7 @@ export class Fleet {
       broker,
       runtime,
       heart: new LoopHeart(ledger, runtime, beatMs),
+      keys: remoteKeys(stores, machine.call('ledger')),
       handlers: makeHandlers(machine, this.#truth, stores),
       settings: {
         queues: Object.fromEntries(QUEUES.map((queue, place) => [queue, place + 1])),
@@ -214,14 +216,16 @@ export class Fleet {
     });
   }
 
-  #makeResurrector({ ledger, broker, outbox, runtime }: Machine): Resurrector {
+  #makeResurrector(machine: Machine): Resurrector {
+    const { ledger, broker, outbox, runtime } = machine;
+    const keys = remoteKeys(this.#host.stores, machine.call('ledger'));
     const settings = {
       ...this.#reaperSettings(),
       intervalMs: this.#host.plan.lookEveryMs,
       afterDelayMs: 5_000,
       deadLetterAge: null,
     };
-    return new Resurrector({ ledger, broker, outbox, runtime, settings });
+    return new Resurrector({ ledger, broker, outbox, keys, runtime, settings });
   }
 
   #reaperSettings(): { leaseMs: number; beatMs: number; chunk: number } {
