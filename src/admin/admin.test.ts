@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
+import { MemoryIdempotencyStore } from '../adapters/memory/memory-idempotency-store.ts';
 import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
 import { MemoryOutboxReads } from '../adapters/memory/memory-outbox-reads.ts';
 import { MemoryOutboxStore } from '../adapters/memory/memory-outbox-store.ts';
@@ -32,8 +33,11 @@ function setup() {
   const outbox = new MemoryOutboxStore({ clock });
   const ledger = new MemoryLedger({ clock });
   const outboxReads = new MemoryOutboxReads(outbox);
-  const reads = composeReads(outboxReads, new MemoryLedgerReads(ledger));
-  const admin = adminOn(() => Promise.resolve({ outbox, outboxReads, ledger, reads }));
+  const ledgerReads = new MemoryLedgerReads(ledger);
+  const reads = composeReads(outboxReads, ledgerReads);
+  const idempotency = new MemoryIdempotencyStore(clock);
+  const stores = { outbox, outboxReads, ledger, ledgerReads, idempotency, reads };
+  const admin = adminOn(() => Promise.resolve(stores));
   const write = (task: Envelope): void => {
     const tx = outbox.begin();
     outbox.write(tx, [task]);
@@ -51,7 +55,15 @@ function setup() {
       { kind: 'message', envelope: envelope(id), reason: 'ERR_TIMEOUT', error: ERROR },
     ]);
   };
-  return { admin, ledger, write, killRow, killTask, advance: (ms: number) => void (nowMs += ms) };
+  return {
+    admin,
+    ledger,
+    idempotency,
+    write,
+    killRow,
+    killTask,
+    advance: (ms: number) => void (nowMs += ms),
+  };
 }
 
 async function walk(admin: Admin, between: () => Promise<void> = async () => undefined) {
