@@ -180,3 +180,36 @@ describe('a purge', () => {
     });
   });
 });
+
+describe('idempotency keys', () => {
+  const taken = async () => {
+    const made = setup();
+    const owner = { taskId: 'holder', epoch: 1 };
+    await made.idempotency.acquire({ key: 'pay#17', digest: 'd', ...owner });
+    made.advance(60_000);
+    return { ...made, owner };
+  };
+
+  it('are left alone while their holder lives, and woken for when they are freed', async () => {
+    const { admin, ledger, idempotency } = await taken();
+    await ledger.park([{ envelope: envelope('holder'), delayMs: 0 }]);
+    await ledger.park([{ envelope: envelope('waiting'), delayMs: 3_600_000 }]);
+    await idempotency.acquire({ key: 'pay#17', digest: 'd', taskId: 'waiting', epoch: 1 });
+    expect(await admin.idempotency.show('pay#17')).toMatchObject({ isHolderAlive: true });
+    expect(await admin.idempotency.reset('pay#17')).toBe('conflict');
+    expect(await admin.idempotency.reset('pay#17', { force: true })).toBe('ok');
+    expect(ledger.state.records.get('waiting')?.dueMs).toBe(ledger.state.nowMs);
+    expect(await admin.idempotency.reset('pay#17')).toBe('absent');
+    expect(await admin.idempotency.show('pay#17')).toBeNull();
+  });
+
+  it('are freed when their holder has ended, is forgotten, or has left a result', async () => {
+    const { admin, ledger, idempotency, owner } = await taken();
+    await ledger.cancel('holder');
+    expect(await admin.idempotency.show('pay#17')).toMatchObject({ isHolderAlive: false });
+    expect(await admin.idempotency.reset('pay#17')).toBe('ok');
+    await idempotency.acquire({ key: 'pay#17', digest: 'd', ...owner });
+    await idempotency.complete({ key: 'pay#17', ...owner, result: null, ttlMs: 1_000 });
+    expect(await admin.idempotency.reset('pay#17')).toBe('ok');
+  });
+});

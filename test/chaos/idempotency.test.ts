@@ -63,6 +63,12 @@ const rows = async (table: 'run' | 'effect', handles: readonly TaskHandle[]) =>
     )
   ).rows;
 
+const isInsideDoor = async (): Promise<boolean> => {
+  const text = `select 1 from pg_stat_activity
+    where datname = current_database() and state = 'idle in transaction' and query like 'insert into effect%'`;
+  return ((await kit.database.pool.query(text)).rowCount ?? 0) > 0;
+};
+
 describe('duplicates whose worker processes are killed', () => {
   it('before, inside and after the effect have it once, and all of them have its result', async () => {
     const supervisors = [kit.start('worker'), kit.start('worker')];
@@ -70,7 +76,8 @@ describe('duplicates whose worker processes are killed', () => {
     const handles = await Promise.all(Array.from({ length: DUPLICATES }, () => send(input)));
     for (let stage = 1; stage <= 3; stage++) {
       const pid = await until(async () => (await rows('run', handles))[stage - 1]?.pid);
-      // Inside the door only the lock of the fence is seen; after it the effect itself.
+      // Inside the door nobody sees the effect, but everybody that a session has one open.
+      if (stage === 2) await until(isInsideDoor);
       if (stage === 3) await until(async () => (await rows('effect', handles)).length);
       process.kill(pid, 'SIGKILL');
     }
