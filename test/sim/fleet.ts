@@ -2,6 +2,7 @@ import { Reaper } from '../../src/ledger/reaper.ts';
 import { Resurrector } from '../../src/recovery/resurrector.ts';
 import type { RelayDeps } from '../../src/relay/relay-deps.ts';
 import { Relay } from '../../src/relay/relay.ts';
+import type { KeyDeps } from '../../src/worker/claim-key.ts';
 import { LoopHeart } from '../../src/worker/heart.ts';
 import { Worker } from '../../src/worker/worker.ts';
 import { isUnavailable } from '../../src/errors/error.ts';
@@ -198,7 +199,7 @@ export class Fleet {
       broker,
       runtime,
       heart: new LoopHeart(ledger, runtime, beatMs),
-      keys: remoteKeys(stores, machine.call('ledger')),
+      keys: this.#keys(machine),
       handlers: makeHandlers(machine, this.#truth, stores),
       settings: {
         queues: Object.fromEntries(QUEUES.map((queue, place) => [queue, place + 1])),
@@ -218,7 +219,7 @@ export class Fleet {
 
   #makeResurrector(machine: Machine): Resurrector {
     const { ledger, broker, outbox, runtime } = machine;
-    const keys = remoteKeys(this.#host.stores, machine.call('ledger'));
+    const keys = this.#keys(machine);
     const settings = {
       ...this.#reaperSettings(),
       intervalMs: this.#host.plan.lookEveryMs,
@@ -226,6 +227,12 @@ export class Fleet {
       deadLetterAge: null,
     };
     return new Resurrector({ ledger, broker, outbox, keys, runtime, settings });
+  }
+
+  #keys(machine: Machine): KeyDeps {
+    const { stores, mutant } = this.#host;
+    const { store, reads } = remoteKeys(stores, machine.call('ledger'));
+    return { store: mutant?.wrapKeys?.(store) ?? store, reads };
   }
 
   #reaperSettings(): { leaseMs: number; beatMs: number; chunk: number } {
