@@ -39,7 +39,7 @@ describe('the key of a call', () => {
       if (typeof value !== 'object' || value === null) return value;
       return Object.fromEntries(
         Object.entries(value)
-          .reverse()
+          .toReversed()
           .map(([key, item]) => [key, shuffled(item)]),
       );
     };

@@ -12,8 +12,6 @@ import {
   type TaskHandle,
 } from '../result/result-handle.ts';
 import { createGroupHandle } from '../result/group-handle.ts';
-import { runLocked, type LockRequest } from '../idempotency/idempotency-lock.ts';
-import { durationMs, type Duration } from '../task/duration.ts';
 import { safeName } from '../task/names.ts';
 import type { SendOptions } from '../task/define-task.ts';
 import type { Call, Task } from '../task/define-task.ts';
@@ -22,7 +20,8 @@ import { defineHandler } from '../worker/handler.ts';
 import type { FaultPoint } from '../runtime/fault-point.ts';
 import type { EffectDoor, HandlerOrigin } from '../worker/door.ts';
 import { Internals } from './internals.ts';
-import { INTERNALS, type CreateOptions, type LockOptions, type Outlast } from './outlast.ts';
+import { lockIn } from './lock-in.ts';
+import { INTERNALS, type CreateOptions, type Outlast } from './outlast.ts';
 import { redactOf } from './redact-of.ts';
 import type { Stores } from './stores.ts';
 import { dialectOf, refuseOtherDialect, writerOf } from './writer-of.ts';
@@ -103,12 +102,7 @@ function instanceOf<Tx>(
     transaction: <T>(fn: (tx: Tx) => Promise<T>) => adapter.transaction(fn),
     handler: (task: Task, handler: Parameters<typeof defineHandler>[1]) =>
       defineHandler(task, handler, origin),
-    idempotencyLock: <T>(
-      key: string,
-      ttl: Duration,
-      fn: LockRequest<T>['fn'],
-      lockOptions: LockOptions = {},
-    ) => lockIn(internals, { key, ttl, fn }, lockOptions),
+    idempotencyLock: lockIn(internals),
     on: internals.events.on.bind(internals.events),
     via: <Other>(other: TransactionAdapter<Other>) => instanceOf(internals, other),
     close: () => internals.close(),
@@ -136,18 +130,6 @@ function doorOf<Tx>(
         }),
       ),
   };
-}
-
-async function lockIn<T>(
-  internals: Internals,
-  { key, ttl, fn }: Pick<LockRequest<T>, 'key' | 'fn'> & { readonly ttl: Duration },
-  { wait }: LockOptions,
-): Promise<T> {
-  const { runtime } = internals;
-  const ttlMs = durationMs(ttl, 'ttl');
-  const waitMs = wait === undefined ? null : durationMs(wait, 'wait');
-  const { idempotency: store } = await internals.stores();
-  return await runLocked({ key, ttlMs, waitMs, fn }, { store, runtime });
 }
 
 /** The one backend of an embedded database is busy with the open transaction: whoever reads now waits for himself. */

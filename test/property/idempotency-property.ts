@@ -38,6 +38,8 @@ const commandArbitrary: fc.Arbitrary<Command> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('wait') }) },
 );
 
+const inOrder = (places: readonly number[]): string => places.toSorted((a, b) => a - b).join();
+
 /** One key as its diagram tells it: at most one owner, and of a result only its own time takes it away. */
 class KeyModel {
   #row: { isDone: boolean; task: number; epoch: number; input: number; result: string } | null =
@@ -85,7 +87,7 @@ class KeyModel {
   }
 
   #ok(): string {
-    return `ok ${[...this.waiters].sort().join()}`;
+    return `ok ${inOrder([...this.waiters])}`;
   }
 
   #forget(): void {
@@ -196,9 +198,6 @@ class KeyDriver {
 
   #ended({ status, waiters }: { status: string; waiters: readonly string[] }): string {
     if (status !== 'ok') return status;
-    return `ok ${waiters
-      .map(id => this.#ids.indexOf(id))
-      .sort()
-      .join()}`;
+    return `ok ${inOrder(waiters.map(id => this.#ids.indexOf(id)))}`;
   }
 }

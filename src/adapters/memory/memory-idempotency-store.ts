@@ -103,7 +103,7 @@ export class MemoryIdempotencyStore implements IdempotencyStore {
 
   async prune(limit: number): Promise<number> {
     const before = this.#rows.size;
-    for (const key of [...this.#rows.keys()]) {
+    for (const key of this.#rows.keys()) {
       if (before - this.#rows.size === limit) break;
       this.#row(key);
     }

@@ -6,7 +6,7 @@ import { decodeBody, encodeInput, inputFromCall } from '../../task/input.ts';
 import { decodeJson, toBytes, toText } from '../../task/json.ts';
 import type { AddCommand } from '../command.ts';
 import { readContext, withAdmin, type CommandContext, type CommonOptions } from '../context.ts';
-import { EXIT } from '../exit-codes.ts';
+import { EXIT, type ExitCode } from '../exit-codes.ts';
 import { findContract } from '../find-contract.ts';
 import { flagsConflict } from '../flags.ts';
 import { escapeControls, JsonText, toJson, type Output } from '../output.ts';
@@ -17,8 +17,6 @@ interface Options extends CommonOptions {
   readonly force?: boolean;
 }
 
-type Finish = (code: number) => void;
-
 /** `outlast idempotency`: who has a key, and what came of it. */
 export const addIdempotency: AddCommand = (program, output, finish) => {
   const parent = program.command('idempotency').description('idempotency keys and their results');
@@ -28,7 +26,7 @@ export const addIdempotency: AddCommand = (program, output, finish) => {
       const context = await readContext(options, output);
       const wanted = await keyOf(key, options, context);
       const found = await withAdmin(context, admin => admin.idempotency.show(wanted));
-      if (found === null) return report(wanted, 'absent', options, output, finish);
+      if (found === null) return finish(report(wanted, 'absent', options, output));
       if (options.json) return output.json(jsonOf(found));
       showKey(found, output);
     });
@@ -40,7 +38,7 @@ export const addIdempotency: AddCommand = (program, output, finish) => {
       const wanted = await keyOf(key, options, context);
       const force = options.force ?? false;
       const status = await withAdmin(context, admin => admin.idempotency.reset(wanted, { force }));
-      if (status !== 'ok') return report(wanted, status, options, output, finish);
+      if (status !== 'ok') return finish(report(wanted, status, options, output));
       if (options.json) return output.json({ key: wanted, status: 'reset' });
       output.line(`${wanted} is free`);
     });
@@ -95,7 +93,7 @@ function readJson(text: string): unknown {
 }
 
 const PROBLEMS: Readonly<
-  Record<Exclude<ResetStatus, 'ok'>, { code: string; text: string; hint: string; exit: number }>
+  Record<Exclude<ResetStatus, 'ok'>, { code: string; text: string; hint: string; exit: ExitCode }>
 > = {
   absent: {
     code: 'ERR_NOT_FOUND',
@@ -111,17 +109,17 @@ const PROBLEMS: Readonly<
   },
 };
 
+/** Says why not; the exit code. */
 function report(
   key: string,
   status: Exclude<ResetStatus, 'ok'>,
   { json = false }: Options,
   output: Output,
-  finish: Finish,
-): void {
+): ExitCode {
   const { code, text, hint, exit } = PROBLEMS[status];
   const message = `${text} ${key}`;
   output.note(json ? toJson({ error: { code, message, hint } }) : `${message}\n${hint}`);
-  finish(exit);
+  return exit;
 }
 
 function jsonOf({ result, ...found }: KeyDetails): object {
