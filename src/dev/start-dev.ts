@@ -65,6 +65,7 @@ export async function startDevOn(given: DevContext, settings: DevSettings): Prom
     const source: SnapshotSource = {
       db,
       reads: stores.reads,
+      ledgerReads: stores.ledgerReads,
       database,
       shop,
       children: () => supervisor.children,
