@@ -10,8 +10,11 @@ import {
   type Outlast,
 } from '../../dist/index.js';
 import { createAdmin } from '../../dist/admin/index.js';
+import type { TaskView } from '../../src/dev/view.ts';
 import { generationOf } from '../../src/ledger/generation-store.ts';
 import { unique } from '../conformance/envelopes.ts';
+import { CliProject } from '../support/cli-project.ts';
+import { DevProcess } from '../support/dev-process.ts';
 import { gate, migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
 import { withRedis } from '../support/redis-broker.ts';
 import { startRedisCluster } from '../support/redis-cluster.ts';
@@ -135,6 +138,45 @@ describe('runOnce on Redis', () => {
     expect(await sent.state()).toBe('done');
   });
 });
+
+describe('outlast dev on Redis', { timeout: 120_000 }, () => {
+  it('shows how far a task is that runs in a process of its own, and brings it back', async () => {
+    const redis = await own(['--appendonly', 'yes']);
+    const env = { OUTLAST_DATABASE_URL: database.url, OUTLAST_BROKER_URL: redis.url };
+    const project = new CliProject(DEV_PROJECT, env);
+    onTestFinished(() => project.dispose());
+    const dev = await DevProcess.start(project.folder, { env });
+    onTestFinished(() => dev.stop());
+    expect(await project.run('send', 'dev.steps', '--id', 'steps')).toMatchObject({ code: 0 });
+    const progress = { kind: 'steps', step: 1, of: 2, label: 'half' };
+    const atHalf = ({ progress: seen }: TaskView): boolean =>
+      JSON.stringify(seen) === JSON.stringify(progress);
+    await dev.untilTask('steps', 'at half', task => atHalf(task) && task.state === 'running');
+    expect((await dev.state()).workers).toMatchObject([{ running: 1 }]);
+    expect(await dev.post('/api/workers/kill', {})).toMatchObject({ status: 200 });
+    await dev.untilTask('steps', 'running again', task => task.crashes === 1 && task.epoch > 1);
+    project.write('open', '');
+    await dev.untilTask('steps', 'done', task => task.state === 'done');
+  });
+});
+
+const DEV_PROJECT = {
+  'outlast.config.mjs': `
+    import { defineConfig } from 'outlast';
+    export default defineConfig({ tasks: ['./handlers.mjs'] });`,
+  'handlers.mjs': `
+    import { existsSync } from 'node:fs';
+    import { createOutlast, task, unchecked } from 'outlast';
+    import config from './outlast.config.mjs';
+    const outlast = createOutlast(config);
+    export const steps = outlast.handler(task('dev.steps', { input: unchecked() }), {
+      mode: 'process',
+      run: async (input, ctx) => {
+        await ctx.checkpoint({ step: 1, of: 2, label: 'half' });
+        while (!existsSync('open')) await new Promise(resolve => setTimeout(resolve, 20));
+      },
+    });`,
+};
 
 describe('a worker on a Redis that throws keys away', () => {
   it('is refused, and told what to set', async () => {
