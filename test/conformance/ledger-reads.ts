@@ -78,8 +78,8 @@ function moments(current: Current): void {
     await driver.ledger.park([{ envelope: later, delayMs: HOUR }]);
     const dead = await driver.dead();
     const done = await driver.done();
-    const ids = [task.id, later.id, dead.id, done.id, 'unknown'];
-    const found = new Map((await reads.moments(ids)).map(moment => [moment.id, moment]));
+    const asked = [task.id, later.id, dead.id, done.id, 'unknown'];
+    const found = new Map((await reads.moments(asked)).map(moment => [moment.id, moment]));
     expect([...found.keys()].toSorted()).toEqual([task.id, later.id, dead.id].toSorted());
     expect(found.get(task.id)).toMatchObject({ process, checkpoint: progress });
     expect(found.get(later.id)).toMatchObject({ process: null, checkpoint: null });

@@ -151,12 +151,12 @@ describe('outlast dev on Redis', { timeout: 120_000 }, () => {
     const progress = { kind: 'steps', step: 1, of: 2, label: 'half' };
     const atHalf = ({ progress: seen }: TaskView): boolean =>
       JSON.stringify(seen) === JSON.stringify(progress);
-    await dev.untilTask('steps', 'at half', task => atHalf(task) && task.state === 'running');
+    await dev.untilTask('steps', 'at half', view => atHalf(view) && view.state === 'running');
     expect((await dev.state()).workers).toMatchObject([{ running: 1 }]);
     expect(await dev.post('/api/workers/kill', {})).toMatchObject({ status: 200 });
-    await dev.untilTask('steps', 'running again', task => task.crashes === 1 && task.epoch > 1);
+    await dev.untilTask('steps', 'running again', view => view.crashes === 1 && view.epoch > 1);
     project.write('open', '');
-    await dev.untilTask('steps', 'done', task => task.state === 'done');
+    await dev.untilTask('steps', 'done', view => view.state === 'done');
   });
 });
 
