@@ -12,6 +12,7 @@ import {
 import type { Redact } from '../task/redact.ts';
 import { hasFollowUps } from '../task/signature.ts';
 import { claimKey, type KeyClaim, type KeyDeps } from './claim-key.ts';
+import { rescueRun } from './rescue-run.ts';
 import { execute, type ExecuteDeps } from './execute.ts';
 import type { KeyHold } from './key-hold.ts';
 import type { RunObserver } from './run-observer.ts';
@@ -91,6 +92,7 @@ export class Run {
       else observer?.lost(this.task);
     }
     await this.#acknowledge(status);
+    if (status !== 'ok') await rescueRun(this.task, this.#draining, this.#deps);
     if (status === 'ok') {
       this.#tell(settlement);
       if (claim.kind === 'answer' && claim.original !== id) this.#tellDuplicate(claim);

@@ -276,7 +276,15 @@ $$`,
     ],
   },
   {
-    version: 7, name: '0007-idempotency', breaking: false,
+    version: 7, name: '0007-lean-outbox', breaking: false,
+    statements: [
+      `alter table outlast_outbox
+  drop constraint outlast_outbox_state,
+  drop constraint outlast_outbox_claim`,
+    ],
+  },
+  {
+    version: 8, name: '0008-idempotency', breaking: false,
     statements: [
       `create table outlast_idempotency (
   key text primary key,

@@ -390,6 +390,17 @@ values ($1::text, $2::text, $3::text, $4::text::smallint, decode($5::text, 'base
   to_timestamp($12::text::double precision / 1000), to_timestamp($13::text::double precision / 1000),
   $14::text, $15::text::boolean, decode($16::text, 'base64'), decode($17::text, 'base64'))
 returning pg_notify('outlast_outbox', '')::text as notified`,
+  enqueuePlainNotify: `insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
+  payload_version, available_at)
+values ($1::text, $2::text, $3::text, $4::text::smallint, '[]', decode($5::text, 'base64'),
+  '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}', decode($6::text, 'base64'), $7::text, 1,
+  $8::text::smallint, now())
+returning pg_notify('outlast_outbox', '')::text as notified`,
+  enqueuePlain: `insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
+  payload_version, available_at)
+values ($1::text, $2::text, $3::text, $4::text::smallint, '[]', decode($5::text, 'base64'),
+  '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}', decode($6::text, 'base64'), $7::text, 1,
+  $8::text::smallint, now())`,
   enqueue: `insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
   schema_version, payload_version, available_at, eta, expires_at, ordering_key, parks_key, redacted_args, redacted_kwargs)
 values ($1::text, $2::text, $3::text, $4::text::smallint, decode($5::text, 'base64'), decode($6::text, 'base64'),
@@ -530,6 +541,9 @@ from outlast_task
 where state = 'dead' and ($1::text is null or (ended_at, id collate "C") > ($1::text::timestamptz, $2::text))
   and ($3::text is null or name like $3::text escape '\\')
 order by ended_at, id collate "C" limit $4`,
+  ledgerMoments: `select t.id, t.version, w.process, t.checkpoint, (extract(epoch from t.due) * 1000)::bigint::text as due_ms
+from outlast_task t left join outlast_worker w on w.id = t.owner
+where t.id = any($1::text[]) and t.state in ('waiting', 'running', 'dead')`,
   ledgerNextDue: `select greatest(0, extract(epoch from min(t.due) - clock_timestamp()) * 1000)::bigint::text as wait_ms
 from unnest($1::text[]) as q(name)
 cross join generate_series(0, 9) as p(priority)

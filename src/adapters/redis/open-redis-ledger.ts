@@ -58,7 +58,7 @@ export async function openRedisLedger(
     reads: new RedisLedgerReads(connection, roots),
     results: new RedisResultStore(connection, roots),
     idempotency: new RedisIdempotencyStore(connection),
-    preflight: async () => await checkRedis(connection, await roots(), maskUrl(url)),
+    preflight: async () => await checkRedis(connection, await roots(), { option: 'ledger', url }),
     close: () => ledger.close(),
   };
 }
