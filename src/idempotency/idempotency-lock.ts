@@ -1,7 +1,7 @@
 import { isUnavailable, outlastError } from '../errors/error.ts';
 import { sleep } from '../runtime/clock.ts';
 import type { Runtime } from '../runtime/runtime.ts';
-import { lockKey } from '../task/idempotency.ts';
+import { lockKey } from '../task/call-key.ts';
 import { decodeJson, encodeJson, toBytes, toText } from '../task/json.ts';
 import type { IdempotencyStore } from './idempotency-store.ts';
 

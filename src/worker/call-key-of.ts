@@ -1,5 +1,5 @@
 import type { BegunTask } from '../ledger/ledger.ts';
-import { callKey, type CallKey } from '../task/idempotency.ts';
+import { callKey, type CallKey } from '../task/call-key.ts';
 import { decodeBody, inputFromCall } from '../task/input.ts';
 import type { Handler } from './handler.ts';
 import { migrateInput } from './migrate-input.ts';

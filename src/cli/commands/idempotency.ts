@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { KeyDetails, ResetStatus } from '../../admin/idempotency-keys.ts';
 import { outlastError } from '../../errors/error.ts';
-import { callKey } from '../../task/idempotency.ts';
+import { callKey } from '../../task/call-key.ts';
 import { decodeBody, encodeInput, inputFromCall } from '../../task/input.ts';
 import { decodeJson, toBytes, toText } from '../../task/json.ts';
 import type { AddCommand } from '../command.ts';

@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { callKey, canonicalJson, idempotencyOf, lockKey } from './idempotency.ts';
+import { callKey, canonicalJson, lockKey } from './call-key.ts';
+import { idempotencyOf } from './idempotency.ts';
 import { task } from './define-task.ts';
 import { decodeBody, inputFromCall } from './input.ts';
 import { toBytes } from './json.ts';
