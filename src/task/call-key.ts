@@ -39,7 +39,7 @@ export function callKey(
 }
 
 /** No name has a `#`, so no two pairs of name and key are one text. */
-export const taskKey = (name: string, key: string): string => `${name}#${key}`;
+const taskKey = (name: string, key: string): string => `${name}#${key}`;
 
 /** Keys of free-standing code: no task has an empty name. */
 export const lockKey = (key: string): string => taskKey('', safeKey(key, 'the idempotency key'));
