@@ -21,6 +21,7 @@ export function remoteLedger(ledger: Ledger, call: Call, subscribe: Subscribe): 
     begin: request => call(() => ledger.begin(request)),
     renew: worker => call(() => ledger.renew(worker)),
     checkpoint: (run, seq, data) => call(() => ledger.checkpoint(run, seq, data)),
+    lift: (run, above) => call(() => ledger.lift(run, above)),
     commit: items => call(() => ledger.commit(items)),
     fail: items => call(() => ledger.fail(items)),
     release: items => call(() => ledger.release(items)),

@@ -480,6 +480,20 @@ having min(t.due) is not null`,
 ) q group by queue order by queue collate "C"`,
   ledgerRecent: `select id, name, queue, state, epoch::text as epoch, failures, crashes, created_at, history
 from outlast_task order by created_at desc limit $1`,
+  ledgerStates: `select id, state from outlast_task where id = any($1::text[])`,
+  lift: `with t as materialized (
+  select id, state, epoch, run from outlast_task where id = $1 for update
+), lifted as (
+  update outlast_task o set epoch = $4::bigint + 1 from t
+  where o.id = t.id and t.state = 'running' and t.epoch = $2 and t.run = $3 and t.epoch <= $4
+  returning o.epoch
+)
+select case
+    when t.id is null then 'absent'
+    when t.state = 'running' and t.run = $3 and t.epoch in ($2, $4 + 1) then 'ok'
+    else 'stale'
+  end as status, coalesce((select epoch from lifted), t.epoch)::text as epoch
+from (select 1) one left join t on true`,
   lockOrderingKeys: `select pg_advisory_xact_lock(k.number)::text as locked
 from (
   select distinct hashtextextended(key, 31372865309864820) as number
