@@ -3,7 +3,7 @@ import { task, type Task, type TaskShape } from '../task/define-task.ts';
 import { defineHandler, type HandlerOptions } from './handler.ts';
 
 const unused = {
-  door: () => ({ pass: () => Promise.resolve(null) }),
+  door: () => ({ pass: () => Promise.resolve(null), fence: () => Promise.resolve() }),
   sendInside: () => Promise.resolve(''),
 };
 const run = (): void => undefined;

@@ -382,7 +382,8 @@ export class Worker {
   }
 }
 
-const keyOf = (ref: RunRef): string => `${ref.id} ${ref.epoch} ${ref.run}`;
+/** A run is drawn anew for every begin, so it names the run also when its epoch is lifted. */
+const keyOf = (ref: RunRef): string => `${ref.id} ${ref.run}`;
 
 /** Waits for the heart, but no longer than the signal; leaves no listener behind. */
 function untilReady(heart: Heart, signal: AbortSignal): Promise<void> {

@@ -1,9 +1,10 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { PostgresDoor } from '../../src/adapters/postgres/postgres-door.ts';
 import { PgDatabase } from '../../src/adapters/postgres/pg-database.ts';
+import { PostgresTaskFences } from '../../src/adapters/postgres/postgres-fences.ts';
 import { PostgresLedger } from '../../src/adapters/postgres/postgres-ledger.ts';
 import { fromPg } from '../../src/adapters/transactions/pg.ts';
 import { noFaults } from '../../src/runtime/fault-point.ts';
+import { EffectOnceDoor } from '../../src/worker/effect-once-door.ts';
 import { makeEnvelope } from '../conformance/envelopes.ts';
 import { migratedDatabase } from '../support/database.ts';
 
@@ -31,13 +32,14 @@ async function setup() {
   const reply = await ledger.begin(request);
   const run = reply.status === 'open' ? reply.begun[0] : undefined;
   if (run === undefined) throw new Error('nothing was begun');
-  return { ...database, run };
+  const fences = new PostgresTaskFences(fromPg(database.pool));
+  const door = new EffectOnceDoor({ fences, ledger: null, faultPoint: noFaults });
+  return { ...database, run, door };
 }
 
 describe('the door', () => {
   it.each(['40001', '40P01'])('starts over when the database says %s', async code => {
-    const { pool, run } = await setup();
-    const door = new PostgresDoor(fromPg(pool), noFaults);
+    const { pool, run, door } = await setup();
     let starts = 0;
     await door.pass(run, 'main', async tx => {
       await tx.query('insert into effect values (1)');
@@ -50,11 +52,10 @@ describe('the door', () => {
   });
 
   it('waits for its fence no longer than 5 s, and then says that the store is busy', async () => {
-    const { pool, run } = await setup();
+    const { pool, run, door } = await setup();
     const holder = await pool.connect();
     await holder.query('begin');
     await holder.query('select 1 from outlast_task where id = $1 for update', [run.id]);
-    const door = new PostgresDoor(fromPg(pool), noFaults);
     const passing = door.pass(run, 'main', () => Promise.resolve(null));
     await expect(passing).rejects.toMatchObject({
       code: 'ERR_STORE_UNAVAILABLE',
@@ -65,8 +66,7 @@ describe('the door', () => {
   });
 
   it('lets the server end the transaction of a process that has forgotten it', async () => {
-    const { pool, run } = await setup();
-    const door = new PostgresDoor(fromPg(pool), noFaults);
+    const { run, door } = await setup();
     let limit: unknown;
     await door.pass(run, 'main', async tx => {
       limit = (await tx.query('show idle_in_transaction_session_timeout')).rows;

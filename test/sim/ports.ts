@@ -117,6 +117,7 @@ export function remoteDoor(
   faultPoint: FaultPoint,
 ): EffectDoor<MemoryTransaction> {
   return {
+    fence: () => effects.fence(),
     async pass(run, step, fn) {
       const found = await call(() => effects.enter(run, step));
       await faultPoint('door.fenced');
