@@ -32,8 +32,13 @@ export interface Ledger {
   commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]>;
   /** A failed attempt, or a crash that hurt nobody else: waits `delayMs`, or is dead when that is null. */
   fail(items: readonly FailItem[]): Promise<readonly StepStatus[]>;
-  /** Gives back what could not be finished: due as before, so in front of what came later; nothing counted. */
-  release(items: readonly RunRef[]): Promise<readonly StepStatus[]>;
+  /**
+   * Gives back what could not be finished; nothing counted. Due as before, so in front of what came later, or after
+   * `delayMs` where there is something to wait for.
+   */
+  release(items: readonly ReleaseItem[]): Promise<readonly StepStatus[]>;
+  /** What those tasks waited for is there: the waiting ones become due now, all others are left alone. Polling must do without. */
+  wake(ids: readonly string[]): Promise<void>;
   /**
    * Takes custody of messages whose time has not come. A record that is there already is left alone; the same id with
    * other bytes is buried under id and digest, so that it neither runs nor vanishes.
@@ -156,6 +161,10 @@ export interface RunRef {
   readonly id: string;
   readonly epoch: number;
   readonly run: string;
+}
+
+export interface ReleaseItem extends RunRef {
+  readonly delayMs?: number;
 }
 
 export interface BeginRequest {

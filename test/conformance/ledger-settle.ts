@@ -237,6 +237,56 @@ function givingBack(driver: () => LedgerDriver): void {
     expect(next).toMatchObject({ id: envelope.id, epoch: 2, failures: 0, crashes: 0 });
   });
 
+  it('lets a released task wait out the delay it is given, and counts nothing', async () => {
+    const { worker, envelope, task } = await driver().running();
+    expect(await driver().release(task, 10 * MINUTE)).toBe('ok');
+    // The reply was lost: it does not wait longer for that.
+    await driver().fixture.advance(5 * MINUTE);
+    expect(await driver().release(task, 10 * MINUTE)).toBe('ok');
+    const early = await driver().begin(worker, { queues: [envelope.queue], limit: 1 });
+    expect(early.begun).toEqual([]);
+    await driver().fixture.advance(6 * MINUTE);
+    const { task: next } = await driver().beginWaiting(envelope, { worker });
+    expect(next).toMatchObject({ id: envelope.id, epoch: 2, failures: 0, crashes: 0 });
+  });
+
+  it('gives each released item its own delay', async () => {
+    const { worker, envelope, task } = await driver().running();
+    const { envelope: laterEnvelope, task: later } = await driver().running();
+    const refs = [later, task].map(({ id, epoch, run }) => ({ id, epoch, run }));
+    const items = refs.map((ref, n) => (n === 0 ? { ...ref, delayMs: HOUR } : ref));
+    expect(await driver().ledger.release(items)).toEqual(['ok', 'ok']);
+    const queues = [laterEnvelope.queue, envelope.queue];
+    const { begun } = await driver().begin(worker, { queues, limit: 2 });
+    expect(ids(begun)).toEqual([envelope.id]);
+  });
+
+  it('wakes those that wait for their time, with nothing counted', async () => {
+    const { worker, envelope, task } = await driver().running();
+    await driver().release(task, HOUR);
+    await driver().ledger.wake([unique('task'), envelope.id, envelope.id]);
+    const { task: next } = await driver().beginWaiting(envelope, { worker });
+    expect(next).toMatchObject({ id: envelope.id, epoch: 2, failures: 0, crashes: 0 });
+    await driver().ledger.wake([]);
+  });
+
+  it('wakes nobody who runs or has ended, and moves nobody whose turn has come', async () => {
+    const { worker, envelope, task } = await driver().running();
+    const [done, dead] = [await driver().done(), await driver().dead()];
+    const first = makeEnvelope();
+    const second = makeEnvelope({ queue: first.queue });
+    await driver().put(first);
+    await driver().fixture.advance(MINUTE);
+    await driver().put(second);
+    await driver().ledger.wake([envelope.id, done.id, dead.id, first.id]);
+    expect(await driver().state(done.id)).toBe('done');
+    expect(await driver().state(dead.id)).toBe('dead');
+    expect((await driver().begin(worker, { queues: [first.queue], limit: 1 })).begun).toMatchObject(
+      [{ id: first.id }],
+    );
+    expect(await driver().commit(task)).toBe('ok');
+  });
+
   it('parks a message until its delay is over, and leaves a record that is there alone', async () => {
     const { worker, envelope, task } = await driver().running();
     const done = await driver().done();

@@ -114,6 +114,11 @@ export class LedgerModel {
     Object.assign(this.#get(id), { state: 'waiting', failures: 0, crashes: 0 });
   }
 
+  wake(id: string): void {
+    const task = this.tasks.get(id);
+    if (task?.state === 'later') task.state = 'waiting';
+  }
+
   park(id: string, isDue: boolean): void {
     if (!this.tasks.has(id)) this.#put(id, isDue ? 'waiting' : 'later');
   }

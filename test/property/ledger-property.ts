@@ -14,12 +14,26 @@ const ENDLESS = { suspects: 9, crashBudgets: { '*': 1_000 } } as const;
 /** One step somebody takes. Numbers choose among what is there when the step is taken. */
 export type Command =
   | {
-      readonly kind: 'message' | 'cancel' | 'revive' | 'revive-old' | 'renew' | 'condemn' | 'reap';
+      readonly kind:
+        | 'message'
+        | 'cancel'
+        | 'revive'
+        | 'revive-old'
+        | 'renew'
+        | 'condemn'
+        | 'reap'
+        | 'wake';
       readonly at: number;
     }
   | { readonly kind: 'due'; readonly at: number; readonly limit: number }
   | { readonly kind: 'park'; readonly at: number; readonly isDue: boolean }
-  | { readonly kind: 'commit' | 'release' | 'bury'; readonly at: number; readonly times: number }
+  | { readonly kind: 'commit' | 'bury'; readonly at: number; readonly times: number }
+  | {
+      readonly kind: 'release';
+      readonly at: number;
+      readonly times: number;
+      readonly next: 'waiting' | 'later';
+    }
   | {
       readonly kind: 'fail';
       readonly at: number;
@@ -49,7 +63,16 @@ const commandArbitrary: fc.Arbitrary<Command> = fc.oneof(
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('park'), at, isDue: fc.boolean() }) },
   {
     weight: 4,
-    arbitrary: fc.record({ kind: fc.constantFrom('commit', 'release', 'bury'), at, times }),
+    arbitrary: fc.record({ kind: fc.constantFrom('commit', 'bury'), at, times }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant('release'),
+      at,
+      times,
+      next: fc.constantFrom('waiting', 'later'),
+    }),
   },
   {
     weight: 3,
@@ -78,7 +101,10 @@ const commandArbitrary: fc.Arbitrary<Command> = fc.oneof(
       by: fc.integer({ min: -1, max: 2 }),
     }),
   },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom('condemn', 'reap', 'renew'), at }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({ kind: fc.constantFrom('condemn', 'reap', 'renew', 'wake'), at }),
+  },
   {
     weight: 1,
     arbitrary: fc.record({ kind: fc.constantFrom('cancel', 'revive', 'revive-old'), at }),
@@ -126,6 +152,8 @@ class Pair {
         return await this.#condemn(command.at);
       case 'reap':
         return await this.#reap();
+      case 'wake':
+        return await this.#wake(command.at);
       case 'renew':
         return await this.#renew(command.at);
       case 'cancel':
@@ -241,6 +269,9 @@ class Pair {
   }
 
   async #send(command: SettleCommand, ref: RunRef): Promise<string | undefined> {
+    if (command.kind === 'release' && command.next === 'later') {
+      return await this.#driver.release(ref, HOUR);
+    }
     if (command.kind !== 'fail') return await this.#driver[command.kind](ref);
     const delayMs = { waiting: 0, later: HOUR, dead: null }[command.next];
     return await this.#driver.fail(ref, { delayMs, isCrash: command.isCrash });
@@ -293,6 +324,12 @@ class Pair {
     );
   }
 
+  async #wake(n: number): Promise<void> {
+    const { id } = this.#envelope(n);
+    this.#model.wake(id);
+    await this.#driver.ledger.wake([id]);
+  }
+
   async #cancel(n: number): Promise<void> {
     const { id } = this.#envelope(n);
     expect(await this.#driver.ledger.cancel(id)).toBe(this.#model.cancel(id));
@@ -315,7 +352,7 @@ function nextState(command: SettleCommand): 'done' | 'waiting' | 'later' | 'dead
     case 'commit':
       return 'done';
     case 'release':
-      return 'waiting';
+      return command.next;
     case 'bury':
       return 'dead';
     case 'fail':

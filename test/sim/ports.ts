@@ -25,6 +25,7 @@ export function remoteLedger(ledger: Ledger, call: Call, subscribe: Subscribe): 
     commit: items => call(() => ledger.commit(items)),
     fail: items => call(() => ledger.fail(items)),
     release: items => call(() => ledger.release(items)),
+    wake: ids => call(() => ledger.wake(ids)),
     park: items => call(() => ledger.park(items)),
     bury: items => call(() => ledger.bury(items)),
     condemn: target => call(() => ledger.condemn(target)),

@@ -14,6 +14,7 @@ import type {
   LiftReply,
   ParkItem,
   ReapReply,
+  ReleaseItem,
   RenewReply,
   RunRef,
   StepStatus,
@@ -114,8 +115,16 @@ export class MemoryLedger implements Ledger {
     return items.map(item => fail(this.state, item));
   }
 
-  async release(items: readonly RunRef[]): Promise<readonly StepStatus[]> {
-    return items.map(ref => release(this.state, ref));
+  async release(items: readonly ReleaseItem[]): Promise<readonly StepStatus[]> {
+    return items.map(item => release(this.state, item));
+  }
+
+  async wake(ids: readonly string[]): Promise<void> {
+    for (const id of ids) {
+      const record = this.state.records.get(id);
+      if (record?.state !== 'waiting' || record.dueMs <= this.state.nowMs) continue;
+      this.state.wait(record, 0);
+    }
   }
 
   async bury(items: readonly BuryItem[]): Promise<readonly StepStatus[]> {

@@ -16,6 +16,7 @@ import type {
   MessageAnswer,
   ParkItem,
   ReapReply,
+  ReleaseItem,
   RenewReply,
   RunRef,
   StepStatus,
@@ -187,8 +188,13 @@ export class PostgresLedger implements Ledger {
     );
   }
 
-  async release(items: readonly RunRef[]): Promise<readonly StepStatus[]> {
-    return await this.#step(SQL.release, items, []);
+  async release(items: readonly ReleaseItem[]): Promise<readonly StepStatus[]> {
+    const delays = items.map(({ delayMs }) => (delayMs === undefined ? null : Math.round(delayMs)));
+    return await this.#step(SQL.release, items, [delays]);
+  }
+
+  async wake(ids: readonly string[]): Promise<void> {
+    if (ids.length > 0) await this.#db.query(SQL.wake, [ids]);
   }
 
   /** Every step of a run names the same three things first, and answers with one status per run. */

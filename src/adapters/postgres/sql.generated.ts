@@ -773,10 +773,12 @@ on conflict (id) do update set lease_until = excluded.lease_until`,
 set state = 'pending', claim_token = null, claimed_by = null, claimed_until = null, updated_at = clock_timestamp()
 where claim_token = $1 and state = 'claimed' returning id::text as row`,
   release: `with item as (
-  select * from unnest($1::text[], $2::bigint[], $3::text[]) with ordinality as i(id, epoch, run, place)
+  select * from unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[])
+    with ordinality as i(id, epoch, run, delay_ms, place)
 ), moved as (
   update outlast_task t set
     state = 'waiting', owner = null, settled_run = i.run, settled_as = 'release',
+    due = case when i.delay_ms is null then t.due else clock_timestamp() + i.delay_ms * interval '1 millisecond' end,
     history = outlast_history(t.history, outlast_line('released', t.epoch, t.owner, null))
   from item i
   where t.id = i.id and t.state = 'running' and t.epoch = i.epoch and t.run = i.run
@@ -868,4 +870,12 @@ on conflict (node) do update set
   changed_at = clock_timestamp()
 returning generation::text as generation`,
   settlePublished: `delete from outlast_outbox where id = any($2::bigint[]) and claim_token = $1 and state = 'claimed' returning id::text as row, ordering_key is not null as is_ordered`,
+  wake: `with sleeping as (
+  select id from outlast_task
+  where id = any($1::text[]) and state = 'waiting' and due > clock_timestamp()
+  order by id for update
+), woken as (
+  update outlast_task t set due = clock_timestamp() from sleeping s where t.id = s.id returning t.id
+)
+select pg_notify('outlast_task', '') from (select 1 from woken limit 1) w`,
 } as const;

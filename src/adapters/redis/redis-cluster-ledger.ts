@@ -14,6 +14,7 @@ import type {
   LiftReply,
   ParkItem,
   ReapReply,
+  ReleaseItem,
   RenewReply,
   RunRef,
   StepStatus,
@@ -165,12 +166,17 @@ export class RedisClusterLedger implements Ledger {
     );
   }
 
-  async release(items: readonly RunRef[]): Promise<readonly StepStatus[]> {
+  async release(items: readonly ReleaseItem[]): Promise<readonly StepStatus[]> {
     return await this.#settle(
       items,
       ({ id }) => id,
       (part, some) => part.release(some),
     );
+  }
+
+  /** Whoever wakes a task is seldom the process that began it: it is looked for in every queue. */
+  async wake(ids: readonly string[]): Promise<void> {
+    if (ids.length > 0) await this.#everywhere(part => part.wake(ids));
   }
 
   async bury(items: readonly BuryItem[]): Promise<readonly StepStatus[]> {

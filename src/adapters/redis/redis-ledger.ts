@@ -14,6 +14,7 @@ import type {
   LiftReply,
   ParkItem,
   ReapReply,
+  ReleaseItem,
   RenewReply,
   RunRef,
   StepStatus,
@@ -145,8 +146,16 @@ export class RedisLedger implements Ledger {
     ]);
   }
 
-  async release(items: readonly RunRef[]): Promise<readonly StepStatus[]> {
-    return await this.#inChunks(LUA.ledgerRelease, items, refParts, []);
+  async release(items: readonly ReleaseItem[]): Promise<readonly StepStatus[]> {
+    const partsOf = (item: ReleaseItem): Packable => [
+      ...refParts(item),
+      item.delayMs === undefined ? false : Math.round(item.delayMs),
+    ];
+    return await this.#inChunks(LUA.ledgerRelease, items, partsOf, []);
+  }
+
+  async wake(ids: readonly string[]): Promise<void> {
+    for (const some of chunks(ids)) await this.#run(LUA.ledgerWake, pack(some));
   }
 
   async bury(items: readonly BuryItem[]): Promise<readonly StepStatus[]> {
