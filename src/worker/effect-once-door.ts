@@ -90,12 +90,12 @@ export class EffectOnceDoor<Tx> implements EffectDoor<Tx> {
 
   async #inside(
     tx: Tx,
-    run: DoorRun,
+    given: DoorRun,
     step: string,
     fn: (tx: Tx) => Promise<Uint8Array | null>,
   ): Promise<Uint8Array | null> {
-    const found = await this.#fences.briefly(tx, run, async () => {
-      await this.#take(tx, run);
+    const found = await this.#fences.briefly(tx, given, async () => {
+      const run = await this.#take(tx, given);
       await this.#faultPoint('door.fenced');
       // Below its own epoch nothing is lifted: this only asks whose the task is.
       await this.#lift(run, run.epoch - 1);
@@ -103,15 +103,16 @@ export class EffectOnceDoor<Tx> implements EffectDoor<Tx> {
     });
     if (!found.isNew) return found.value;
     const value = await fn(tx);
-    if (value !== null) await this.#fences.keep(tx, run, step, value);
+    if (value !== null) await this.#fences.keep(tx, given, step, value);
     await this.#faultPoint('door.effect-not-committed');
     return value;
   }
 
-  /** Another door of this very run may have been lifted already: the fence is its own all the same. */
-  async #take(tx: Tx, run: RunRef): Promise<void> {
+  /** Another door of this very run may have been lifted already: then the fence is its own, under that epoch. */
+  async #take(tx: Tx, run: DoorRun): Promise<DoorRun> {
     const holder = await this.#fences.take(tx, run);
     if (holder.run !== run.run) throw new HigherFence(holder.epoch);
+    return { ...run, epoch: holder.epoch };
   }
 
   /** Only the rightful run is lifted: the ledger compares and raises in one step. */
