@@ -47,8 +47,6 @@ export interface Stores {
   readonly fences: FenceRows | null;
   /** Both in one picture. */
   readonly reads: ReadModel;
-  /** Before tasks are run: refuses a ledger that may forget by itself; returns warnings about what it does not keep. */
-  preflight(): Promise<readonly string[]>;
   close(): Promise<void>;
 }
 
@@ -133,7 +131,6 @@ export async function storesOn(db: SqlDatabase, options: Messaging = {}): Promis
     ledgerReads,
     fences: null,
     reads: composeReads(outboxReads, ledgerReads),
-    preflight: () => Promise.resolve([]),
     close: async () => {
       await broker.close();
       await db.close();
@@ -164,7 +161,6 @@ async function storesApart(apart: OutboxApart, { broker, ledger }: Messaging): P
     ledgerReads: opened.reads,
     fences,
     reads: composeReads(outboxReads, opened.reads),
-    preflight: () => opened.preflight(),
     close: async () => {
       await published.close();
       await opened.close();

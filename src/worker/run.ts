@@ -12,6 +12,7 @@ import {
 } from '../ledger/ledger.ts';
 import type { Redact } from '../task/redact.ts';
 import { hasFollowUps } from '../task/signature.ts';
+import { rescueRun } from './rescue-run.ts';
 import { execute, type ExecuteDeps } from './execute.ts';
 import type { RunObserver } from './run-observer.ts';
 import type { RunLedger, StopReason } from './run-scope.ts';
@@ -93,6 +94,7 @@ export class Run {
     if (status === 'ok') observer?.settled(this.task, settlement, ranMs);
     else observer?.lost(this.task);
     await this.#acknowledge(status);
+    if (status !== 'ok') await rescueRun(this.task, this.#draining, this.#deps);
     if (status === 'ok') {
       this.#tell(settlement);
       await this.#follow([...followUps, ...this.#ended(settlement)]);

@@ -54,7 +54,7 @@ export async function openRedisLedger(
     ledger,
     reads: new RedisLedgerReads(connection, roots),
     results: new RedisResultStore(connection, roots),
-    preflight: async () => await checkRedis(connection, await roots(), maskUrl(url)),
+    preflight: async () => await checkRedis(connection, await roots(), { option: 'ledger', url }),
     close: () => ledger.close(),
   };
 }

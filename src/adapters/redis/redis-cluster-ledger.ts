@@ -12,6 +12,7 @@ import type {
   FailItem,
   Ledger,
   LiftReply,
+  LostRun,
   ParkItem,
   ReapReply,
   ReleaseItem,
@@ -237,6 +238,14 @@ export class RedisClusterLedger implements Ledger {
       await this.#parts.of(queue).park(some);
     });
     await Promise.all(parks);
+  }
+
+  async rescue(runs: readonly LostRun[]): Promise<void> {
+    for (const run of runs) {
+      const { queue } = run.envelope;
+      await this.#register(queue);
+      await this.#parts.of(queue).rescue([run]);
+    }
   }
 
   async condemn(target: CondemnTarget): Promise<CondemnReply> {
