@@ -153,6 +153,16 @@ describe('a run in a room', () => {
     ]);
   });
 
+  it('asks the ledger for the fence of a room, under the run that the worker has', async () => {
+    const { time, heard, say } = setup();
+    await time.runUntil(1);
+    say({ kind: 'lift', call: 1, above: 8 });
+    await time.runUntil(2);
+    expect(heard.slice(1)).toEqual([
+      { kind: 'lifted', call: 1, reply: { status: 'ok', epoch: 9 } },
+    ]);
+  });
+
   it('is a crash when the room ends under it, and dead when that was one too many', async () => {
     for (const [crashes, delayMs, reason] of [
       [0, 0, ''],

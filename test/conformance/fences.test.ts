@@ -11,6 +11,7 @@ import { PgDatabase } from '../../src/adapters/postgres/pg-database.ts';
 import { PostgresFenceRows } from '../../src/adapters/postgres/postgres-fence-rows.ts';
 import { PostgresFences } from '../../src/adapters/postgres/postgres-fences.ts';
 import { fromDatabase } from '../../src/adapters/postgres/sql-transaction.ts';
+import { fromPGlite } from '../../src/adapters/transactions/pglite.ts';
 import { fromPg } from '../../src/adapters/transactions/pg.ts';
 import type { TransactionAdapter } from '../../src/outbox/transaction-adapter.ts';
 import type { FenceRows } from '../../src/recovery/fence-rows.ts';
@@ -126,8 +127,8 @@ describe('PGlite', () => {
     await db.query(EFFECT);
   });
   afterAll(() => db.close());
-  suites('ledger in memory', async () => {
-    const adapter = fromDatabase(async () => db);
+  suites('fromPGlite, ledger in memory', async () => {
+    const adapter = fromPGlite(db.pglite);
     return {
       adapter,
       fences: new PostgresFences(adapter),

@@ -6,7 +6,7 @@ import { fromPg } from '../../src/adapters/transactions/pg.ts';
 import { noFaults } from '../../src/runtime/fault-point.ts';
 import { EffectOnceDoor } from '../../src/worker/effect-once-door.ts';
 import { makeEnvelope } from '../conformance/envelopes.ts';
-import { migratedDatabase } from '../support/database.ts';
+import { migratedDatabase, until } from '../support/database.ts';
 
 /** A run of its own, and the door in front of its effects. */
 async function setup() {
@@ -34,7 +34,7 @@ async function setup() {
   if (run === undefined) throw new Error('nothing was begun');
   const fences = new PostgresTaskFences(fromPg(database.pool));
   const door = new EffectOnceDoor({ fences, ledger: null, faultPoint: noFaults });
-  return { ...database, run, door };
+  return { ...database, ledger, run, door };
 }
 
 describe('the door', () => {
@@ -73,5 +73,21 @@ describe('the door', () => {
       return null;
     });
     expect(limit).toEqual([{ idle_in_transaction_session_timeout: '10s' }]);
+  });
+
+  it('keeps the steps of a key for their time after their task is forgotten', async () => {
+    const { pool, ledger, run, door } = await setup();
+    const effect = { key: 'order 17', ttlMs: 3_600_000 };
+    await door.pass({ ...run, effect }, 'main', () => Promise.resolve(Uint8Array.from([1])));
+    const outcome = { kind: 'done', result: null } as const;
+    await ledger.commit([{ ref: run, outcome, after: [], dedupMs: 1, resultMs: 1 }]);
+    const steps = async (): Promise<number | null> =>
+      (await pool.query('select 1 from outlast_effect')).rowCount;
+    await until(() => ledger.prune(10));
+    await ledger.prune(10);
+    expect(await steps()).toBe(1);
+    await pool.query(`update outlast_effect set ends_at = ends_at - interval '2 hours'`);
+    await ledger.prune(10);
+    expect(await steps()).toBe(0);
   });
 });

@@ -291,6 +291,7 @@ export class PostgresLedger implements Ledger {
 
   async prune(limit: number): Promise<number> {
     await pruneChords(this.#db, limit);
+    await this.#db.query(SQL.pruneEffects, [limit]);
     const rows = await this.#db.query(SQL.prune, [limit]);
     return Number(rows[0]?.['pruned']);
   }
