@@ -12,7 +12,7 @@ import type { Envelope } from '../task/envelope.ts';
  *      │            reap ▼  │begin
  *      └──park, publish─► waiting           cancel: any of these but done, dead ─► cancelled
  *
- * Only `begin` moves the epoch; only `condemn` judges death. A record that is not there never counts
+ * Only `begin` and `lift` move the epoch; only `condemn` judges death. A record that is not there never counts
  * as success: the answer is `absent` and nothing is written.
  */
 export interface Ledger {
@@ -24,6 +24,11 @@ export interface Ledger {
   renew(worker: string): Promise<RenewReply>;
   /** Stores progress; `seq` must grow within a run, so progress never moves backwards. */
   checkpoint(run: RunRef, seq: number, data: Uint8Array): Promise<StepStatus>;
+  /**
+   * Raises the epoch of a run above one that a fence elsewhere has seen: the ledger has forgotten who had it. Below the
+   * run's own epoch nothing moves, and the answer says whether it still owns its task.
+   */
+  lift(run: RunRef, above: number): Promise<LiftReply>;
   commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]>;
   /** A failed attempt, or a crash that hurt nobody else: waits `delayMs`, or is dead when that is null. */
   fail(items: readonly FailItem[]): Promise<readonly StepStatus[]>;
@@ -228,6 +233,11 @@ export type RenewReply =
  * otherwise. `absent`: there is no record, so nothing is known and nothing was written.
  */
 export type StepStatus = 'ok' | 'stale' | 'absent';
+
+/** `ok`: the run owns its task, and from now on under this epoch. */
+export type LiftReply =
+  | { readonly status: 'ok'; readonly epoch: number }
+  | { readonly status: 'stale' | 'absent' };
 
 export interface CommitItem {
   readonly ref: RunRef;

@@ -4,6 +4,7 @@ import type { IdempotencyStore } from '../idempotency/idempotency-store.ts';
 import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { OutboxStore, PurgeReply, PurgeRequest } from '../outbox/outbox-store.ts';
+import { keepFences, type KeptFences } from './keep-fences.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 
 /** Which dead letters are deleted by themselves. */
@@ -26,6 +27,8 @@ export interface HouseParts {
   readonly ledger: Pick<Ledger, 'prune' | 'purgeDead' | 'wake'> | null;
   readonly keys: KeptKeys | null;
   readonly outbox: KeptOutbox;
+  /** Fences of tasks whose ledger is elsewhere; left out: there are none. */
+  readonly fences?: KeptFences | null;
   /** Null: dead letters are kept for ever. */
   readonly deadLetterAge: DeadLetterAge | null;
   readonly runtime: Runtime;
@@ -44,14 +47,14 @@ interface Room {
   review?(limit: number): Promise<number>;
 }
 
-/** Forgets what has had its time: tombstones, enqueue keys, and dead letters where the configuration says so. */
+/** Forgets what has had its time: tombstones, enqueue keys, fences, and dead letters where the configuration says so. */
 export class Housekeeper {
   readonly #parts: HouseParts;
   readonly #rooms: readonly Room[];
   #purgeAtMs = 0;
 
   constructor(parts: HouseParts) {
-    const { ledger, keys, outbox } = parts;
+    const { ledger, keys, outbox, fences } = parts;
     this.#parts = parts;
     this.#rooms = [
       ...(ledger === null
@@ -64,6 +67,12 @@ export class Housekeeper {
           ]),
       ...(ledger === null || keys === null ? [] : [keyRoom(keys, ledger)]),
       { prune: limit => outbox.prune(limit), purge: request => outbox.purgeDeadLetters(request) },
+      ...(fences
+        ? [
+            { prune: (limit: number) => keepFences(fences, limit), purge: nothingToPurge },
+            { prune: (limit: number) => fences.rows.prune(limit), purge: nothingToPurge },
+          ]
+        : []),
     ];
   }
 
@@ -97,11 +106,13 @@ export class Housekeeper {
   }
 }
 
+const nothingToPurge = async (): Promise<PurgeReply> => ({ counts: [] });
+
 /** Keys have no dead letters. */
 function keyRoom({ store, reads }: KeptKeys, ledger: Pick<Ledger, 'wake'>): Room {
   return {
     prune: limit => store.prune(limit),
-    purge: () => Promise.resolve({ counts: [] }),
+    purge: nothingToPurge,
     review: limit => freeOrphans({ store, reads, ledger }, limit),
   };
 }

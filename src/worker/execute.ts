@@ -55,7 +55,7 @@ async function executeChecked(
     );
   const prepared = await prepare(task, handler);
   if ('kind' in prepared) return prepared;
-  const scope = new RunScope({ task, handler, ...prepared, stop }, deps);
+  const scope = new RunScope({ task, handler, input: prepared.input, stop }, deps);
   try {
     const value = await scope.race(
       withTask(scope.context, () => invoke(handler, prepared.input, scope)),
@@ -70,10 +70,11 @@ async function executeChecked(
 
 /** A handler that throws before its first await must look like one that rejects. */
 async function invoke(handler: Handler, input: unknown, scope: RunScope): Promise<unknown> {
+  await scope.fenceOff();
   return await handler.run(input, scope.context);
 }
 
-type Prepared = { readonly input: unknown; readonly effectKey: string | null } | Settlement;
+type Prepared = { readonly input: unknown } | Settlement;
 
 async function prepare(task: BegunTask, handler: Handler): Promise<Prepared> {
   const { contract } = handler.task;
@@ -87,7 +88,9 @@ async function prepare(task: BegunTask, handler: Handler): Promise<Prepared> {
   try {
     input = await migrateInput(task, handler, input);
     const parsed = await parseInput(task.envelope.name, contract, input);
-    return { input: parsed, effectKey: (await callKeyOf(task, handler))?.key ?? null };
+    // Without a key it has not been claimed: it must not run.
+    await callKeyOf(task, handler);
+    return { input: parsed };
   } catch (error) {
     const reason = isOutlastError(error) ? error.code : 'ERR_INPUT_INVALID';
     return { kind: 'bury', reason, error: errorRecord(error) };

@@ -18,6 +18,7 @@ export function settleSuite(driver: () => LedgerDriver): void {
   describe('fail and release', () => givingBack(driver));
   describe('repeats and strangers', () => repeats(driver));
   describe('checkpoint', () => checkpoints(driver));
+  describe('lift', () => lifting(driver));
 }
 
 function commits(driver: () => LedgerDriver): void {
@@ -432,5 +433,53 @@ function checkpoints(driver: () => LedgerDriver): void {
     const { returned } = await driver().crash(worker);
     expect(ids(returned)).toContain(envelope.id);
     expect(bytesOf((await driver().beginWaiting(envelope)).task.checkpoint)).toEqual([7]);
+  });
+}
+
+function lifting(driver: () => LedgerDriver): void {
+  it('raises the epoch above the one given; only so can the run go on', async () => {
+    const { worker, envelope, task } = await driver().running();
+    const epoch = task.epoch + 7;
+    const lifted = { ...task, epoch: epoch + 1 };
+    expect(await driver().ledger.lift(task, epoch)).toEqual({ status: 'ok', epoch: epoch + 1 });
+    expect(await driver().ledger.renew(worker)).toMatchObject({
+      runs: [{ id: envelope.id, epoch: epoch + 1, run: task.run }],
+    });
+    expect(await driver().ledger.checkpoint(task, 1, Uint8Array.from([1]))).toBe('stale');
+    expect(await driver().commit(task)).toBe('stale');
+    expect(await driver().ledger.checkpoint(lifted, 1, Uint8Array.from([1]))).toBe('ok');
+    expect(await driver().release(lifted)).toBe('ok');
+    expect((await driver().beginWaiting(envelope)).task.epoch).toBe(epoch + 2);
+  });
+
+  it('gives a repeat the same answer, also two that come at once', async () => {
+    const { task } = await driver().running();
+    const answer = { status: 'ok', epoch: 41 };
+    const both = [driver().ledger.lift(task, 40), driver().ledger.lift(task, 40)];
+    expect(await Promise.all(both)).toEqual([answer, answer]);
+    expect(await driver().ledger.lift(task, 40)).toEqual(answer);
+    expect(await driver().commit({ ...task, epoch: 41 })).toBe('ok');
+  });
+
+  it('moves nothing below the epoch of the run, and says whose the task is', async () => {
+    const { task } = await driver().running();
+    const answer = { status: 'ok', epoch: task.epoch };
+    expect(await driver().ledger.lift(task, task.epoch - 1)).toEqual(answer);
+    expect(await driver().ledger.lift(task, 0)).toEqual(answer);
+    expect(await driver().commit(task)).toBe('ok');
+    expect(await driver().ledger.lift(task, task.epoch - 1)).toEqual({ status: 'stale' });
+  });
+
+  it('raises nothing for a run that does not own its task, and for a task nobody knows', async () => {
+    const { worker, envelope, task: old } = await driver().running();
+    await driver().crash(worker);
+    expect(await driver().ledger.lift(old, 90)).toEqual({ status: 'stale' });
+    const { task: next } = await driver().beginWaiting(envelope);
+    for (const ref of [old, { ...next, run: unique('run') }, { ...next, epoch: next.epoch + 1 }])
+      expect(await driver().ledger.lift(ref, 90)).toEqual({ status: 'stale' });
+    expect(await driver().commit(next)).toBe('ok');
+    const nobodys = { ...old, id: unique('task') };
+    expect(await driver().ledger.lift(nobodys, 90)).toEqual({ status: 'absent' });
+    expect(await driver().fixture.readModel.inspect(nobodys.id)).toBeNull();
   });
 }

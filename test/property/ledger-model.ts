@@ -1,4 +1,4 @@
-import type { RunRef, StepStatus } from '../../src/ledger/ledger.ts';
+import type { LiftReply, RunRef, StepStatus } from '../../src/ledger/ledger.ts';
 
 type State = 'waiting' | 'later' | 'running' | 'done' | 'dead' | 'cancelled';
 export type Settling = 'commit' | 'fail' | 'release' | 'bury';
@@ -65,6 +65,15 @@ export class LedgerModel {
     if (how === 'crash') task.crashes += 1;
     if (next === 'dead') task.deaths += 1;
     return 'ok';
+  }
+
+  lift(ref: RunRef, above: number): LiftReply {
+    const task = this.tasks.get(ref.id);
+    if (task === undefined) return { status: 'absent' };
+    if (!this.#owns(task, ref) && !this.#owns(task, { ...ref, epoch: above + 1 }))
+      return { status: 'stale' };
+    task.epoch = Math.max(task.epoch, above + 1);
+    return { status: 'ok', epoch: task.epoch };
   }
 
   checkpoint(ref: RunRef, seq: number): StepStatus {

@@ -42,7 +42,13 @@ export type Command =
       /** The run took its own room with it. It is due as before, so never later. */
       readonly isCrash: boolean;
     }
-  | { readonly kind: 'checkpoint'; readonly at: number; readonly seq: number };
+  | { readonly kind: 'checkpoint'; readonly at: number; readonly seq: number }
+  | { readonly kind: 'lift'; readonly at: number; readonly times: number; readonly by: number };
+
+type SettleCommand = Exclude<
+  Extract<Command, { readonly times: number }>,
+  { readonly kind: 'lift' }
+>;
 
 const at = fc.nat({ max: 30 });
 /** A step is sent once, or again after its reply was lost. */
@@ -84,6 +90,15 @@ const commandArbitrary: fc.Arbitrary<Command> = fc.oneof(
       kind: fc.constant('checkpoint'),
       at,
       seq: fc.integer({ min: 1, max: 4 }),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant('lift'),
+      at,
+      times,
+      by: fc.integer({ min: -1, max: 2 }),
     }),
   },
   {
@@ -131,6 +146,8 @@ class Pair {
         return await this.#settle(command);
       case 'checkpoint':
         return await this.#checkpoint(command.at, command.seq);
+      case 'lift':
+        return await this.#lift(command);
       case 'condemn':
         return await this.#condemn(command.at);
       case 'reap':
@@ -235,7 +252,7 @@ class Pair {
     );
   }
 
-  async #settle(command: Extract<Command, { readonly times: number }>): Promise<void> {
+  async #settle(command: SettleCommand): Promise<void> {
     const ref = this.#ref(command.at);
     const next = nextState(command);
     for (let sent = 0; sent < command.times; sent++) {
@@ -251,10 +268,7 @@ class Pair {
     }
   }
 
-  async #send(
-    command: Extract<Command, { readonly times: number }>,
-    ref: RunRef,
-  ): Promise<string | undefined> {
+  async #send(command: SettleCommand, ref: RunRef): Promise<string | undefined> {
     if (command.kind === 'release' && command.next === 'later') {
       return await this.#driver.release(ref, HOUR);
     }
@@ -267,6 +281,19 @@ class Pair {
     const ref = this.#ref(n);
     const expected = this.#model.checkpoint(ref, seq);
     expect(await this.#driver.ledger.checkpoint(ref, seq, Uint8Array.from([seq]))).toBe(expected);
+  }
+
+  async #lift(command: Extract<Command, { readonly kind: 'lift' }>): Promise<void> {
+    const ref = this.#ref(command.at);
+    const above = ref.epoch + command.by;
+    for (let sent = 0; sent < command.times; sent++) {
+      const expected = this.#model.lift(ref, above);
+      expect(await this.#driver.ledger.lift(ref, above)).toEqual(expected);
+      if (expected.status === 'ok') {
+        this.#epochs.set(ref.id, expected.epoch);
+        this.#runs.push({ ...ref, epoch: expected.epoch });
+      }
+    }
   }
 
   async #condemn(n: number): Promise<void> {
@@ -320,9 +347,7 @@ class Pair {
   }
 }
 
-function nextState(
-  command: Extract<Command, { readonly times: number }>,
-): 'done' | 'waiting' | 'later' | 'dead' {
+function nextState(command: SettleCommand): 'done' | 'waiting' | 'later' | 'dead' {
   switch (command.kind) {
     case 'commit':
       return 'done';

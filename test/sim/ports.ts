@@ -25,6 +25,7 @@ export function remoteLedger(ledger: Ledger, call: Call, subscribe: Subscribe): 
     begin: request => call(() => ledger.begin(request)),
     renew: worker => call(() => ledger.renew(worker)),
     checkpoint: (run, seq, data) => call(() => ledger.checkpoint(run, seq, data)),
+    lift: (run, above) => call(() => ledger.lift(run, above)),
     commit: items => call(() => ledger.commit(items)),
     fail: items => call(() => ledger.fail(items)),
     release: items => call(() => ledger.release(items)),
@@ -140,6 +141,7 @@ export function remoteDoor(
   faultPoint: FaultPoint,
 ): EffectDoor<MemoryTransaction> {
   return {
+    fence: () => effects.fence(),
     async pass(run, step, fn) {
       const found = await call(() => effects.enter(run, step));
       await faultPoint('door.fenced');

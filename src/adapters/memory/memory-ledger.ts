@@ -11,6 +11,7 @@ import type {
   CondemnTarget,
   FailItem,
   Ledger,
+  LiftReply,
   ParkItem,
   ReapReply,
   ReleaseItem,
@@ -93,6 +94,17 @@ export class MemoryLedger implements Ledger {
       return 'ok';
     }
     return isSameCheckpoint(record, ref, seq) ? 'ok' : 'stale';
+  }
+
+  async lift(ref: RunRef, above: number): Promise<LiftReply> {
+    const record = this.state.records.get(ref.id);
+    if (record === undefined) return { status: 'absent' };
+    if (!this.state.guards.mayLift(record, ref, above)) return { status: 'stale' };
+    if (record.epoch <= above) {
+      record.epoch = above + 1;
+      this.state.note(record, 'lift');
+    }
+    return { status: 'ok', epoch: record.epoch };
   }
 
   async commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]> {

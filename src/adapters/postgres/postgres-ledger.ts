@@ -12,6 +12,7 @@ import type {
   CondemnTarget,
   FailItem,
   Ledger,
+  LiftReply,
   MessageAnswer,
   ParkItem,
   ReapReply,
@@ -145,6 +146,12 @@ export class PostgresLedger implements Ledger {
   async checkpoint(run: RunRef, seq: number, data: Uint8Array): Promise<StepStatus> {
     const rows = await this.#db.query(SQL.checkpoint, [run.id, run.epoch, run.run, seq, data]);
     return rows[0]?.['status'] as StepStatus;
+  }
+
+  async lift({ id, epoch, run }: RunRef, above: number): Promise<LiftReply> {
+    const [row] = await this.#db.query(SQL.lift, [id, epoch, run, above]);
+    const status = row?.['status'] as LiftReply['status'];
+    return status === 'ok' ? { status, epoch: Number(row?.['epoch']) } : { status };
   }
 
   async commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]> {
@@ -284,6 +291,7 @@ export class PostgresLedger implements Ledger {
 
   async prune(limit: number): Promise<number> {
     await pruneChords(this.#db, limit);
+    await this.#db.query(SQL.pruneEffects, [limit]);
     const rows = await this.#db.query(SQL.prune, [limit]);
     return Number(rows[0]?.['pruned']);
   }

@@ -314,6 +314,11 @@ select b.before, set_config('lock_timeout', '5s', true) as now from b`,
 select (select count(*) from mine)::text as is_new,
   (select encode(s.value, 'base64') from outlast_step s where s.task_id = $1::text and s.step = $2::text) as value`,
   doorValue: `update outlast_step set value = decode($3::text, 'base64') where task_id = $1::text and step = $2::text`,
+  effectFind: `select encode(value, 'base64') as value from outlast_effect where effect_key = $1::text and step = $2::text`,
+  effectKeep: `update outlast_effect set value = decode($3::text, 'base64') where effect_key = $1::text and step = $2::text`,
+  effectMark: `insert into outlast_effect (effect_key, step, task_id, epoch, ttl_ms)
+values ($1::text, $2::text, $3::text, $4::text::bigint, $5::text::bigint)
+on conflict (effect_key, step) do nothing returning step`,
   enqueueKeyed: `with held as (
   insert into outlast_send_key as k (key, task_id, fingerprint, free_at)
   select $18::text, $1::text, $19::text, now() + $20::text::bigint * interval '1 millisecond'
@@ -435,6 +440,35 @@ select case
   end as status
 from item i left join moved m on m.id = i.id and m.run = i.run left join outlast_task t on t.id = i.id
 order by i.place`,
+  fenceTake: `insert into outlast_fence as f (task_id, epoch, run, look_at)
+values ($1::text, $2::text::bigint, $3::text, clock_timestamp() + interval '1 minute')
+on conflict (task_id) do update set
+  run = case when excluded.epoch > f.epoch then excluded.run else f.run end,
+  epoch = greatest(f.epoch, excluded.epoch),
+  look_at = excluded.look_at, is_over = false, updated_at = clock_timestamp()
+returning epoch::text as epoch, run`,
+  fencesDue: `select task_id, is_over from outlast_fence where look_at < clock_timestamp() order by look_at limit $1`,
+  fencesForget: `with over as materialized (
+  select task_id from outlast_fence
+  where task_id = any($1::text[]) and is_over and look_at < clock_timestamp() for update skip locked
+), gone as (
+  delete from outlast_fence f using over where f.task_id = over.task_id returning f.task_id
+), steps as (
+  delete from outlast_effect e using gone where e.task_id = gone.task_id and e.ttl_ms is null
+), keyed as (
+  update outlast_effect e set ends_at = clock_timestamp() + e.ttl_ms * interval '1 millisecond'
+  from gone where e.task_id = gone.task_id and e.ttl_ms is not null
+)
+select count(*)::text as forgotten from gone`,
+  fencesLater: `update outlast_fence set is_over = false, look_at = clock_timestamp()
+  + least(greatest(clock_timestamp() - updated_at, interval '1 minute'), interval '1 hour')
+where task_id in (
+  select task_id from outlast_fence where task_id = any($1::text[]) and look_at < clock_timestamp() for update skip locked
+)`,
+  fencesOver: `update outlast_fence set is_over = true, look_at = clock_timestamp() + $2 * interval '1 millisecond'
+where task_id in (
+  select task_id from outlast_fence where task_id = any($1::text[]) and look_at < clock_timestamp() for update skip locked
+)`,
   idempotencyAcquire: `insert into outlast_idempotency as k (key, state, task_id, epoch, digest, expires_at)
 values ($1::text, 'held', $3::text, $4::bigint, $2::text, clock_timestamp() + $5::bigint * interval '1 millisecond')
 on conflict (key) do update set
@@ -564,6 +598,20 @@ having min(t.due) is not null`,
 ) q group by queue order by queue collate "C"`,
   ledgerRecent: `select id, name, queue, state, epoch::text as epoch, failures, crashes, created_at, history
 from outlast_task order by created_at desc limit $1`,
+  ledgerStates: `select id, state from outlast_task where id = any($1::text[])`,
+  lift: `with t as materialized (
+  select id, state, epoch, run from outlast_task where id = $1 for update
+), lifted as (
+  update outlast_task o set epoch = $4::bigint + 1 from t
+  where o.id = t.id and t.state = 'running' and t.epoch = $2 and t.run = $3 and t.epoch <= $4
+  returning o.epoch
+)
+select case
+    when t.id is null then 'absent'
+    when t.state = 'running' and t.run = $3 and t.epoch in ($2, $4 + 1) then 'ok'
+    else 'stale'
+  end as status, coalesce((select epoch from lifted), t.epoch)::text as epoch
+from (select 1) one left join t on true`,
   lockOrderingKeys: `select pg_advisory_xact_lock(k.number)::text as locked
 from (
   select distinct hashtextextended(key, 31372865309864820) as number
@@ -700,6 +748,12 @@ select id, digest, '0' from known`,
   order by p.joined_at limit $1
 )
 delete from outlast_chord_part p using over where p.group_id = over.group_id`,
+  pruneEffects: `with over as materialized (
+  select effect_key, step from outlast_effect where ends_at < clock_timestamp() order by ends_at limit $1 for update skip locked
+), gone as (
+  delete from outlast_effect e using over where e.effect_key = over.effect_key and e.step = over.step returning e.step
+)
+select count(*)::text as pruned from gone`,
   pruneSendKeys: `delete from outlast_send_key where key in (
   select k.key from outlast_send_key k
   where k.free_at < statement_timestamp() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id)
@@ -711,6 +765,9 @@ returning key`,
   delete from outlast_task t using over where t.id = over.id returning t.id, t.queue, t.name, t.ending
 ), steps as (
   delete from outlast_step s using gone where s.task_id = gone.id
+), keyed as (
+  update outlast_effect e set ends_at = statement_timestamp() + e.ttl_ms * interval '1 millisecond'
+  from gone where e.task_id = gone.id and e.ttl_ms is not null
 ), counted as (
   insert into outlast_counter as c (queue, name, ending, count)
   select queue, name, ending, count(*) from gone group by queue, name, ending order by queue, name, ending

@@ -11,6 +11,7 @@ import type {
   CondemnTarget,
   FailItem,
   Ledger,
+  LiftReply,
   LostRun,
   ParkItem,
   ReapReply,
@@ -137,6 +138,17 @@ export class RedisClusterLedger implements Ledger {
     const idOf = ({ id }: RunRef): string => id;
     const store = async (part: RedisLedger) => [await part.checkpoint(run, seq, data)];
     return (await this.#inTheirQueues([run], idOf, store))[0] ?? 'absent';
+  }
+
+  async lift(run: RunRef, above: number): Promise<LiftReply> {
+    let lifted: LiftReply = { status: 'absent' };
+    const lift = async (part: RedisLedger): Promise<StepStatus[]> => {
+      const reply = await part.lift(run, above);
+      if (better(lifted.status, reply.status) === reply.status) lifted = reply;
+      return [reply.status];
+    };
+    await this.#inTheirQueues([run], ({ id }) => id, lift);
+    return lifted;
   }
 
   async commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]> {

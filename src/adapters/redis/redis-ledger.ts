@@ -11,6 +11,7 @@ import type {
   CondemnTarget,
   FailItem,
   Ledger,
+  LiftReply,
   LostRun,
   ParkItem,
   ReapReply,
@@ -32,7 +33,14 @@ import { RedisHints } from './redis-hints.ts';
 import { pack, type Packable } from './redis-pack.ts';
 import { purgeDead } from './redis-purge.ts';
 import { encodeError, messageParts } from './redis-record.ts';
-import { readCondemned, readReaped, readRuns, revivalOf, statusOf } from './redis-replies.ts';
+import {
+  liftOf,
+  readCondemned,
+  readReaped,
+  readRuns,
+  revivalOf,
+  statusOf,
+} from './redis-replies.ts';
 import type { LuaScript } from './redis-script.ts';
 
 export interface RedisLedgerOptions {
@@ -108,6 +116,10 @@ export class RedisLedger implements Ledger {
   async checkpoint(run: RunRef, seq: number, data: Uint8Array): Promise<StepStatus> {
     const { id, epoch } = run;
     return statusOf(await this.#run(LUA.ledgerCheckpoint, id, epoch, run.run, seq, data));
+  }
+
+  async lift({ id, epoch, run }: RunRef, above: number): Promise<LiftReply> {
+    return liftOf(await this.#run(LUA.ledgerLift, id, epoch, run, above));
   }
 
   async commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]> {
