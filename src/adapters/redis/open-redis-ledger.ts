@@ -40,6 +40,8 @@ export interface RedisLedgerStores {
   readonly idempotency: IdempotencyStore;
   /** Refuses a Redis that may forget by itself with ERR_CONFIG_TIER; returns warnings about what it does not keep. */
   preflight(): Promise<readonly string[]>;
+  /** Incarnations whose lease has been over for longer than this, and that nobody has closed. */
+  countOverdue(sinceMs: number): Promise<number>;
   close(): Promise<void>;
 }
 
@@ -59,8 +61,20 @@ export async function openRedisLedger(
     results: new RedisResultStore(connection, roots),
     idempotency: new RedisIdempotencyStore(connection),
     preflight: async () => await checkRedis(connection, await roots(), { option: 'ledger', url }),
+    countOverdue: async sinceMs => await countOverdue(connection, await roots(), sinceMs),
     close: () => ledger.close(),
   };
+}
+
+/** The first root has every incarnation. */
+async function countOverdue(
+  connection: RedisConnection,
+  [root = '']: readonly string[],
+  sinceMs: number,
+): Promise<number> {
+  const [seconds] = (await connection.command('time')) as readonly [Buffer, Buffer];
+  const beforeMs = Number(String(seconds)) * 1_000 - sinceMs;
+  return Number(await connection.command('zcount', `${root}leases`, '-inf', `(${beforeMs}`));
 }
 
 interface Opened {
