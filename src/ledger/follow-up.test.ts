@@ -6,7 +6,7 @@ import { makeRedact } from '../task/redact.ts';
 import { afterDone, afterEnded, checkFollowUps, chordBody, type FollowDeps } from './follow-up.ts';
 import type { ChordPartEntry, FollowUp } from './ledger.ts';
 
-const deps: FollowDeps = { nowMs: 1_000_000, queueOf: () => null, redact: null };
+const deps: FollowDeps = { nowMs: 1_000_000, queueOf: () => null, redact: null, answers: false };
 
 function made(embed: string, options: EnvelopeOptions = {}): Envelope {
   const body = toBytes(`[[1.0], {"a": 1}, ${embed}]`);

@@ -1,5 +1,6 @@
 import type { PurgeReply, PurgeRequest, ReviveStatus } from '../outbox/outbox-store.ts';
 import type { Envelope } from '../task/envelope.ts';
+import type { Reply } from '../wire/reply.ts';
 
 /**
  * Who runs what, under which epoch. Every method is one atomic step of the store, takes a batch where
@@ -77,7 +78,7 @@ export interface AfterLog {
 export type AfterEntry = FollowUp | EndedEntry;
 
 /** What follows a task directly. */
-export type FollowUp = PublishEntry | ChordPartEntry;
+export type FollowUp = PublishEntry | ChordPartEntry | ReplyEntry;
 
 /** A task to be sent. */
 export interface PublishEntry {
@@ -94,6 +95,12 @@ export interface ChordPartEntry {
   readonly parent: Parent;
 }
 
+/** An answer that the sender of the task waits for. */
+export interface ReplyEntry {
+  readonly key: string;
+  readonly reply: Reply;
+}
+
 /** A task that ended otherwise than done: its error links and its chord must hear of it. */
 export interface EndedEntry {
   readonly key: string;
@@ -104,6 +111,9 @@ export interface EndedTask {
   readonly envelope: Envelope;
   readonly how: 'dead' | 'discarded' | 'cancelled' | 'expired';
   readonly epoch: number;
+  /** Why, where whoever tells of it knows; an entry of the store does not say it. */
+  readonly error?: ErrorRecord;
+  readonly why?: string;
 }
 
 /** The key of the entry that a store writes when a task ends otherwise than done. */

@@ -131,9 +131,9 @@ export interface ResurrectorParts {
 /** A resurrector that also cleans up outboxes in databases of their own. */
 export function makeResurrector(parts: ResurrectorParts): Pick<Resurrector, 'run'> {
   const { stores, config, runtime } = parts;
-  const { ledger, broker, outbox } = stores;
+  const { ledger, broker, outbox, results } = stores;
   const settings = resurrectorSettings(config, runtime);
-  const resurrector = new Resurrector({ ledger, broker, outbox, runtime, settings });
+  const resurrector = new Resurrector({ ledger, broker, outbox, results, runtime, settings });
   return {
     run: async signal => {
       const ended = new AbortController();
@@ -239,7 +239,7 @@ export function makeWorker({
   rooms,
   onShutdown = () => undefined,
 }: WorkerParts): WorkerService {
-  const { ledger, broker } = stores;
+  const { ledger, broker, results } = stores;
   const { runtime, log } = internals;
   const { beatMs, maxBlockMs } = config.worker;
   const isEmbedded = config.database.kind === 'pglite';
@@ -251,7 +251,7 @@ export function makeWorker({
   const ackOn = config.broker?.ackOn ?? 'commit';
   const settings = { ...config.worker, ackOn, process: name, host: hostname(), pid: process.pid };
   const redact = redactOf(config, runtime);
-  const deps = { ledger, broker, handlers, runtime, heart: beating, redact, settings };
+  const deps = { ledger, broker, results, handlers, runtime, heart: beating, redact, settings };
   const registered = [...handlers.keys()];
   let worker: Worker | null = null;
   return {
