@@ -80,7 +80,9 @@ async function joinChord(
       return chordBody(entry, answer.results, follow);
     case 'failed': {
       const { letter, errors } = chordFailure(entry, follow);
-      const message = `${part.taskId}, part ${part.index} of the chord, did not end with a result`;
+      const which =
+        answer.taskId === undefined ? `${part.taskId}, part ${part.index}` : answer.taskId;
+      const message = `${which} of the chord, did not end with a result`;
       const error = { type: 'ERR_CHORD_FAILED', message, traceback: '' };
       if (letter !== null)
         await ledger.bury([

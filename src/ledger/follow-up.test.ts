@@ -161,6 +161,7 @@ describe('a workflow inside of a chain, as Python sends it', () => {
       groupId: 'id-group',
       index: 1,
       size: 2,
+      bodyId: 'id-sum',
       taskId: 'id-20',
       result: '22',
     });
@@ -210,7 +211,7 @@ describe('what follows a task that did not end well', () => {
     expect(bodyOf(published(entries)[0])).toContain('[["parent","ctx"],');
     expect(bodyOf(published(entries)[1])).toContain('[[],');
     expect(parts(entries).map(({ part }) => part)).toEqual([
-      { groupId: 'g', index: 1, size: 2, taskId: 'parent', result: null },
+      { groupId: 'g', index: 1, size: 2, taskId: 'parent', bodyId: 'id-sum', result: null },
     ]);
   });
 

@@ -137,11 +137,14 @@ interface Part {
 function partEntry({ envelope, options, chord, parent }: Part, result: string | null): FollowUp[] {
   const { groupId, groupIndex } = options;
   if (chord === null || groupId === undefined || groupId === '') return [];
+  const body = readSignature(chord);
+  const bodyId = textIn(body.options, 'task_id');
   const part: ChordPart = {
     groupId,
     index: groupIndex ?? 0,
-    size: readSignature(chord).chordSize,
+    size: body.chordSize,
     taskId: envelope.id,
+    ...(bodyId === null ? {} : { bodyId }),
     result,
   };
   const key = `${envelope.id}/chord${result === null ? '-failed' : ''}`;

@@ -133,17 +133,19 @@ export interface ChordPart {
   /** How many parts the chord has; null: its sender did not say, so it cannot be completed here. */
   readonly size: number | null;
   readonly taskId: string;
+  /** The id of the chord's body, where its sender gave it one: those who wait for it can be told that it will not come. */
+  readonly bodyId?: string;
   /** JSON text; null: the task ended otherwise than done. */
   readonly result: string | null;
 }
 
 /**
  * `complete`: every part is there; the results in their order. `failed`: this part ended otherwise than done, and has not
- * been made good since. `open`: neither.
+ * been made good since; `taskId` where another part did, which was not counted here. `open`: neither.
  */
 export type ChordAnswer =
   | { readonly status: 'open' }
-  | { readonly status: 'failed' }
+  | { readonly status: 'failed'; readonly taskId?: string }
   | { readonly status: 'complete'; readonly results: readonly string[] };
 
 export interface WorkerOpening {

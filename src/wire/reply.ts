@@ -37,13 +37,13 @@ export function replyOf(envelope: Envelope, told: Told): Reply | null {
   return { replyTo, correlationId, body: encodeTold(envelope.id, told) };
 }
 
-/** The document that `AsyncResult` reads. */
-function encodeTold(id: string, told: Told): string {
-  const [result, traceback] = partsOf(told);
+/** The document that `AsyncResult` reads; `module` is that of the error's class. */
+export function encodeTold(id: string, told: Told, module = 'outlast'): string {
+  const [result, traceback] = partsOf(told, module);
   return `{"task_id": ${JSON.stringify(id)}, "status": "${told.status}", "result": ${result}, "traceback": ${traceback}, "children": []}`;
 }
 
-function partsOf(told: Told): readonly [result: string, traceback: string] {
+function partsOf(told: Told, module: string): readonly [result: string, traceback: string] {
   switch (told.status) {
     case 'SUCCESS':
       return [told.result, 'null'];
@@ -53,7 +53,7 @@ function partsOf(told: Told): readonly [result: string, traceback: string] {
     case 'FAILURE': {
       const { type, message, traceback } = told.error;
       return [
-        exception(type, message, 'outlast'),
+        exception(type, message, module),
         traceback === '' ? 'null' : JSON.stringify(traceback),
       ];
     }

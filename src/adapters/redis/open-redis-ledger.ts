@@ -4,6 +4,8 @@ import type { GenerationStore } from '../../ledger/generation-store.ts';
 import type { LedgerReads } from '../../ledger/ledger-reads.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { ResultStore } from '../../result/result-store.ts';
+import type { Envelope } from '../../task/envelope.ts';
+import { announceChords } from './redis-celery-chord.ts';
 import { RedisClusterLedger } from './redis-cluster-ledger.ts';
 import { RedisConnection } from './redis-connection.ts';
 import type { RootsOf } from './redis-find.ts';
@@ -37,6 +39,8 @@ export interface RedisLedgerStores {
   readonly results: ResultStore;
   /** Refuses a Redis that may forget by itself with ERR_CONFIG_TIER; returns warnings about what it does not keep. */
   preflight(): Promise<readonly string[]>;
+  /** Called with messages that are about to be sent, where Celery's workers may run them; null where they cannot. */
+  readonly announce: ((messages: readonly Envelope[]) => Promise<void>) | null;
   close(): Promise<void>;
 }
 
@@ -55,6 +59,8 @@ export async function openRedisLedger(
     reads: new RedisLedgerReads(connection, roots),
     results: new RedisResultStore(connection, roots),
     preflight: async () => await checkRedis(connection, await roots(), maskUrl(url)),
+    announce:
+      options.celeryResultMs === 0 ? null : messages => announceChords(connection, messages),
     close: () => ledger.close(),
   };
 }

@@ -53,3 +53,8 @@ def fail(text):
 @app.task(name='interop.alarm')
 def alarm(task_id):
     store.rpush('alarms', task_id)
+
+
+@app.task(name='interop.total')
+def total(parts):
+    return sum(parts)

@@ -1,0 +1,29 @@
+import type { Broker } from '../broker/broker.ts';
+import { isUnavailable } from '../errors/error.ts';
+import { hasFollowUps } from '../task/signature.ts';
+import type { RedisLedgerStores } from '../adapters/redis/open-redis-ledger.ts';
+
+/** The same broker, which says what must be known elsewhere before messages are sent: how large chords are. */
+export function announcing(broker: Broker, announce: RedisLedgerStores['announce']): Broker {
+  if (announce === null) return broker;
+  const reply = broker.reply?.bind(broker);
+  return {
+    publish: async messages => {
+      try {
+        const followed = messages.filter(({ body }) => hasFollowUps(body));
+        if (followed.length > 0) await announce(followed);
+      } catch (error) {
+        if (!isUnavailable(error)) throw error;
+        const { message } = error as Error;
+        return messages.map(() => ({ status: 'unavailable', error: message }));
+      }
+      return await broker.publish(messages);
+    },
+    take: (queues, limit) => broker.take(queues, limit),
+    ack: deliveries => broker.ack(deliveries),
+    giveBack: deliveries => broker.giveBack(deliveries),
+    onReady: (queues, hint) => broker.onReady(queues, hint),
+    ...(reply ? { reply } : {}),
+    close: () => broker.close(),
+  };
+}
