@@ -275,4 +275,12 @@ $$`,
 )`,
     ],
   },
+  {
+    version: 7, name: '0007-lean-outbox', breaking: false,
+    statements: [
+      `alter table outlast_outbox
+  drop constraint outlast_outbox_state,
+  drop constraint outlast_outbox_claim`,
+    ],
+  },
 ] as const;
