@@ -187,7 +187,7 @@ export interface BeginOpen {
   readonly begun: readonly BegunTask[];
   /** One for each message, in their order. */
   readonly answers: readonly MessageAnswer[];
-  /** Tasks whose `expires` had passed: ended as cancelled, never run. */
+  /** Waiting tasks whose `expires` had passed: ended as cancelled, never run. Of messages the answers say it. */
   readonly expired: readonly TaskRef[];
   /** Milliseconds until a waiting task of these queues becomes due; null when there is none. A hint. */
   readonly nextDueMs: number | null;

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Broker, Delivery, UndecodableMessage } from '../broker/broker.ts';
-import type { BuryItem, Ledger, MessageAnswer } from '../ledger/ledger.ts';
+import type { BuryItem, Ledger, MessageAnswer, TaskRef } from '../ledger/ledger.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import type { Envelope } from '../task/envelope.ts';
 import type { ResultStore } from '../result/result-store.ts';
@@ -77,6 +77,7 @@ export async function answerDeliveries(
         settled.push(delivery);
         break;
       case 'expired':
+        deps.runtime.emit('task:expired', refOf(envelope));
         deps.observer?.expired(envelope);
         settled.push(delivery);
         break;
@@ -91,6 +92,8 @@ export async function answerDeliveries(
   if (settled.length > 0) await deps.broker.ack(settled).catch(() => undefined);
   return begun;
 }
+
+const refOf = ({ id, name, queue }: Envelope): TaskRef => ({ id, name, queue });
 
 /** Revoked before it came: only its message says who waits for it. As with Celery it is told once. */
 async function answerRevoked(envelope: Envelope, deps: DeliveryDeps): Promise<void> {

@@ -89,11 +89,12 @@ export class Run {
     const status = answer === 'refused' ? await this.#giveUp() : answer;
     cancelAck?.();
     // Before anything else is waited for: the next run of a task may begin meanwhile, and would be told of first.
-    if (status === 'ok') observer?.settled(this.task, settlement, ranMs);
-    else observer?.lost(this.task);
+    if (status === 'ok') {
+      observer?.settled(this.task, settlement, ranMs);
+      this.#tell(settlement);
+    } else observer?.lost(this.task);
     await this.#acknowledge(status);
     if (status === 'ok') {
-      this.#tell(settlement);
       await this.#follow([...followUps, ...this.#ended(settlement)]);
       await this.#tellRetry(settlement);
     } else if (settlement.kind !== 'drop')
