@@ -27,6 +27,13 @@ export interface Broker {
    * queue is gone: whoever had it waits no more.
    */
   reply?(replies: readonly Reply[]): Promise<readonly PublishOutcome[]>;
+  /**
+   * For the health of a worker: milliseconds since the broker last showed that messages of these queues come to this
+   * process, by consuming without a break or by an answer to `take`. 0: they do now. Null: nobody has taken from one of them yet.
+   * A worker that has no place free asks for nothing: then this says nothing about it. Missing where broker and ledger
+   * are one database.
+   */
+  silentMs?(queues: readonly string[]): number | null;
   close(): Promise<void>;
 }
 

@@ -6,7 +6,7 @@ import type { RedisLedgerStores } from '../adapters/redis/open-redis-ledger.ts';
 /** The same broker, which says what must be known elsewhere before messages are sent: how large chords are. */
 export function announcing(broker: Broker, announce: RedisLedgerStores['announce']): Broker {
   if (announce === null) return broker;
-  const reply = broker.reply?.bind(broker);
+  const [reply, silentMs] = [broker.reply?.bind(broker), broker.silentMs?.bind(broker)];
   return {
     publish: async messages => {
       try {
@@ -24,6 +24,7 @@ export function announcing(broker: Broker, announce: RedisLedgerStores['announce
     giveBack: deliveries => broker.giveBack(deliveries),
     onReady: (queues, hint) => broker.onReady(queues, hint),
     ...(reply ? { reply } : {}),
+    ...(silentMs ? { silentMs } : {}),
     close: () => broker.close(),
   };
 }

@@ -82,6 +82,16 @@ export class RabbitBroker implements Broker {
     };
   }
 
+  silentMs(queues: readonly string[]): number | null {
+    let longest = 0;
+    for (const queue of queues) {
+      const silentMs = this.#consumers.get(queue)?.silentMs ?? null;
+      if (silentMs === null) return null;
+      longest = Math.max(longest, silentMs);
+    }
+    return longest;
+  }
+
   async close(): Promise<void> {
     const consumers = [...this.#consumers.values()].map(consumer => consumer.close());
     await Promise.race([Promise.all(consumers), sleep(systemClock, GOODBYE_MS)]);
