@@ -35,6 +35,11 @@ export interface Ledger {
    * other bytes is buried under id and digest, so that it neither runs nor vanishes.
    */
   park(items: readonly ParkItem[]): Promise<void>;
+  /**
+   * Takes custody again of tasks it has handed out and then forgotten with all it knew: waiting, due now. Those that are
+   * known, or were handed out since, are left alone. A ledger that does not lose its memory has no such step.
+   */
+  rescue?(runs: readonly LostRun[]): Promise<void>;
   /** Ends runs, and messages that can never run, as dead letters. */
   bury(items: readonly BuryItem[]): Promise<readonly StepStatus[]>;
   /** Closes incarnations that are dead: nothing begins under them afterwards. A commit that lands before `reap` counts. */
@@ -262,6 +267,12 @@ export interface ErrorRecord {
 export interface ParkItem {
   readonly envelope: Envelope;
   readonly delayMs: number;
+}
+
+/** A run that owns nothing any more, with the bytes of its task. */
+export interface LostRun {
+  readonly epoch: number;
+  readonly envelope: Envelope;
 }
 
 export type BuryItem =

@@ -44,8 +44,6 @@ export interface Stores {
   readonly ledgerReads: LedgerReads;
   /** Both in one picture. */
   readonly reads: ReadModel;
-  /** Before tasks are run: refuses a ledger that may forget by itself; returns warnings about what it does not keep. */
-  preflight(): Promise<readonly string[]>;
   close(): Promise<void>;
 }
 
@@ -129,7 +127,6 @@ export async function storesOn(db: SqlDatabase, options: Messaging = {}): Promis
     outboxReads,
     ledgerReads,
     reads: composeReads(outboxReads, ledgerReads),
-    preflight: () => Promise.resolve([]),
     close: async () => {
       await broker.close();
       await db.close();
@@ -160,7 +157,6 @@ async function storesApart(apart: OutboxApart, { broker, ledger }: Messaging): P
     outboxReads,
     ledgerReads: opened.reads,
     reads: composeReads(outboxReads, opened.reads),
-    preflight: () => opened.preflight(),
     close: async () => {
       await published.close();
       await opened.close();

@@ -12,6 +12,7 @@ import {
 import type { Redact } from '../task/redact.ts';
 import { replyOf } from '../wire/reply.ts';
 import type { ResultStore } from '../result/result-store.ts';
+import { rescueRun } from './rescue-run.ts';
 import { execute, type ExecuteDeps } from './execute.ts';
 import type { RunObserver } from './run-observer.ts';
 import type { StopReason } from './run-scope.ts';
@@ -94,6 +95,7 @@ export class Run {
       this.#tell(settlement);
     } else observer?.lost(this.task);
     await this.#acknowledge(status);
+    if (status !== 'ok') await rescueRun(this.task, this.#draining, this.#deps);
     if (status === 'ok') {
       await this.#follow([...followUps, ...this.#ended(settlement)]);
       await this.#tellRetry(settlement);

@@ -7,7 +7,7 @@ import { Wakeable } from '../runtime/wakeable.ts';
 import type { Redact } from '../task/redact.ts';
 import { acceptDeliveries, answerDeliveries } from './deliveries.ts';
 import type { ExecuteDeps } from './execute.ts';
-import type { Beat, Heart } from './heart.ts';
+import { untilReady, type Beat, type Heart } from './heart.ts';
 import { orderQueues } from './order-queues.ts';
 import { Run, type RunDeps } from './run.ts';
 import type { RunObserver } from './run-observer.ts';
@@ -89,6 +89,11 @@ export class Worker {
   /** How many tasks are running or being settled. */
   get inflight(): number {
     return this.#runs.size;
+  }
+
+  /** It has an incarnation, and takes tasks. */
+  get isOpen(): boolean {
+    return !this.#isClosed;
   }
 
   /** How many tasks it has begun since it lives. */
@@ -383,16 +388,3 @@ export class Worker {
 }
 
 const keyOf = (ref: RunRef): string => `${ref.id} ${ref.epoch} ${ref.run}`;
-
-/** Waits for the heart, but no longer than the signal; leaves no listener behind. */
-function untilReady(heart: Heart, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const done = (): void => {
-      signal.removeEventListener('abort', done);
-      resolve();
-    };
-    if (signal.aborted) return resolve();
-    signal.addEventListener('abort', done, { once: true });
-    heart.ready().then(done, reject);
-  });
-}

@@ -471,6 +471,9 @@ from outlast_task
 where state = 'dead' and ($1::text is null or (ended_at, id collate "C") > ($1::text::timestamptz, $2::text))
   and ($3::text is null or name like $3::text escape '\\')
 order by ended_at, id collate "C" limit $4`,
+  ledgerMoments: `select t.id, t.version, w.process, t.checkpoint, (extract(epoch from t.due) * 1000)::bigint::text as due_ms
+from outlast_task t left join outlast_worker w on w.id = t.owner
+where t.id = any($1::text[]) and t.state in ('waiting', 'running', 'dead')`,
   ledgerNextDue: `select greatest(0, extract(epoch from min(t.due) - clock_timestamp()) * 1000)::bigint::text as wait_ms
 from unnest($1::text[]) as q(name)
 cross join generate_series(0, 9) as p(priority)

@@ -58,7 +58,7 @@ export async function openRedisLedger(
     ledger,
     reads: new RedisLedgerReads(connection, roots),
     results: new RedisResultStore(connection, roots),
-    preflight: async () => await checkRedis(connection, await roots(), maskUrl(url)),
+    preflight: async () => await checkRedis(connection, await roots(), { option: 'ledger', url }),
     announce:
       options.celeryResultMs === 0 ? null : messages => announceChords(connection, messages),
     close: () => ledger.close(),

@@ -11,6 +11,7 @@ import type {
   CondemnTarget,
   FailItem,
   Ledger,
+  LostRun,
   ParkItem,
   ReapReply,
   RenewReply,
@@ -219,6 +220,14 @@ export class RedisClusterLedger implements Ledger {
       await this.#parts.of(queue).park(some);
     });
     await Promise.all(parks);
+  }
+
+  async rescue(runs: readonly LostRun[]): Promise<void> {
+    for (const run of runs) {
+      const { queue } = run.envelope;
+      await this.#register(queue);
+      await this.#parts.of(queue).rescue([run]);
+    }
   }
 
   async condemn(target: CondemnTarget): Promise<CondemnReply> {

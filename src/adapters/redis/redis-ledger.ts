@@ -11,6 +11,7 @@ import type {
   CondemnTarget,
   FailItem,
   Ledger,
+  LostRun,
   ParkItem,
   ReapReply,
   RenewReply,
@@ -18,6 +19,7 @@ import type {
   StepStatus,
   WorkerOpening,
 } from '../../ledger/ledger.ts';
+import { generationOf } from '../../ledger/generation-store.ts';
 import type { PurgeReply, PurgeRequest, ReviveStatus } from '../../outbox/outbox-store.ts';
 import { LUA } from './lua.generated.ts';
 import { encodeAfter, redisAfterLog } from './redis-after.ts';
@@ -165,6 +167,14 @@ export class RedisLedger implements Ledger {
       ]);
       await this.#run(LUA.ledgerPark, pack(parts));
     }
+  }
+
+  /** Handed out in an earlier generation, and not known in this one: the memory of it was lost, not its time over. */
+  async rescue(runs: readonly LostRun[]): Promise<void> {
+    await this.#generation.settle();
+    const { known } = this.#generation;
+    const lost = runs.filter(({ epoch }) => generationOf(epoch) < known);
+    await this.park(lost.map(({ envelope }) => ({ envelope, delayMs: 0 })));
   }
 
   async condemn(target: CondemnTarget): Promise<CondemnReply> {
