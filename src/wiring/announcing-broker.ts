@@ -1,5 +1,4 @@
 import type { Broker } from '../broker/broker.ts';
-import { isUnavailable } from '../errors/error.ts';
 import { hasFollowUps } from '../task/signature.ts';
 import type { RedisLedgerStores } from '../adapters/redis/open-redis-ledger.ts';
 
@@ -13,9 +12,8 @@ export function announcing(broker: Broker, announce: RedisLedgerStores['announce
         const followed = messages.filter(({ body }) => hasFollowUps(body));
         if (followed.length > 0) await announce(followed);
       } catch (error) {
-        if (!isUnavailable(error)) throw error;
-        const { message } = error as Error;
-        return messages.map(() => ({ status: 'unavailable', error: message }));
+        const why = error instanceof Error ? error.message : String(error);
+        return messages.map(() => ({ status: 'unavailable', error: why }));
       }
       return await broker.publish(messages);
     },
