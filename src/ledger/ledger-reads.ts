@@ -14,6 +14,8 @@ export interface LedgerReads {
   listDead(page: LetterPageRequest): Promise<DeadLetterPage>;
   showDead(id: string): Promise<DeadLetterDetails | null>;
   inspect(id: string): Promise<TaskDetails | null>;
+  /** The states of these tasks, in their order. Null: nothing is known of it. */
+  states(ids: readonly string[]): Promise<readonly (TaskState | null)[]>;
   /** The newest tasks, newest first. */
   recent(limit: number): Promise<readonly TaskDetails[]>;
   /** Of these tasks those that are not over: for a live view. */

@@ -13,7 +13,7 @@ import type { Reply } from '../wire/reply.ts';
  *      │            reap ▼  │begin
  *      └──park, publish─► waiting           cancel: any of these but done, dead ─► cancelled
  *
- * Only `begin` moves the epoch; only `condemn` judges death. A record that is not there never counts
+ * Only `begin` and `lift` move the epoch; only `condemn` judges death. A record that is not there never counts
  * as success: the answer is `absent` and nothing is written.
  */
 export interface Ledger {
@@ -25,11 +25,21 @@ export interface Ledger {
   renew(worker: string): Promise<RenewReply>;
   /** Stores progress; `seq` must grow within a run, so progress never moves backwards. */
   checkpoint(run: RunRef, seq: number, data: Uint8Array): Promise<StepStatus>;
+  /**
+   * Raises the epoch of a run above one that a fence elsewhere has seen: the ledger has forgotten who had it. Below the
+   * run's own epoch nothing moves, and the answer says whether it still owns its task.
+   */
+  lift(run: RunRef, above: number): Promise<LiftReply>;
   commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]>;
   /** A failed attempt, or a crash that hurt nobody else: waits `delayMs`, or is dead when that is null. */
   fail(items: readonly FailItem[]): Promise<readonly StepStatus[]>;
-  /** Gives back what could not be finished: due as before, so in front of what came later; nothing counted. */
-  release(items: readonly RunRef[]): Promise<readonly StepStatus[]>;
+  /**
+   * Gives back what could not be finished; nothing counted. Due as before, so in front of what came later, or after
+   * `delayMs` where there is something to wait for.
+   */
+  release(items: readonly ReleaseItem[]): Promise<readonly StepStatus[]>;
+  /** What those tasks waited for is there: the waiting ones become due now, all others are left alone. Polling must do without. */
+  wake(ids: readonly string[]): Promise<void>;
   /**
    * Takes custody of messages whose time has not come. A record that is there already is left alone; the same id with
    * other bytes is buried under id and digest, so that it neither runs nor vanishes.
@@ -170,6 +180,10 @@ export interface RunRef {
   readonly run: string;
 }
 
+export interface ReleaseItem extends RunRef {
+  readonly delayMs?: number;
+}
+
 export interface BeginRequest {
   readonly worker: string;
   /** Random per call; a repeat after a lost reply names the same one and gets the same tasks. */
@@ -231,6 +245,11 @@ export type RenewReply =
  * otherwise. `absent`: there is no record, so nothing is known and nothing was written.
  */
 export type StepStatus = 'ok' | 'stale' | 'absent';
+
+/** `ok`: the run owns its task, and from now on under this epoch. */
+export type LiftReply =
+  | { readonly status: 'ok'; readonly epoch: number }
+  | { readonly status: 'stale' | 'absent' };
 
 export interface CommitItem {
   readonly ref: RunRef;

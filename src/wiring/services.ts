@@ -147,11 +147,25 @@ export function makeResurrector(parts: ResurrectorParts): Pick<Resurrector, 'run
   const { stores, config, runtime } = parts;
   const { ledger, broker, outbox, results } = stores;
   const settings = resurrectorSettings(config, runtime);
-  const resurrector = new Resurrector({ ledger, broker, outbox, results, runtime, settings });
+  const asking = { ledger: stores.ledgerReads, dedupMs: config.worker.dedupWindowMs };
+  const fences = stores.fences && { ...asking, rows: stores.fences };
+  const resurrector = new Resurrector({
+    ledger,
+    broker,
+    outbox,
+    fences,
+    results,
+    runtime,
+    settings,
+  });
   return {
     run: async signal => {
       const ended = new AbortController();
-      const cleaning = cleanOutboxes(config, runtime, AbortSignal.any([signal, ended.signal]));
+      const cleaning = cleanOutboxes(
+        config,
+        { runtime, asking },
+        AbortSignal.any([signal, ended.signal]),
+      );
       try {
         await resurrector.run(signal);
       } finally {

@@ -8,6 +8,7 @@ import {
 } from '../adapters/postgres/migrate.ts';
 import { PgDatabase } from '../adapters/postgres/pg-database.ts';
 import { PostgresBroker } from '../adapters/postgres/postgres-broker.ts';
+import { PostgresFenceRows } from '../adapters/postgres/postgres-fence-rows.ts';
 import { PostgresGenerationStore } from '../adapters/postgres/postgres-generation-store.ts';
 import { PostgresLedger } from '../adapters/postgres/postgres-ledger.ts';
 import { PostgresLedgerReads } from '../adapters/postgres/postgres-ledger-reads.ts';
@@ -24,6 +25,7 @@ import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { OutboxReads } from '../outbox/outbox-reads.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
+import type { FenceRows } from '../recovery/fence-rows.ts';
 import type { ResultStore } from '../result/result-store.ts';
 import { announcing } from './announcing-broker.ts';
 import { migrateMysql, openMysqlOutbox, printMysqlMigrations } from './mysql-stores.ts';
@@ -42,6 +44,8 @@ export interface Stores {
   readonly results: ResultStore;
   readonly outboxReads: OutboxReads;
   readonly ledgerReads: LedgerReads;
+  /** Null: the ledger is in the database, and its task rows are the fences. */
+  readonly fences: FenceRows | null;
   /** Both in one picture. */
   readonly reads: ReadModel;
   close(): Promise<void>;
@@ -126,6 +130,7 @@ export async function storesOn(db: SqlDatabase, options: Messaging = {}): Promis
     results: new PostgresResultStore(db),
     outboxReads,
     ledgerReads,
+    fences: null,
     reads: composeReads(outboxReads, ledgerReads),
     close: async () => {
       await broker.close();
@@ -136,7 +141,7 @@ export async function storesOn(db: SqlDatabase, options: Messaging = {}): Promis
 
 /** The outbox in one place, broker and ledger in others. */
 async function storesApart(apart: OutboxApart, { broker, ledger }: Messaging): Promise<Stores> {
-  const { db, outbox, reads: outboxReads, results, generations } = apart;
+  const { db, outbox, reads: outboxReads, results, generations, fences } = apart;
   if (broker === undefined || ledger === undefined) {
     await db.close();
     throw outlastError('ERR_CONFIG_TIER', {
@@ -156,6 +161,7 @@ async function storesApart(apart: OutboxApart, { broker, ledger }: Messaging): P
     results: resultsOf(opened.results, results),
     outboxReads,
     ledgerReads: opened.reads,
+    fences,
     reads: composeReads(outboxReads, opened.reads),
     close: async () => {
       await published.close();
@@ -183,6 +189,7 @@ function postgresOutbox(db: SqlDatabase): OutboxApart {
     reads: new PostgresOutboxReads(db),
     results: new PostgresResultStore(db),
     generations: new PostgresGenerationStore(db),
+    fences: new PostgresFenceRows(db),
   };
 }
 

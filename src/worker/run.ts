@@ -7,6 +7,7 @@ import {
   type BegunTask,
   type FollowUp,
   type Ledger,
+  type RunRef,
   type StepStatus,
 } from '../ledger/ledger.ts';
 import type { Redact } from '../task/redact.ts';
@@ -15,7 +16,7 @@ import type { ResultStore } from '../result/result-store.ts';
 import { rescueRun } from './rescue-run.ts';
 import { execute, type ExecuteDeps } from './execute.ts';
 import type { RunObserver } from './run-observer.ts';
-import type { StopReason } from './run-scope.ts';
+import type { RunLedger, StopReason } from './run-scope.ts';
 import type { Settlement } from './settlement.ts';
 import type { Settler, SettleStatus } from './settler.ts';
 
@@ -46,9 +47,12 @@ export class Run {
   readonly #deps: RunDeps;
   readonly #stop = new AbortController();
   readonly #draining: AbortSignal;
+  /** The run as the ledger knows it now. */
+  #ref: RunRef;
 
   constructor(task: BegunTask, delivery: Delivery | null, draining: AbortSignal, deps: RunDeps) {
     this.task = task;
+    this.#ref = { id: task.id, epoch: task.epoch, run: task.run };
     this.#delivery = delivery;
     this.#deps = deps;
     this.#draining = draining;
@@ -82,7 +86,7 @@ export class Run {
     const settlement = await execute(
       this.task,
       { signal: this.#stop.signal, draining: this.#draining },
-      this.#deps,
+      { ...this.#deps, ledger: this.#asking() },
     );
     const ranMs = runtime.clock.monotonic() - this.startedAt;
     const followUps = this.#followUps(settlement);
@@ -106,10 +110,22 @@ export class Run {
       );
   }
 
+  /** Whoever asks knows the epoch of some time ago: a door of this run may have been lifted since. */
+  #asking(): RunLedger {
+    const { ledger } = this.#deps;
+    return {
+      checkpoint: (_, seq, data) => ledger.checkpoint(this.#ref, seq, data),
+      lift: async (_, above) => {
+        const reply = await ledger.lift(this.#ref, above);
+        if (reply.status === 'ok') this.#ref = { ...this.#ref, epoch: reply.epoch };
+        return reply;
+      },
+    };
+  }
+
   async #settle(settlement: Settlement, after: readonly FollowUp[]): Promise<SettleStatus> {
     const { settler, runtime, dedupMs, resultMs } = this.#deps;
-    const { id, epoch, run } = this.task;
-    const ref = { id, epoch, run };
+    const ref = this.#ref;
     switch (settlement.kind) {
       case 'commit': {
         await runtime.faultPoint('worker.ran-not-committed');
@@ -140,11 +156,10 @@ export class Run {
 
   /** What the store can never take must not come back for ever: it ends as a dead letter. */
   async #giveUp(): Promise<StepStatus> {
-    const { id, epoch, run } = this.task;
     const message = 'the store refused what the run ended with; see the log of the worker';
     const answer = await this.#deps.settler.bury.settle({
       kind: 'run',
-      ref: { id, epoch, run },
+      ref: this.#ref,
       reason: 'ERR_INVARIANT',
       error: { type: 'ERR_INVARIANT', message, traceback: '' },
     });
@@ -221,7 +236,8 @@ export class Run {
 
   /** What the store has written into `after` by itself, because the task is dead. */
   #ended(settlement: Settlement): readonly AfterEntry[] {
-    const { envelope, epoch } = this.task;
+    const { envelope } = this.task;
+    const { epoch } = this.#ref;
     const isDead =
       settlement.kind === 'bury' || (settlement.kind === 'fail' && settlement.delayMs === null);
     if (!isDead || settlement.reason === 'ERR_DIGEST') return [];

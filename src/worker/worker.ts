@@ -387,4 +387,5 @@ export class Worker {
   }
 }
 
-const keyOf = (ref: RunRef): string => `${ref.id} ${ref.epoch} ${ref.run}`;
+/** A run is drawn anew for every begin, so it names the run also when its epoch is lifted. */
+const keyOf = (ref: RunRef): string => `${ref.id} ${ref.run}`;

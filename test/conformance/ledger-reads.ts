@@ -120,6 +120,20 @@ function sampling(current: Current): void {
     expect((await reads.sample(0)).workers).toBe(workers - 1);
   });
 
+  it('tells the states of many tasks at once, and of what nobody knows nothing', async () => {
+    const { reads, driver } = current();
+    const waiting = makeEnvelope();
+    await driver.put(waiting);
+    const { envelope: running } = await driver.running();
+    const cancelled = unique('task');
+    await driver.ledger.cancel(cancelled);
+    const [done, dead] = [await driver.done(), await driver.dead()];
+    const asked = [unique('task'), waiting.id, running.id, done.id, dead.id, cancelled];
+    const states = [null, 'waiting', 'running', 'done', 'dead', 'cancelled'];
+    expect(await reads.states(asked)).toEqual(states);
+    expect(await reads.states([])).toEqual([]);
+  });
+
   it('still counts what was forgotten', async () => {
     const { reads, driver } = current();
     await driver.done();

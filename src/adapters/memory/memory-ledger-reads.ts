@@ -5,6 +5,7 @@ import type {
   TaskDetails,
 } from '../../admin/read-model.ts';
 import type { LedgerReads, LedgerSample, TaskMoment } from '../../ledger/ledger-reads.ts';
+import type { TaskState } from '../../ledger/ledger.ts';
 import { shownPayload } from '../../task/redacted.ts';
 import { pageOf } from './memory-letters.ts';
 import type { MemoryLedger } from './memory-ledger.ts';
@@ -45,6 +46,10 @@ export class MemoryLedgerReads implements LedgerReads {
   async inspect(id: string): Promise<TaskDetails | null> {
     const record = this.#ledger.state.records.get(id);
     return record === undefined ? null : detailsOf(record);
+  }
+
+  async states(ids: readonly string[]): Promise<readonly (TaskState | null)[]> {
+    return ids.map(id => this.#ledger.state.records.get(id)?.state ?? null);
   }
 
   async recent(limit: number): Promise<readonly TaskDetails[]> {

@@ -6,6 +6,7 @@ import type {
   TaskDetails,
 } from '../../admin/read-model.ts';
 import type { LedgerReads, LedgerSample, TaskMoment } from '../../ledger/ledger-reads.ts';
+import type { TaskState } from '../../ledger/ledger.ts';
 import { shownPayload } from '../../task/redacted.ts';
 import { letterPage, letterParams, readHistory, readInstant } from './postgres-letters.ts';
 import { readFailing } from './postgres-outbox-reads.ts';
@@ -69,6 +70,12 @@ export class PostgresLedgerReads implements LedgerReads {
   async inspect(id: string): Promise<TaskDetails | null> {
     const row = (await this.#db.query(SQL.ledgerInspect, [id]))[0];
     return row ? readDetails(row) : null;
+  }
+
+  async states(ids: readonly string[]): Promise<readonly (TaskState | null)[]> {
+    const rows = await this.#db.query(SQL.ledgerStates, [ids]);
+    const byId = new Map(rows.map(row => [row['id'] as string, row['state'] as TaskState]));
+    return ids.map(id => byId.get(id) ?? null);
   }
 
   async recent(limit: number): Promise<readonly TaskDetails[]> {

@@ -11,9 +11,11 @@ import type {
   CondemnTarget,
   FailItem,
   Ledger,
+  LiftReply,
   LostRun,
   ParkItem,
   ReapReply,
+  ReleaseItem,
   RenewReply,
   RunRef,
   StepStatus,
@@ -138,6 +140,17 @@ export class RedisClusterLedger implements Ledger {
     return (await this.#inTheirQueues([run], idOf, store))[0] ?? 'absent';
   }
 
+  async lift(run: RunRef, above: number): Promise<LiftReply> {
+    let lifted: LiftReply = { status: 'absent' };
+    const lift = async (part: RedisLedger): Promise<StepStatus[]> => {
+      const reply = await part.lift(run, above);
+      if (better(lifted.status, reply.status) === reply.status) lifted = reply;
+      return [reply.status];
+    };
+    await this.#inTheirQueues([run], ({ id }) => id, lift);
+    return lifted;
+  }
+
   async commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]> {
     return await this.#settle(
       items,
@@ -154,12 +167,17 @@ export class RedisClusterLedger implements Ledger {
     );
   }
 
-  async release(items: readonly RunRef[]): Promise<readonly StepStatus[]> {
+  async release(items: readonly ReleaseItem[]): Promise<readonly StepStatus[]> {
     return await this.#settle(
       items,
       ({ id }) => id,
       (part, some) => part.release(some),
     );
+  }
+
+  /** Whoever wakes a task is seldom the process that began it: it is looked for in every queue. */
+  async wake(ids: readonly string[]): Promise<void> {
+    if (ids.length > 0) await this.#everywhere(part => part.wake(ids));
   }
 
   async bury(items: readonly BuryItem[]): Promise<readonly StepStatus[]> {

@@ -10,13 +10,14 @@ import {
   type TaskDetails,
 } from '../../admin/read-model.ts';
 import type { LedgerReads, LedgerSample, TaskMoment } from '../../ledger/ledger-reads.ts';
+import type { TaskState } from '../../ledger/ledger.ts';
 import { globPattern } from '../../task/glob.ts';
 import { shownPayload } from '../../task/redacted.ts';
 import { LUA } from './lua.generated.ts';
 import type { RedisConnection } from './redis-connection.ts';
 import { walkDead } from './redis-dead.ts';
-import { findRecord, type FoundRecord, type RootsOf } from './redis-find.ts';
 import { unpack } from './redis-pack.ts';
+import { findRecord, mostTelling, type FoundRecord, type RootsOf } from './redis-find.ts';
 import { readRecord, type StoredRecord } from './redis-record.ts';
 
 /** Names taken from each root where the most failing are asked for: sums over several roots need more than the top. */
@@ -108,6 +109,18 @@ export class RedisLedgerReads implements LedgerReads {
   async inspect(id: string): Promise<TaskDetails | null> {
     const found = await this.#find(id);
     return found === null ? null : detailsOf(id, found.record);
+  }
+
+  async states(ids: readonly string[]): Promise<readonly (TaskState | null)[]> {
+    if (ids.length === 0) return [];
+    const perRoot = await this.#perRoot(async root => {
+      const keys = ids.map(id => `${root}t:${id}`);
+      return (await this.#connection.command('mget', ...keys)) as readonly (Buffer | null)[];
+    });
+    return ids.map((_, index) => {
+      const found = perRoot.flatMap(raws => raws[index] ?? []).map(readRecord);
+      return mostTelling(found, record => record)?.state ?? null;
+    });
   }
 
   async recent(limit: number): Promise<readonly TaskDetails[]> {

@@ -11,9 +11,11 @@ import type {
   CondemnTarget,
   FailItem,
   Ledger,
+  LiftReply,
   LostRun,
   ParkItem,
   ReapReply,
+  ReleaseItem,
   RenewReply,
   RunRef,
   StepStatus,
@@ -32,7 +34,14 @@ import { RedisHints } from './redis-hints.ts';
 import { pack, type Packable } from './redis-pack.ts';
 import { purgeDead } from './redis-purge.ts';
 import { encodeError, messageParts } from './redis-record.ts';
-import { readCondemned, readReaped, readRuns, revivalOf, statusOf } from './redis-replies.ts';
+import {
+  liftOf,
+  readCondemned,
+  readReaped,
+  readRuns,
+  revivalOf,
+  statusOf,
+} from './redis-replies.ts';
 import type { LuaScript } from './redis-script.ts';
 
 export interface RedisLedgerOptions {
@@ -110,6 +119,10 @@ export class RedisLedger implements Ledger {
     return statusOf(await this.#run(LUA.ledgerCheckpoint, id, epoch, run.run, seq, data));
   }
 
+  async lift({ id, epoch, run }: RunRef, above: number): Promise<LiftReply> {
+    return liftOf(await this.#run(LUA.ledgerLift, id, epoch, run, above));
+  }
+
   async commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]> {
     const { celeryResultMs } = this.#options;
     return await this.#settle(LUA.ledgerCommit, items, ({ ref, outcome, after, ...keep }) => {
@@ -136,8 +149,16 @@ export class RedisLedger implements Ledger {
     ]);
   }
 
-  async release(items: readonly RunRef[]): Promise<readonly StepStatus[]> {
-    return await this.#inChunks(LUA.ledgerRelease, items, refParts, []);
+  async release(items: readonly ReleaseItem[]): Promise<readonly StepStatus[]> {
+    const partsOf = (item: ReleaseItem): Packable => [
+      ...refParts(item),
+      item.delayMs === undefined ? false : Math.round(item.delayMs),
+    ];
+    return await this.#inChunks(LUA.ledgerRelease, items, partsOf, []);
+  }
+
+  async wake(ids: readonly string[]): Promise<void> {
+    for (const some of chunks(ids)) await this.#run(LUA.ledgerWake, pack(some));
   }
 
   async bury(items: readonly BuryItem[]): Promise<readonly StepStatus[]> {
