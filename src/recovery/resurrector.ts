@@ -2,6 +2,7 @@ import type { Broker } from '../broker/broker.ts';
 import { isUnavailable } from '../errors/error.ts';
 import { carryOut } from '../ledger/carry-out.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import type { ResultStore } from '../result/result-store.ts';
 import { sleep } from '../runtime/clock.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import type { Redact } from '../task/redact.ts';
@@ -24,6 +25,8 @@ export interface ResurrectorDeps {
   readonly broker: Broker;
   readonly outbox: KeptOutbox;
   readonly keys: KeptKeys;
+  /** Says why a task is dead, to those who wait for it. */
+  readonly results?: ResultStore;
   /** Null: the task rows are the fences. */
   readonly fences?: KeptFences | null;
   readonly runtime: Runtime;
@@ -65,7 +68,7 @@ export class Resurrector {
   }
 
   async #followUp(): Promise<void> {
-    const { ledger, broker, settings, runtime } = this.#deps;
+    const { ledger, broker, settings, runtime, results } = this.#deps;
     const entries = await ledger.after.list(settings.afterDelayMs, settings.chunk);
     if (entries.length === 0) return;
     runtime.log.info({ entries: entries.length }, 'repeating follow-ups');
@@ -73,7 +76,8 @@ export class Resurrector {
       nowMs: runtime.clock.now(),
       queueOf: () => null,
       redact: settings.redact ?? null,
+      answers: broker.reply !== undefined,
     };
-    await carryOut(entries, { broker, ledger, follow });
+    await carryOut(entries, { broker, ledger, follow, ...(results ? { results } : {}) });
   }
 }

@@ -29,6 +29,7 @@ import type { OutboxReads } from '../outbox/outbox-reads.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
 import type { FenceRows } from '../recovery/fence-rows.ts';
 import type { ResultStore } from '../result/result-store.ts';
+import { announcing } from './announcing-broker.ts';
 import { migrateMysql, openMysqlOutbox, printMysqlMigrations } from './mysql-stores.ts';
 import type { OutboxApart } from './outbox-apart.ts';
 import type { Dialect } from './writer-of.ts';
@@ -154,7 +155,8 @@ async function storesApart(apart: OutboxApart, { broker, ledger }: Messaging): P
     });
   }
   const opened = await closing(db, openRedisLedger(ledger.url, { ...ledger, generations }));
-  const published = await closing(opened, closing(db, openBroker(broker)));
+  const inner = await closing(opened, closing(db, openBroker(broker)));
+  const published = announcing(inner, opened.announce);
   return {
     db,
     outbox,

@@ -31,7 +31,7 @@ export interface WorkerSettings {
   readonly pid: number;
 }
 
-export interface WorkerDeps extends ExecuteDeps {
+export interface WorkerDeps extends ExecuteDeps, Pick<RunDeps, 'results'> {
   readonly ledger: Ledger;
   readonly broker: Broker;
   readonly heart: Heart;

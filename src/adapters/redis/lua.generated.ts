@@ -2359,6 +2359,66 @@ return { now_shown, stored_text, is_settled and 1 or 0, tonumber(redis.call('TIM
 local _ = KEYS[1]
 return redis.call('INFO', 'server') .. redis.call('INFO', 'memory') .. redis.call('INFO', 'persistence')`,
   },
+  ledgerJoinCeleryChord: {
+    sha: 'a64caf393133ff3e64fdae54a0f356226e237246',
+    text: `#!lua flags=allow-oom
+local chord, parts, correction, total, outcome = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local index, size, value, member, failure, failure_keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local KEEP_COMPLETE_MS = 86400000
+local KEEP_OPEN_MS = 604800000
+local function tell_failure()
+  if failure == '' then return end
+  redis.call('SET', outcome, failure, 'PX', failure_keep_ms)
+  redis.call('PUBLISH', outcome, failure)
+end
+local function answer(members)
+  for _, one in ipairs(members) do
+    local id, state = string.match(one, '^%[%d+,%s*"([^"]*)",%s*"([A-Z]+)"')
+    if state == 'FAILURE' or state == 'REVOKED' then
+      tell_failure()
+      return { 4, id }
+    end
+  end
+  return { 3, members }
+end
+local before = redis.call('HGET', chord, index)
+local found = before
+if not found or (found == '-' and value == '+') then
+  redis.call('HSET', chord, index, value)
+  redis.call('PEXPIRE', chord, KEEP_OPEN_MS)
+  found = value
+end
+if found == '-' then
+  tell_failure()
+  return { 2 }
+end
+local complete = redis.call('HGET', chord, '=')
+if complete then return answer(cmsgpack.unpack(complete)) end
+if before == '+' and redis.call('EXISTS', total) == 0 then return { 1 } end
+if size ~= '' then redis.call('SET', total, size, 'NX') end
+redis.call('ZREMRANGEBYSCORE', parts, index, index)
+redis.call('ZADD', parts, index, member)
+redis.call('PERSIST', parts)
+redis.call('PERSIST', total)
+local wanted = tonumber(redis.call('GET', total) or '')
+if not wanted then return { 1 } end
+wanted = wanted + tonumber(redis.call('GET', correction) or '0')
+if redis.call('ZCARD', parts) < wanted then return { 1 } end
+local members, places = {}, {}
+local listed = redis.call('ZRANGE', parts, 0, -1, 'WITHSCORES')
+for at = 1, #listed, 2 do
+  local place = listed[at + 1]
+  if place == 'inf' or not places[place] then
+    places[place] = true
+    members[#members + 1] = listed[at]
+  end
+end
+if #members < wanted then return { 1 } end
+redis.call('DEL', parts, correction, total)
+redis.call('HSET', chord, '=', cmsgpack.pack(members))
+redis.call('PEXPIRE', chord, KEEP_COMPLETE_MS)
+return answer(members)`,
+  },
   ledgerJoinChord: {
     sha: '201fbfb5a0fe37577024496ee27b787cc0a7446d',
     text: `#!lua flags=allow-oom

@@ -5,6 +5,8 @@ import type { IdempotencyStore } from '../../idempotency/idempotency-store.ts';
 import type { LedgerReads } from '../../ledger/ledger-reads.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { ResultStore } from '../../result/result-store.ts';
+import type { Envelope } from '../../task/envelope.ts';
+import { announceChords } from './redis-celery-chord.ts';
 import { RedisClusterLedger } from './redis-cluster-ledger.ts';
 import { RedisConnection } from './redis-connection.ts';
 import type { RootsOf } from './redis-find.ts';
@@ -42,6 +44,8 @@ export interface RedisLedgerStores {
   preflight(): Promise<readonly string[]>;
   /** Incarnations whose lease has been over for longer than this, and that nobody has closed. */
   countOverdue(sinceMs: number): Promise<number>;
+  /** Called with messages that are about to be sent, where Celery's workers may run them; null where they cannot. */
+  readonly announce: ((messages: readonly Envelope[]) => Promise<void>) | null;
   close(): Promise<void>;
 }
 
@@ -62,6 +66,8 @@ export async function openRedisLedger(
     idempotency: new RedisIdempotencyStore(connection),
     preflight: async () => await checkRedis(connection, await roots(), { option: 'ledger', url }),
     countOverdue: async sinceMs => await countOverdue(connection, await roots(), sinceMs),
+    announce:
+      options.celeryResultMs === 0 ? null : messages => announceChords(connection, messages),
     close: () => ledger.close(),
   };
 }
