@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
+import { MemoryAdmissionStore } from '../adapters/memory/memory-admission-store.ts';
 import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
 import { MemoryOutboxReads } from '../adapters/memory/memory-outbox-reads.ts';
 import { MemoryOutboxStore } from '../adapters/memory/memory-outbox-store.ts';
@@ -33,7 +34,9 @@ function setup() {
   const ledger = new MemoryLedger({ clock });
   const outboxReads = new MemoryOutboxReads(outbox);
   const reads = composeReads(outboxReads, new MemoryLedgerReads(ledger));
-  const admin = adminOn(() => Promise.resolve({ outbox, outboxReads, ledger, reads }));
+  const admission = new MemoryAdmissionStore({ clock, ledger });
+  const stores = { outbox, outboxReads, ledger, reads, admission };
+  const admin = adminOn(() => Promise.resolve(stores));
   const write = (task: Envelope): void => {
     const tx = outbox.begin();
     outbox.write(tx, [task]);

@@ -1,3 +1,4 @@
+import type { AdmissionStore, KeyFigures } from '../admission/admission-store.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { OutboxPage, OutboxReads } from '../outbox/outbox-reads.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
@@ -24,6 +25,8 @@ import type {
 /** What operators do, for the CLI, the dashboard and your own tools. */
 export interface Admin {
   stats(options?: { readonly top?: number }): Promise<Stats>;
+  /** What is taken, held and waited for under every key of admission that was used lately. */
+  admission(): Promise<readonly KeyFigures[]>;
   readonly outbox: {
     /** Rows that wait for a relay, oldest first. */
     list(options?: { readonly limit?: number; readonly cursor?: string }): Promise<OutboxPage>;
@@ -56,6 +59,7 @@ export interface AdminStores {
   readonly outboxReads: OutboxReads;
   readonly ledger: Ledger;
   readonly reads: ReadModel;
+  readonly admission: Pick<AdmissionStore, 'figures'>;
 }
 
 /**
@@ -73,6 +77,7 @@ const PAGE = 50;
 export function adminOn(stores: () => Promise<AdminStores>): Admin {
   return {
     stats: async options => await (await stores()).reads.stats(options?.top ?? 5),
+    admission: async () => await (await stores()).admission.figures(),
     outbox: {
       list: async options => {
         const page = {

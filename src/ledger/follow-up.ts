@@ -20,7 +20,8 @@ const readOptions = (envelope: Envelope): EnvelopeOptions =>
 
 function parentOf(envelope: Envelope, options: EnvelopeOptions): Parent {
   const { id, queue } = envelope;
-  return { id, rootId: options.rootId ?? id, queue, deadlineMs: options.deadlineMs ?? null };
+  const { rootId = id, deadlineMs = null, tenant } = options;
+  return { id, rootId, queue, deadlineMs, ...(tenant === undefined ? {} : { tenant }) };
 }
 
 /** What follows a task that is done: its links, the next of its chain, its part of a chord. `result` is JSON text. */
@@ -184,6 +185,7 @@ function toEnvelope(sending: Sending, parent: Parent, deps: FollowDeps): Envelop
     ...timesOf(sending),
     ...celeryOf(sending),
     ...(parent.deadlineMs === null ? {} : { deadlineMs: parent.deadlineMs }),
+    ...(parent.tenant === undefined ? {} : { tenant: parent.tenant }),
     rootId: parent.rootId,
     parentId: parent.id,
     ...(sending.group === null

@@ -6,6 +6,7 @@ import {
   printMigrations,
   type MigrateReport,
 } from '../adapters/postgres/migrate.ts';
+import { PostgresAdmissionStore } from '../adapters/postgres/postgres-admission-store.ts';
 import { PgDatabase } from '../adapters/postgres/pg-database.ts';
 import { PostgresBroker } from '../adapters/postgres/postgres-broker.ts';
 import { PostgresFenceRows } from '../adapters/postgres/postgres-fence-rows.ts';
@@ -18,6 +19,7 @@ import { PostgresResultStore } from '../adapters/postgres/postgres-result-store.
 import type { SqlDatabase } from '../adapters/postgres/sql-database.ts';
 import { openEmbedded, type EmbeddedMode } from '../adapters/pglite/open-embedded.ts';
 import { openRedisLedger } from '../adapters/redis/open-redis-ledger.ts';
+import type { AdmissionStore } from '../admission/admission-store.ts';
 import type { Broker } from '../broker/broker.ts';
 import { outlastError } from '../errors/error.ts';
 import type { DatabaseTarget, OutboxTarget } from '../config/database-url.ts';
@@ -41,6 +43,8 @@ export interface Stores {
   readonly broker: Broker;
   readonly ledger: Ledger;
   readonly results: ResultStore;
+  /** Beside the ledger. */
+  readonly admission: AdmissionStore;
   readonly outboxReads: OutboxReads;
   readonly ledgerReads: LedgerReads;
   /** Null: the ledger is in the database, and its task rows are the fences. */
@@ -127,6 +131,7 @@ export async function storesOn(db: SqlDatabase, options: Messaging = {}): Promis
     broker,
     ledger: new PostgresLedger(db),
     results: new PostgresResultStore(db),
+    admission: new PostgresAdmissionStore(db),
     outboxReads,
     ledgerReads,
     fences: null,
@@ -157,6 +162,7 @@ async function storesApart(apart: OutboxApart, { broker, ledger }: Messaging): P
     broker: published,
     ledger: opened.ledger,
     results: resultsOf(opened.results, results),
+    admission: opened.admission,
     outboxReads,
     ledgerReads: opened.reads,
     fences,

@@ -14,6 +14,7 @@ import type { Redact } from '../task/redact.ts';
 import { hasFollowUps } from '../task/signature.ts';
 import { rescueRun } from './rescue-run.ts';
 import { execute, type ExecuteDeps } from './execute.ts';
+import type { Gate } from './gate.ts';
 import type { RunObserver } from './run-observer.ts';
 import type { RunLedger, StopReason } from './run-scope.ts';
 import type { Settlement } from './settlement.ts';
@@ -28,6 +29,8 @@ export interface RunDeps extends ExecuteDeps {
   /** Null: people see the arguments of follow-ups themselves. */
   readonly redact: Redact | null;
   readonly observer?: RunObserver;
+  /** Left out: any number of tasks may run at once. */
+  readonly gate?: Gate;
 }
 
 /** No broker's copy is held for longer. */
@@ -71,6 +74,13 @@ export class Run {
     const { runtime, observer } = this.#deps;
     const { id, envelope, epoch, failures } = this.task;
     const cancelAck = this.#delivery === null ? null : this.#acknowledgeInTime();
+    const entry = (await this.#deps.gate?.enter(this.task)) ?? null;
+    if (entry !== null && !entry.isIn) {
+      const status = await this.#settle({ kind: 'release', delayMs: entry.retryAfterMs }, []);
+      cancelAck?.();
+      if (status === 'ok') await this.#deps.gate?.wait(this.task, entry);
+      return await this.#acknowledge(status === 'refused' ? 'stale' : status);
+    }
     await runtime.faultPoint('worker.begun-not-started');
     runtime.emit('task:started', {
       id,
@@ -90,6 +100,7 @@ export class Run {
     const answer = await this.#settle(settlement, followUps);
     const status = answer === 'refused' ? await this.#giveUp() : answer;
     cancelAck?.();
+    if (entry !== null) this.#deps.gate?.leave(entry.places);
     // Before anything else is waited for: the next run of a task may begin meanwhile, and would be told of first.
     if (status === 'ok') observer?.settled(this.task, settlement, ranMs);
     else observer?.lost(this.task);
@@ -143,7 +154,9 @@ export class Run {
         return await settler.bury.settle({ kind: 'run', ref, reason, error });
       }
       case 'release':
-        return await settler.release.settle(ref);
+        return await settler.release.settle(
+          settlement.delayMs === undefined ? ref : { ...ref, delayMs: settlement.delayMs },
+        );
       case 'drop':
         return 'stale';
     }

@@ -37,6 +37,7 @@ export interface WorkerDeps extends ExecuteDeps {
   /** Left out: people see the arguments of follow-ups themselves. */
   readonly redact?: Redact | null;
   readonly observer?: RunObserver;
+  readonly gate?: NonNullable<RunDeps['gate']>;
   readonly settings: WorkerSettings;
 }
 

@@ -1,3 +1,7 @@
+import { LimitBook } from '../../src/admission/limits.ts';
+import { Places } from '../../src/admission/places.ts';
+import { Gate } from '../../src/worker/gate.ts';
+import { LIMITS } from './crowd.ts';
 import { Reaper } from '../../src/ledger/reaper.ts';
 import { Resurrector } from '../../src/recovery/resurrector.ts';
 import type { RelayDeps } from '../../src/relay/relay-deps.ts';
@@ -192,12 +196,16 @@ export class Fleet {
     const { plan, stores } = this.#host;
     const { ledger, broker, runtime, process, random } = machine;
     const { concurrency, ackOn, leaseMs, beatMs, idleMs, dedupMs } = plan;
+    const handlers = makeHandlers(machine, this.#truth, stores);
+    const places = new Places({ store: machine.admission, ledger, runtime });
+    const gate = new Gate({ places, book: new LimitBook(LIMITS), handlers, runtime });
     return new Worker({
       ledger,
       broker,
       runtime,
       heart: new LoopHeart(ledger, runtime, beatMs),
-      handlers: makeHandlers(machine, this.#truth, stores),
+      handlers,
+      gate,
       settings: {
         queues: Object.fromEntries(QUEUES.map((queue, place) => [queue, place + 1])),
         concurrency,
@@ -214,14 +222,14 @@ export class Fleet {
     });
   }
 
-  #makeResurrector({ ledger, broker, outbox, runtime }: Machine): Resurrector {
+  #makeResurrector({ ledger, broker, outbox, admission, runtime }: Machine): Resurrector {
     const settings = {
       ...this.#reaperSettings(),
       intervalMs: this.#host.plan.lookEveryMs,
       afterDelayMs: 5_000,
       deadLetterAge: null,
     };
-    return new Resurrector({ ledger, broker, outbox, runtime, settings });
+    return new Resurrector({ ledger, broker, outbox, admission, runtime, settings });
   }
 
   #reaperSettings(): { leaseMs: number; beatMs: number; chunk: number } {

@@ -16,6 +16,7 @@ export interface Mutant {
   readonly effects?: Partial<EffectGuards>;
   /** False: what is popped is in nobody's hands but the consumer's memory. */
   readonly holdsUntilAck?: false;
+  readonly isPlaceOver?: () => boolean;
   readonly writesOutsideTransaction?: true;
   /** Changes what a process asks of its ledger. */
   readonly wrapLedger?: (ledger: Ledger) => Ledger;
@@ -95,5 +96,7 @@ export const MUTANTS: readonly Mutant[] = [
   { name: 'tombstone dropped early', ledger: { keepsTombstone: () => false } },
   { name: 'closed incarnation begins', ledger: { mayBeginUnder: anyone } },
   { name: 'drain without release', wrapLedger: ledger => ({ ...ledger, release: releaseNothing }) },
+  { name: 'places are a counter', isPlaceOver: () => false },
+  { name: 'places of living runs are freed', isPlaceOver: () => true },
   { name: 'send outside the transaction', writesOutsideTransaction: true },
 ];

@@ -4,6 +4,7 @@ import type {
 } from '../../src/adapters/memory/memory-broker.ts';
 import type { MemoryEffects } from '../../src/adapters/memory/memory-effects.ts';
 import { MemoryTransaction } from '../../src/adapters/memory/memory-transaction.ts';
+import type { AdmissionStore } from '../../src/admission/admission-store.ts';
 import type { Broker, Delivery, PublishOutcome } from '../../src/broker/broker.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
@@ -40,6 +41,23 @@ export function remoteLedger(ledger: Ledger, call: Call, subscribe: Subscribe): 
       strike: keys => call(() => ledger.after.strike(keys)),
     },
     onReady: subscribe(hint => ledger.onReady(hint)),
+  };
+}
+
+/** Admission as one process sees it. */
+export function remoteAdmission(store: AdmissionStore, call: Call): AdmissionStore {
+  return {
+    take: asks => call(() => store.take(asks)),
+    refund: takings => call(() => store.refund(takings)),
+    hold: (token, holdMs) => call(() => store.hold(token, holdMs)),
+    confirm: uses => call(() => store.confirm(uses)),
+    reserve: ask => call(() => store.reserve(ask)),
+    want: wish => call(() => store.want(wish)),
+    free: places => call(() => store.free(places)),
+    sweep: (key, limit) => call(() => store.sweep(key, limit)),
+    pressure: () => call(() => store.pressure()),
+    figures: () => call(() => store.figures()),
+    prune: () => call(() => store.prune()),
   };
 }
 

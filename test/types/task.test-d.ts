@@ -312,3 +312,16 @@ task('shop.badly-ordered', {
 });
 // @ts-expect-error -- there is no such choice
 task('shop.dead', { input: z.string(), ordering: { key: input => input, whenDead: 'skip' } });
+
+/** The key of an admission is made of the input. */
+export const limited: Task = task('t', {
+  input: unchecked<{ tenant: string }>(),
+  admission: { key: input => input.tenant, rate: { limit: 1, per: '1s' } },
+});
+task('t', {
+  input: unchecked<{ tenant: number }>(),
+  // @ts-expect-error -- a key is a text
+  admission: { key: input => input.tenant, concurrency: 1 },
+});
+// @ts-expect-error -- a duration has a unit
+task('t', { admission: { rate: { limit: 1, per: 5 } } });

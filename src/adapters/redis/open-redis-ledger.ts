@@ -1,9 +1,11 @@
+import type { AdmissionStore } from '../../admission/admission-store.ts';
 import { maskUrl } from '../../config/database-url.ts';
 import { outlastError } from '../../errors/error.ts';
 import type { GenerationStore } from '../../ledger/generation-store.ts';
 import type { LedgerReads } from '../../ledger/ledger-reads.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { ResultStore } from '../../result/result-store.ts';
+import { RedisAdmissionStore } from './redis-admission-store.ts';
 import { RedisClusterLedger } from './redis-cluster-ledger.ts';
 import { RedisConnection } from './redis-connection.ts';
 import type { RootsOf } from './redis-find.ts';
@@ -35,6 +37,7 @@ export interface RedisLedgerStores {
   readonly ledger: Ledger;
   readonly reads: LedgerReads;
   readonly results: ResultStore;
+  readonly admission: AdmissionStore;
   /** Refuses a Redis that may forget by itself with ERR_CONFIG_TIER; returns warnings about what it does not keep. */
   preflight(): Promise<readonly string[]>;
   close(): Promise<void>;
@@ -54,6 +57,7 @@ export async function openRedisLedger(
     ledger,
     reads: new RedisLedgerReads(connection, roots),
     results: new RedisResultStore(connection, roots),
+    admission: new RedisAdmissionStore(connection, roots),
     preflight: async () => await checkRedis(connection, await roots(), { option: 'ledger', url }),
     close: () => ledger.close(),
   };
