@@ -5,6 +5,7 @@ import { isOutlastError } from '../errors/error.ts';
 import { maskUrl } from '../config/config.ts';
 import { packageVersion } from '../wiring/package-version.ts';
 import type { AddCommand } from './command.ts';
+import { addAdmission } from './commands/admission.ts';
 import { addConfig } from './commands/config.ts';
 import { addDeadLetters } from './commands/dead-letters.ts';
 import { addDev } from './commands/dev.ts';
@@ -33,6 +34,7 @@ const COMMANDS: readonly AddCommand[] = [
   addOutbox,
   addDeadLetters,
   addIdempotency,
+  addAdmission,
   addDoctor,
   addConfig,
 ];

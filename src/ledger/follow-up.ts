@@ -23,7 +23,8 @@ const readOptions = (envelope: Envelope): EnvelopeOptions =>
 
 function parentOf(envelope: Envelope, options: EnvelopeOptions): Parent {
   const { id, queue } = envelope;
-  return { id, rootId: options.rootId ?? id, queue, deadlineMs: options.deadlineMs ?? null };
+  const { rootId = id, deadlineMs = null, tenant } = options;
+  return { id, rootId, queue, deadlineMs, ...(tenant === undefined ? {} : { tenant }) };
 }
 
 /** False only where nothing follows a task, whichever way it ends. Cheap, for every task is asked. */
@@ -222,6 +223,7 @@ function toEnvelope(sending: Sending, parent: Parent, deps: FollowDeps): Envelop
     ...timesOf(sending),
     ...celeryOf(sending),
     ...(parent.deadlineMs === null ? {} : { deadlineMs: parent.deadlineMs }),
+    ...(parent.tenant === undefined ? {} : { tenant: parent.tenant }),
     rootId: parent.rootId,
     parentId: parent.id,
     ...(sending.group === null

@@ -140,6 +140,8 @@ export interface Parent {
   readonly rootId: string;
   readonly queue: string;
   readonly deadlineMs: number | null;
+  /** Whom the task is for. */
+  readonly tenant?: string;
 }
 
 export interface ChordPart {

@@ -1,3 +1,4 @@
+import type { AdmissionStore } from '../admission/admission-store.ts';
 import type { Broker } from '../broker/broker.ts';
 import { isUnavailable } from '../errors/error.ts';
 import { carryOut } from '../ledger/carry-out.ts';
@@ -9,6 +10,7 @@ import type { Redact } from '../task/redact.ts';
 import { Reaper, type ReaperSettings } from '../ledger/reaper.ts';
 import type { KeptFences } from './keep-fences.ts';
 import { Housekeeper, type DeadLetterAge, type KeptKeys, type KeptOutbox } from './housekeeper.ts';
+import { PlaceSweeper } from './place-sweeper.ts';
 
 export interface ResurrectorSettings extends ReaperSettings {
   readonly intervalMs: number;
@@ -27,6 +29,8 @@ export interface ResurrectorDeps {
   readonly keys: KeptKeys;
   /** Says why a task is dead, to those who wait for it. */
   readonly results?: ResultStore;
+  /** Left out: nothing is limited. */
+  readonly admission?: AdmissionStore;
   /** Null: the task rows are the fences. */
   readonly fences?: KeptFences | null;
   readonly runtime: Runtime;
@@ -38,6 +42,7 @@ export class Resurrector {
   readonly #deps: ResurrectorDeps;
   readonly #reaper: Reaper;
   readonly #housekeeper: Housekeeper;
+  readonly #sweeper: PlaceSweeper | null;
 
   constructor(deps: ResurrectorDeps) {
     this.#deps = deps;
@@ -45,6 +50,8 @@ export class Resurrector {
     const { ledger, outbox, keys, fences = null, runtime, settings } = deps;
     const { deadLetterAge } = settings;
     this.#housekeeper = new Housekeeper({ ledger, outbox, keys, fences, deadLetterAge, runtime });
+    const { admission } = deps;
+    this.#sweeper = admission ? new PlaceSweeper(admission, ledger, runtime) : null;
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -65,6 +72,7 @@ export class Resurrector {
     await this.#reaper.look();
     await this.#followUp();
     await this.#housekeeper.look();
+    await this.#sweeper?.look();
   }
 
   async #followUp(): Promise<void> {

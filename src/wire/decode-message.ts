@@ -189,6 +189,8 @@ function optionsOf(
     replyTo: typeof replyTo === 'string' && replyTo !== '' ? replyTo : undefined,
     correlationId: otherThan(id, correlationId),
     idempotencyKey: textIn(headers, OWN_HEADERS.idempotencyKey),
+    tenant: textIn(headers, OWN_HEADERS.tenant),
+    admission: admissionOf(textIn(headers, OWN_HEADERS.admission)),
     redacted: redactedOf(headers),
   });
 }
@@ -198,6 +200,16 @@ function deadlineOf(headers: Table): number | null {
   const value = textIn(headers, OWN_HEADERS.deadline);
   const isOurs = own(headers, 'lang') === 'js' || (value !== undefined && parseInstant(value));
   return isOurs ? instantOf(headers, OWN_HEADERS.deadline, Math.floor) : null;
+}
+
+/** What cannot be read limits nothing of its own; the limits of the configuration hold all the same. */
+function admissionOf(text: string | undefined): EnvelopeOptions['admission'] {
+  try {
+    const value: unknown = text === undefined ? undefined : JSON.parse(text);
+    return isTable(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 const HIDDEN = '"[hidden]"';

@@ -44,7 +44,8 @@ function taskHeaders(
   options: EnvelopeOptions,
 ): Record<string, unknown> {
   const { id, body, etaMs, expiresMs } = envelope;
-  const { timeoutMs, softTimeoutMs, deadlineMs, idempotencyKey, redacted } = options;
+  const { timeoutMs, softTimeoutMs, deadlineMs, idempotencyKey, redacted, tenant, admission } =
+    options;
   const shown = redacted === undefined ? describeCall(body) : redacted;
   const headers: Record<string, unknown> = {
     lang: 'js',
@@ -68,6 +69,8 @@ function taskHeaders(
   };
   if (redacted !== undefined) headers[OWN_HEADERS.redacted] = true;
   if (idempotencyKey !== undefined) headers[OWN_HEADERS.idempotencyKey] = idempotencyKey;
+  if (tenant !== undefined) headers[OWN_HEADERS.tenant] = tenant;
+  if (admission !== undefined) headers[OWN_HEADERS.admission] = JSON.stringify(admission);
   if (deadlineMs !== undefined) headers[OWN_HEADERS.deadline] = formatInstant(deadlineMs);
   return headers;
 }

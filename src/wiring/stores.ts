@@ -6,6 +6,7 @@ import {
   printMigrations,
   type MigrateReport,
 } from '../adapters/postgres/migrate.ts';
+import { PostgresAdmissionStore } from '../adapters/postgres/postgres-admission-store.ts';
 import { PgDatabase } from '../adapters/postgres/pg-database.ts';
 import { PostgresBroker } from '../adapters/postgres/postgres-broker.ts';
 import { PostgresFenceRows } from '../adapters/postgres/postgres-fence-rows.ts';
@@ -19,6 +20,7 @@ import { PostgresResultStore } from '../adapters/postgres/postgres-result-store.
 import type { SqlDatabase } from '../adapters/postgres/sql-database.ts';
 import { openEmbedded, type EmbeddedMode } from '../adapters/pglite/open-embedded.ts';
 import { openRedisLedger } from '../adapters/redis/open-redis-ledger.ts';
+import type { AdmissionStore } from '../admission/admission-store.ts';
 import type { Broker } from '../broker/broker.ts';
 import { outlastError } from '../errors/error.ts';
 import type { DatabaseTarget, OutboxTarget } from '../config/database-url.ts';
@@ -45,6 +47,8 @@ export interface Stores {
   readonly ledger: Ledger;
   readonly idempotency: IdempotencyStore;
   readonly results: ResultStore;
+  /** Beside the ledger. */
+  readonly admission: AdmissionStore;
   readonly outboxReads: OutboxReads;
   readonly ledgerReads: LedgerReads;
   /** Null: the ledger is in the database, and its task rows are the fences. */
@@ -132,6 +136,7 @@ export async function storesOn(db: SqlDatabase, options: Messaging = {}): Promis
     ledger: new PostgresLedger(db),
     idempotency: new PostgresIdempotencyStore(db),
     results: new PostgresResultStore(db),
+    admission: new PostgresAdmissionStore(db),
     outboxReads,
     ledgerReads,
     fences: null,
@@ -164,6 +169,7 @@ async function storesApart(apart: OutboxApart, { broker, ledger }: Messaging): P
     ledger: opened.ledger,
     idempotency: opened.idempotency,
     results: resultsOf(opened.results, results),
+    admission: opened.admission,
     outboxReads,
     ledgerReads: opened.reads,
     fences,

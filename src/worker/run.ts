@@ -17,6 +17,7 @@ import type { ResultStore } from '../result/result-store.ts';
 import { rescueRun } from './rescue-run.ts';
 import { execute, type ExecuteDeps } from './execute.ts';
 import type { KeyHold } from './key-hold.ts';
+import type { Gate } from './gate.ts';
 import type { RunObserver } from './run-observer.ts';
 import type { RunLedger, StopReason } from './run-scope.ts';
 import type { Settlement } from './settlement.ts';
@@ -34,6 +35,8 @@ export interface RunDeps extends ExecuteDeps {
   readonly observer?: RunObserver;
   /** Needed where senders are answered through the broker. */
   readonly results?: ResultStore;
+  /** Left out: any number of tasks may run at once. */
+  readonly gate?: Gate;
 }
 
 /** No broker's copy is held for longer. */
@@ -77,6 +80,14 @@ export class Run {
     const { runtime, observer } = this.#deps;
     const { id, envelope, epoch, failures } = this.task;
     const cancelAck = this.#delivery === null ? null : this.#acknowledgeInTime();
+    const entry = (await this.#deps.gate?.enter(this.task)) ?? null;
+    if (entry !== null && !entry.isIn) {
+      const given = { kind: 'release', delayMs: entry.retryAfterMs } as const;
+      const status = await this.#settle(given, [], null);
+      cancelAck?.();
+      if (status === 'ok') await this.#deps.gate?.wait(this.task, entry);
+      return await this.#acknowledge(status === 'refused' ? 'stale' : status);
+    }
     await runtime.faultPoint('worker.begun-not-started');
     const claim = await claimKey(this.task, this.#deps);
     const hold = claim.kind === 'run' ? claim.hold : null;
@@ -93,6 +104,7 @@ export class Run {
     const answer = await this.#settle(settlement, followUps, hold);
     const status = answer === 'refused' ? await this.#giveUp() : answer;
     cancelAck?.();
+    if (entry !== null) this.#deps.gate?.leave(entry.places);
     // Before anything else is waited for: the next run of a task may begin meanwhile, and would be told of first.
     if (status === 'ok') {
       if (claim.kind !== 'wait') observer?.settled(this.task, settlement, ranMs);

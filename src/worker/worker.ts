@@ -39,6 +39,7 @@ export interface WorkerDeps extends ExecuteDeps, Pick<RunDeps, 'results'> {
   /** Left out: people see the arguments of follow-ups themselves. */
   readonly redact?: Redact | null;
   readonly observer?: RunObserver;
+  readonly gate?: NonNullable<RunDeps['gate']>;
   readonly settings: WorkerSettings;
 }
 

@@ -4,6 +4,8 @@ import { redisUrl } from '../support/servers.ts';
 import { describeIdempotencyProperty } from '../property/idempotency-property.ts';
 import { describeIdempotency } from './idempotency.ts';
 import { HOUR } from './envelopes.ts';
+import { openTestAdmission } from '../support/redis-admission.ts';
+import { describeAdmission } from './admission.ts';
 import { describeLedgerReads } from './ledger-reads.ts';
 import { describeFollowing, describeLedger } from './ledger.ts';
 import { describeResultStore } from './result-store.ts';
@@ -14,6 +16,7 @@ describeLedger('Redis', fixture);
 describeFollowing('Redis that Celery uses too', () =>
   openTestLedger(redisUrl(), { celeryResultMs: 12 * HOUR }),
 );
+describeAdmission('Redis', async () => openTestAdmission(await fixture(), [redisUrl()]));
 describeResultStore('Redis', fixture);
 describeLedgerReads('Redis', fixture);
 describeLedgerProperty('Redis', fixture, { numRuns: 100, maxCommands: 40 });
