@@ -1,3 +1,6 @@
+import type { IdempotencyStore } from '../idempotency/idempotency-store.ts';
+import type { LedgerReads } from '../ledger/ledger-reads.ts';
+import type { AdmissionStore, KeyFigures } from '../admission/admission-store.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { OutboxPage, OutboxReads } from '../outbox/outbox-reads.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
@@ -13,6 +16,7 @@ import {
   type RetryStatus,
   type RetrySummary,
 } from './dead-letters.ts';
+import { resetKey, showKey, type KeyDetails, type ResetStatus } from './idempotency-keys.ts';
 import type {
   DeadLetterDetails,
   DeadLetterPage,
@@ -24,6 +28,8 @@ import type {
 /** What operators do, for the CLI, the dashboard and your own tools. */
 export interface Admin {
   stats(options?: { readonly top?: number }): Promise<Stats>;
+  /** What is taken, held and waited for under every key of admission that was used lately. */
+  admission(): Promise<readonly KeyFigures[]>;
   readonly outbox: {
     /** Rows that wait for a relay, oldest first. */
     list(options?: { readonly limit?: number; readonly cursor?: string }): Promise<OutboxPage>;
@@ -48,6 +54,12 @@ export interface Admin {
     inspect(id: string): Promise<TaskDetails | null>;
     cancel(id: string): Promise<'ok' | 'terminal'>;
   };
+  readonly idempotency: {
+    /** Who has a key, or what came of it. A task's key is its name, `#`, and the key; of free-standing code only the last two. */
+    show(key: string): Promise<KeyDetails | null>;
+    /** Forgets a result, or a holder that has ended; with `force` also one that is alive, and may have its effect beside the next. */
+    reset(key: string, options?: { readonly force?: boolean }): Promise<ResetStatus>;
+  };
 }
 
 /** The ports an operator works through; outbox and ledger may be different stores. */
@@ -55,7 +67,10 @@ export interface AdminStores {
   readonly outbox: OutboxStore;
   readonly outboxReads: OutboxReads;
   readonly ledger: Ledger;
+  readonly ledgerReads: LedgerReads;
+  readonly idempotency: IdempotencyStore;
   readonly reads: ReadModel;
+  readonly admission: Pick<AdmissionStore, 'figures'>;
 }
 
 /**
@@ -73,6 +88,7 @@ const PAGE = 50;
 export function adminOn(stores: () => Promise<AdminStores>): Admin {
   return {
     stats: async options => await (await stores()).reads.stats(options?.top ?? 5),
+    admission: async () => await (await stores()).admission.figures(),
     outbox: {
       list: async options => {
         const page = {
@@ -100,6 +116,10 @@ export function adminOn(stores: () => Promise<AdminStores>): Admin {
     tasks: {
       inspect: async id => await (await stores()).reads.inspect(id),
       cancel: async id => await (await stores()).ledger.cancel(id),
+    },
+    idempotency: {
+      show: async key => await showKey(await stores(), key),
+      reset: async (key, options) => await resetKey(await stores(), key, options?.force ?? false),
     },
   };
 }

@@ -7,6 +7,7 @@ export type {
   RetryStatus,
   RetrySummary,
 } from './dead-letters.ts';
+export type { KeyDetails, ResetStatus } from './idempotency-keys.ts';
 export type {
   DeadLetterDetails,
   DeadLetterPage,
@@ -15,4 +16,5 @@ export type {
   Stats,
   TaskDetails,
 } from './read-model.ts';
+export type { KeyFigures } from '../admission/admission-store.ts';
 export type { OutboxEntry, OutboxPage } from '../outbox/outbox-reads.ts';

@@ -33,6 +33,7 @@ export function exitCodeOf(error: unknown): ExitCode {
     case 'UnavailableError':
       return EXIT.unreachable;
     case 'OwnershipError':
+    case 'AdmissionRejectedError':
       return EXIT.conflict;
     case 'OutcomeError':
     case 'RejectedTaskError':

@@ -5,10 +5,12 @@ import { isOutlastError } from '../errors/error.ts';
 import { maskUrl } from '../config/config.ts';
 import { packageVersion } from '../wiring/package-version.ts';
 import type { AddCommand } from './command.ts';
+import { addAdmission } from './commands/admission.ts';
 import { addConfig } from './commands/config.ts';
 import { addDeadLetters } from './commands/dead-letters.ts';
 import { addDev } from './commands/dev.ts';
 import { addDoctor } from './commands/doctor.ts';
+import { addIdempotency } from './commands/idempotency.ts';
 import { addMigrate } from './commands/migrate.ts';
 import { addOutbox } from './commands/outbox.ts';
 import { addRelay } from './commands/relay.ts';
@@ -31,6 +33,8 @@ const COMMANDS: readonly AddCommand[] = [
   addStats,
   addOutbox,
   addDeadLetters,
+  addIdempotency,
+  addAdmission,
   addDoctor,
   addConfig,
 ];

@@ -52,6 +52,7 @@ describe('precedence', () => {
       .map(row => `${row.section}.${row.key}`);
     expect(Object.keys(settings).toSorted()).toEqual(
       [
+        'admission',
         ...keys,
         'broker',
         'database',
@@ -169,7 +170,7 @@ describe('a config', () => {
       code: 'ERR_UNKNOWN_OPTION',
       nearest: 'database',
     });
-    expect(thrownBy(() => resolveConfig(loose({ admission: {} }))).code).toBe('ERR_UNKNOWN_OPTION');
+    expect(thrownBy(() => resolveConfig(loose({ schedule: {} }))).code).toBe('ERR_UNKNOWN_OPTION');
   });
 });
 
@@ -208,6 +209,28 @@ describe('broker and ledger', () => {
       ledger: { kind: 'redis', url: 'rediss://:hunter2@r2' },
       shown: [{}, { value: 'rediss://:***@r2', source: 'file' }],
     });
+  });
+
+  it('let go of a message when it is begun where both are one Redis, unless told otherwise', () => {
+    const url = 'redis://r1';
+    expect(messaging({ broker: url })).toMatchObject({ broker: { ackOn: 'begin' } });
+    expect(messaging({ broker: { url, ackOn: 'commit' } })).toMatchObject({
+      broker: {
+        ackOn: 'commit',
+      },
+    });
+    expect(messaging({ broker: url, ledger: 'redis://r2' })).toMatchObject({
+      broker: {
+        ackOn: 'commit',
+      },
+    });
+  });
+
+  it('are refused as a ledger that nobody brings tasks to', () => {
+    const refused = { code: 'ERR_CONFIG_TIER', option: 'OUTLAST_LEDGER_URL' };
+    const env = { OUTLAST_LEDGER_URL: 'redis://r' };
+    expect(thrownBy(() => messaging({}, env))).toMatchObject(refused);
+    expect(thrownBy(() => messaging({ ledger: 'redis://r' }))).toMatchObject({ option: 'ledger' });
   });
 
   it('take their URLs from variables, and the rest from the file', () => {

@@ -1,5 +1,6 @@
 import type { PurgeReply, PurgeRequest, ReviveStatus } from '../outbox/outbox-store.ts';
 import type { Envelope } from '../task/envelope.ts';
+import type { Reply } from '../wire/reply.ts';
 
 /**
  * Who runs what, under which epoch. Every method is one atomic step of the store, takes a batch where
@@ -12,7 +13,7 @@ import type { Envelope } from '../task/envelope.ts';
  *      │            reap ▼  │begin
  *      └──park, publish─► waiting           cancel: any of these but done, dead ─► cancelled
  *
- * Only `begin` moves the epoch; only `condemn` judges death. A record that is not there never counts
+ * Only `begin` and `lift` move the epoch; only `condemn` judges death. A record that is not there never counts
  * as success: the answer is `absent` and nothing is written.
  */
 export interface Ledger {
@@ -24,16 +25,31 @@ export interface Ledger {
   renew(worker: string): Promise<RenewReply>;
   /** Stores progress; `seq` must grow within a run, so progress never moves backwards. */
   checkpoint(run: RunRef, seq: number, data: Uint8Array): Promise<StepStatus>;
+  /**
+   * Raises the epoch of a run above one that a fence elsewhere has seen: the ledger has forgotten who had it. Below the
+   * run's own epoch nothing moves, and the answer says whether it still owns its task.
+   */
+  lift(run: RunRef, above: number): Promise<LiftReply>;
   commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]>;
   /** A failed attempt, or a crash that hurt nobody else: waits `delayMs`, or is dead when that is null. */
   fail(items: readonly FailItem[]): Promise<readonly StepStatus[]>;
-  /** Gives back what could not be finished: due as before, so in front of what came later; nothing counted. */
-  release(items: readonly RunRef[]): Promise<readonly StepStatus[]>;
+  /**
+   * Gives back what could not be finished; nothing counted. Due as before, so in front of what came later, or after
+   * `delayMs` where there is something to wait for.
+   */
+  release(items: readonly ReleaseItem[]): Promise<readonly StepStatus[]>;
+  /** What those tasks waited for is there: the waiting ones become due now, all others are left alone. Polling must do without. */
+  wake(ids: readonly string[]): Promise<void>;
   /**
    * Takes custody of messages whose time has not come. A record that is there already is left alone; the same id with
    * other bytes is buried under id and digest, so that it neither runs nor vanishes.
    */
   park(items: readonly ParkItem[]): Promise<void>;
+  /**
+   * Takes custody again of tasks it has handed out and then forgotten with all it knew: waiting, due now. Those that are
+   * known, or were handed out since, are left alone. A ledger that does not lose its memory has no such step.
+   */
+  rescue?(runs: readonly LostRun[]): Promise<void>;
   /** Ends runs, and messages that can never run, as dead letters. */
   bury(items: readonly BuryItem[]): Promise<readonly StepStatus[]>;
   /** Closes incarnations that are dead: nothing begins under them afterwards. A commit that lands before `reap` counts. */
@@ -77,7 +93,7 @@ export interface AfterLog {
 export type AfterEntry = FollowUp | EndedEntry;
 
 /** What follows a task directly. */
-export type FollowUp = PublishEntry | ChordPartEntry;
+export type FollowUp = PublishEntry | ChordPartEntry | ReplyEntry;
 
 /** A task to be sent. */
 export interface PublishEntry {
@@ -94,6 +110,12 @@ export interface ChordPartEntry {
   readonly parent: Parent;
 }
 
+/** An answer that the sender of the task waits for. */
+export interface ReplyEntry {
+  readonly key: string;
+  readonly reply: Reply;
+}
+
 /** A task that ended otherwise than done: its error links and its chord must hear of it. */
 export interface EndedEntry {
   readonly key: string;
@@ -104,6 +126,9 @@ export interface EndedTask {
   readonly envelope: Envelope;
   readonly how: 'dead' | 'discarded' | 'cancelled' | 'expired';
   readonly epoch: number;
+  /** Why, where whoever tells of it knows; an entry of the store does not say it. */
+  readonly error?: ErrorRecord;
+  readonly why?: string;
 }
 
 /** The key of the entry that a store writes when a task ends otherwise than done. */
@@ -115,6 +140,8 @@ export interface Parent {
   readonly rootId: string;
   readonly queue: string;
   readonly deadlineMs: number | null;
+  /** Whom the task is for. */
+  readonly tenant?: string;
 }
 
 export interface ChordPart {
@@ -123,17 +150,19 @@ export interface ChordPart {
   /** How many parts the chord has; null: its sender did not say, so it cannot be completed here. */
   readonly size: number | null;
   readonly taskId: string;
+  /** The id of the chord's body, where its sender gave it one: those who wait for it can be told that it will not come. */
+  readonly bodyId?: string;
   /** JSON text; null: the task ended otherwise than done. */
   readonly result: string | null;
 }
 
 /**
  * `complete`: every part is there; the results in their order. `failed`: this part ended otherwise than done, and has not
- * been made good since. `open`: neither.
+ * been made good since; `taskId` where another part did, which was not counted here. `open`: neither.
  */
 export type ChordAnswer =
   | { readonly status: 'open' }
-  | { readonly status: 'failed' }
+  | { readonly status: 'failed'; readonly taskId?: string }
   | { readonly status: 'complete'; readonly results: readonly string[] };
 
 export interface WorkerOpening {
@@ -151,6 +180,10 @@ export interface RunRef {
   readonly id: string;
   readonly epoch: number;
   readonly run: string;
+}
+
+export interface ReleaseItem extends RunRef {
+  readonly delayMs?: number;
 }
 
 export interface BeginRequest {
@@ -175,7 +208,7 @@ export interface BeginOpen {
   readonly begun: readonly BegunTask[];
   /** One for each message, in their order. */
   readonly answers: readonly MessageAnswer[];
-  /** Tasks whose `expires` had passed: ended as cancelled, never run. */
+  /** Waiting tasks whose `expires` had passed: ended as cancelled, never run. Of messages the answers say it. */
   readonly expired: readonly TaskRef[];
   /** Milliseconds until a waiting task of these queues becomes due; null when there is none. A hint. */
   readonly nextDueMs: number | null;
@@ -215,6 +248,11 @@ export type RenewReply =
  */
 export type StepStatus = 'ok' | 'stale' | 'absent';
 
+/** `ok`: the run owns its task, and from now on under this epoch. */
+export type LiftReply =
+  | { readonly status: 'ok'; readonly epoch: number }
+  | { readonly status: 'stale' | 'absent' };
+
 export interface CommitItem {
   readonly ref: RunRef;
   readonly outcome: Outcome;
@@ -250,6 +288,12 @@ export interface ErrorRecord {
 export interface ParkItem {
   readonly envelope: Envelope;
   readonly delayMs: number;
+}
+
+/** A run that owns nothing any more, with the bytes of its task. */
+export interface LostRun {
+  readonly epoch: number;
+  readonly envelope: Envelope;
 }
 
 export type BuryItem =

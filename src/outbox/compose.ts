@@ -1,3 +1,6 @@
+import { LimitBook } from '../admission/limits.ts';
+import { permitToken } from '../admission/permit.ts';
+import { ownAdmission } from '../admission/subject.ts';
 import { outlastError } from '../errors/error.ts';
 import { inRange } from '../task/contract.ts';
 import type { SendOptions, Task, TaskCall } from '../task/define-task.ts';
@@ -29,6 +32,8 @@ export interface ComposeDeps {
   readonly redact: Redact | null;
   /** The task that sends this one. */
   readonly parent: { readonly id: string; readonly rootId: string } | null;
+  /** Which limits a task is under; left out: its own. */
+  readonly book?: LimitBook;
 }
 
 /** Where a task stands in a workflow. */
@@ -62,6 +67,7 @@ export async function composeTask(
   addPlace(made, following, deps);
   if (key !== undefined) made.idempotencyKey = safeKey(key, 'idempotencyKey');
   if (redacted !== null) made.redacted = redacted;
+  addLimits(made, { task, input, options }, deps);
   const settings = toBytes(encodeJson(made));
   checkSize(name, body.length + settings.length, deps.maxPayloadBytes);
   const { version } = contract;
@@ -78,6 +84,7 @@ export async function composeTask(
     expiresMs: expiresOf(task, options, deps.nowMs),
   };
   const orderingKey = orderingKeyOf(task, input, options);
+  checkIdempotencyKey(task, input);
   // Ids are drawn anew by every send, so what follows is compared without them.
   const shapeOf = (): string => (embed === EMBED ? '' : embedOf(id, following, { hasIds: false }));
   return {
@@ -105,6 +112,26 @@ function redactedCopy(
   return isSame ? null : shown;
 }
 
+const OWN_LIMITS = new LimitBook([]);
+
+/** What relays and workers must know to hold the task to its limits: they do not have its contract. */
+function addLimits(
+  made: WritableOptions,
+  { task, input, options }: TaskCall,
+  { book = OWN_LIMITS }: ComposeDeps,
+): void {
+  const { name, contract } = task;
+  const { tenant, permit } = options;
+  const admission = ownAdmission(contract, plainInput(contract, input));
+  const queue = options.queue ?? contract.queue;
+  if (tenant !== undefined) made.tenant = safeKey(tenant, 'tenant');
+  if (admission !== undefined) made.admission = admission;
+  const rates = book.of({ name, queue, tenant, admission }).filter(({ rate }) => rate !== null);
+  if (rates.length > 0) made.limited = true;
+  const token = permitToken(permit, name, rates);
+  if (token !== null) made.permit = token;
+}
+
 function addPlace(
   made: WritableOptions,
   { chain, group }: Following,
@@ -127,6 +154,12 @@ function checkSize(name: string, bytes: number, maxBytes: number): void {
     hint: 'Store the data elsewhere and send a reference to it, or raise maxPayloadBytes.',
     fields: { bytes, maxBytes },
   });
+}
+
+/** A key that no store can hold would be found by the worker, where nobody can correct it. */
+function checkIdempotencyKey({ name, contract }: Task, input: unknown): void {
+  const key = contract.idempotent?.key ?? null;
+  if (key !== null) safeKey(key(plainInput(contract, input)), `the idempotency key of ${name}`);
 }
 
 /** A row that waits for its time would hold back all that were committed after it, or be overtaken: neither is an order. */

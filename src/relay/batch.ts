@@ -1,5 +1,6 @@
 import type { PublishOutcome } from '../broker/broker.ts';
 import type { OutboxRow } from '../outbox/outbox-store.ts';
+import { admitRows, type AdmittedRows } from './admit-rows.ts';
 import type { Breaker } from './breaker.ts';
 import type { RelayLease } from './lease.ts';
 import type { RelayDeps } from './relay-deps.ts';
@@ -155,14 +156,25 @@ export class Batch {
   }
 
   async #send(rows: readonly OutboxRow[]): Promise<void> {
+    const admitted = await admitRows(rows, this.#deps.admission ?? null);
+    for (const { row, waitMs } of admitted.waiting) this.#settling.wait(row, waitMs);
+    if (admitted.rows.length > 0) await this.#sendAdmitted(admitted);
+    this.#shared.onProgress();
+    this.#settling.begin();
+  }
+
+  async #sendAdmitted({ rows, refund }: AdmittedRows): Promise<void> {
     await this.#deps.runtime.faultPoint('relay.before-publish');
     const outcomes = await this.#publish(rows);
+    const unpublished: OutboxRow[] = [];
     for (const [index, row] of rows.entries()) {
       const outcome = outcomes[index] as PublishOutcome;
       if (outcome.status === 'suspect') this.#suspects.push(row);
       else this.#settle(row, outcome);
+      if (outcome.status === 'refused' || outcome.status === 'unavailable') unpublished.push(row);
     }
-    this.#settling.begin();
+    // What is lost if this fails comes back with time.
+    if (unpublished.length > 0) await refund(unpublished).catch(() => undefined);
   }
 
   /**

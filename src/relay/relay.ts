@@ -152,7 +152,11 @@ export class Relay {
     const { move } = this.#deps.outbox;
     if (!move) return await this.#publish(signal, batches);
     try {
-      return await this.#move(move);
+      const { left, ...moved } = await this.#move(move);
+      if (left === 0) return moved;
+      // Rows that must pass a rate are claimed and published, one database or not.
+      const { taken, sent } = await this.#publish(signal, batches);
+      return { taken: moved.taken + taken, sent: moved.sent + sent };
     } catch (error) {
       if (isUnavailable(error)) throw error;
       // One row of the batch cannot be moved: taken one by one it spends its retries and the others arrive.
@@ -164,12 +168,13 @@ export class Relay {
     }
   }
 
-  async #move(move: NonNullable<OutboxStore['move']>): Promise<Pass> {
+  async #move(move: NonNullable<OutboxStore['move']>): Promise<Pass & { readonly left: number }> {
     const { runtime, settings } = this.#deps;
     const { rows } = await move(settings.batchSize);
     await runtime.faultPoint('relay.moved');
-    for (const row of rows) this.#tellMoved(row);
-    return { taken: rows.length, sent: rows.length };
+    const gone = rows.filter(({ answer }) => answer !== 'limited');
+    for (const row of gone) this.#tellMoved(row);
+    return { taken: gone.length, sent: gone.length, left: rows.length - gone.length };
   }
 
   /** Claims and publishes until a claim is not full; two batches are under way at most, and a third is claimed. */

@@ -3,6 +3,7 @@ import { isUnavailable } from '../errors/error.ts';
 import type { OutboxRow, PublishFailure } from '../outbox/outbox-store.ts';
 import { backoffMs } from '../runtime/backoff.ts';
 import { sleep } from '../runtime/clock.ts';
+import { groupWaits, type WaitingRow } from './admit-rows.ts';
 import type { RelayDeps } from './relay-deps.ts';
 
 const STORE_RETRY_MS = 500;
@@ -20,6 +21,7 @@ export class Settling {
   readonly #confirmed: OutboxRow[] = [];
   readonly #failed: { readonly row: OutboxRow; readonly error: string }[] = [];
   readonly #deferred: OutboxRow[] = [];
+  readonly #waiting: WaitingRow[] = [];
   #running: Promise<void> | null = null;
   #failure: { readonly error: unknown } | null = null;
   #sent = 0;
@@ -59,6 +61,11 @@ export class Settling {
     }
   }
 
+  /** It is over its limit, which is nobody's fault: no retry is spent. */
+  wait(row: OutboxRow, waitMs: number): void {
+    this.#waiting.push({ row, waitMs });
+  }
+
   /** Begins to write down what there is. A failure is kept for `flush`. */
   begin(): void {
     if (this.#running !== null || this.#isEmpty) return;
@@ -77,7 +84,8 @@ export class Settling {
   }
 
   get #isEmpty(): boolean {
-    return this.#confirmed.length + this.#failed.length + this.#deferred.length === 0;
+    const lists = [this.#confirmed, this.#failed, this.#deferred, this.#waiting];
+    return lists.every(list => list.length === 0);
   }
 
   /** Deletes of published rows first and alone: no failure beside them may undo what the broker has confirmed. */
@@ -92,6 +100,7 @@ export class Settling {
       }
       await this.#settleFailed(this.#failed.splice(0, MOST_ROWS));
       await this.#defer(this.#deferred.splice(0, MOST_ROWS));
+      await this.#deferWaiting(this.#waiting.splice(0, MOST_ROWS));
     }
   }
 
@@ -138,6 +147,14 @@ export class Settling {
     const numbers = rows.map(({ row }) => row);
     await this.#persist(() => outbox.defer(this.#token, numbers, delayMs));
     this.#written += rows.length;
+  }
+
+  async #deferWaiting(waiting: readonly WaitingRow[]): Promise<void> {
+    for (const { rows, waitMs } of groupWaits(waiting)) {
+      const numbers = rows.map(({ row }) => row);
+      await this.#persist(() => this.#deps.outbox.defer(this.#token, numbers, waitMs));
+      this.#written += rows.length;
+    }
   }
 
   /** A store that is away for a moment must not cost a second publishing: the claim is ours until it is over. */

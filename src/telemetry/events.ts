@@ -19,6 +19,8 @@ export interface EventMap {
   };
   'task:failed': TaskEvent & { readonly where: Where; readonly error: unknown };
   'task:done': TaskEvent & { readonly epoch: number };
+  /** Another task with the same idempotency key had run: this one ended with its result. */
+  'task:deduplicated': TaskEvent & { readonly key: string; readonly original: string };
   'task:discarded': TaskEvent & { readonly why: string };
   'task:cancelled': TaskEvent;
   'task:expired': TaskEvent;
@@ -27,6 +29,15 @@ export interface EventMap {
   'relay:breaker-opened': { readonly cooldownMs: number; readonly error: string };
   'relay:breaker-closed': Readonly<Record<never, never>>;
   'relay:claim-lost': { readonly token: string; readonly rows: number };
+  /**
+   * A limit is reached. `push` and `admit` throw; a relay leaves the row for later; a worker gives the task back. `key`
+   * is `store:memory` where the store itself has no room.
+   */
+  'admission:rejected': TaskEvent & {
+    readonly where: 'push' | 'admit' | Where;
+    readonly key: string;
+    readonly retryAfterMs: number;
+  };
   /** A redactor failed, so the arguments are hidden. `error` is its kind, not its text. */
   'redaction:failed': { readonly name: string; readonly error: string };
   'worker:lost': { readonly worker: string };

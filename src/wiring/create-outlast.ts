@@ -1,5 +1,6 @@
-import { PostgresDoor } from '../adapters/postgres/postgres-door.ts';
 import { fromDatabase, type SqlTransaction } from '../adapters/postgres/sql-transaction.ts';
+import { Admission } from '../admission/admission.ts';
+import { LimitBook } from '../admission/limits.ts';
 import { outlastError } from '../errors/error.ts';
 import type { SentCall } from '../outbox/compose-call.ts';
 import { Producer } from '../outbox/producer.ts';
@@ -16,9 +17,10 @@ import type { SendOptions } from '../task/define-task.ts';
 import type { Call, Task } from '../task/define-task.ts';
 import { currentTask } from '../worker/context.ts';
 import { defineHandler } from '../worker/handler.ts';
-import type { FaultPoint } from '../runtime/fault-point.ts';
-import type { EffectDoor, HandlerOrigin } from '../worker/door.ts';
+import type { HandlerOrigin } from '../worker/door.ts';
+import { doorOf } from './door-of.ts';
 import { Internals } from './internals.ts';
+import { lockIn } from './lock-in.ts';
 import { INTERNALS, type CreateOptions, type Outlast } from './outlast.ts';
 import { redactOf } from './redact-of.ts';
 import type { Stores } from './stores.ts';
@@ -72,7 +74,7 @@ function instanceOf<Tx>(
         )
       : handleOf(sent.task, { id: sent.id, isNew: sent.isNew, before: sent.before, isUncommitted });
   const origin: HandlerOrigin = {
-    door: faultPoint => doorOf(adapter, faultPoint),
+    door: parts => doorOf(adapter, internals, parts),
     sendInside: async (tx, task, input, sendOptions) => {
       const [sent] = await producer.send(tx as Tx, [{ task, input, options: sendOptions }]);
       return sent?.id ?? '';
@@ -95,11 +97,14 @@ function instanceOf<Tx>(
       const id = await producer.push({ task, input, options: sendOptions });
       return handleOf(task, { id, isNew: true, isUncommitted: () => false });
     },
+    admit: (task: Task, input?: unknown, sendOptions: SendOptions = {}) =>
+      producer.admit({ task, input, options: sendOptions }),
     find: (task: Task, id: string) =>
       handleOf(task, { id: safeName(id, 'task id'), isNew: false, isUncommitted: () => false }),
     transaction: <T>(fn: (tx: Tx) => Promise<T>) => adapter.transaction(fn),
     handler: (task: Task, handler: Parameters<typeof defineHandler>[1]) =>
       defineHandler(task, handler, origin),
+    idempotencyLock: lockIn(internals),
     on: internals.events.on.bind(internals.events),
     via: <Other>(other: TransactionAdapter<Other>) => instanceOf(internals, other),
     close: () => internals.close(),
@@ -107,21 +112,6 @@ function instanceOf<Tx>(
     [INTERNALS]: internals,
   };
   return made as unknown as Outlast<Tx>;
-}
-
-/** A fence stands where the ledger is; an outbox in MySQL has its ledger elsewhere. */
-function doorOf<Tx>(adapter: TransactionAdapter<Tx>, faultPoint: FaultPoint): EffectDoor<Tx> {
-  if (adapter.dialect === 'postgres') return new PostgresDoor(adapter, faultPoint);
-  return {
-    pass: run =>
-      Promise.reject(
-        outlastError('ERR_CONFIG_TIER', {
-          message: `the task row of ${run.id} is not in the database of this transaction, so it cannot be fenced`,
-          hint: 'MySQL and MariaDB have no effect-once door yet. Use a handler whose adapter is on `database`.',
-          fields: { option: 'adapter' },
-        }),
-      ),
-  };
 }
 
 /** The one backend of an embedded database is busy with the open transaction: whoever reads now waits for himself. */
@@ -141,10 +131,17 @@ function refuseInside(handle: TaskHandle, isUncommitted: () => boolean): TaskHan
 
 function makeProducer<Tx>(internals: Internals, adapter: TransactionAdapter<Tx>): Producer<Tx> {
   const { config, log, runtime } = internals;
+  const book = new LimitBook(config.admission);
   return new Producer({
     adapter,
     writer: writerOf(adapter),
     broker: async () => (await internals.stores()).broker,
+    admission: async () => {
+      const { admission: store } = await internals.stores();
+      return new Admission({ store, book, runtime });
+    },
+    book,
+    random: runtime.random,
     clock: runtime.clock,
     log,
     strict: config.strict,

@@ -1,8 +1,9 @@
 import type { SqlTransaction } from '../adapters/postgres/sql-transaction.ts';
 import type { OutlastConfig } from '../config/config.ts';
 import type { TransactionAdapter } from '../outbox/transaction-adapter.ts';
+import type { Duration } from '../task/duration.ts';
 import type { TaskHandle } from '../result/result-handle.ts';
-import type { Call, ResultOf, SendRest, Task, TaskShape } from '../task/define-task.ts';
+import type { Call, Permit, ResultOf, SendRest, Task, TaskShape } from '../task/define-task.ts';
 import type { EventListener, EventName } from '../telemetry/events.ts';
 import type { Handler, HandlerFunction, HandlerOptions } from '../worker/handler.ts';
 import type { Internals } from './internals.ts';
@@ -23,6 +24,12 @@ export interface CreateOptions<Tx> extends OutlastConfig {
   readonly outbox?: string;
 }
 
+/** Options of `idempotencyLock`. */
+export interface LockOptions {
+  /** How long to wait while another runs; after that `ERR_RESULT_TIMEOUT`. @default as long as the other takes */
+  readonly wait?: Duration;
+}
+
 /** Outlast as an application sees it. `Tx` is the transaction type of your own library. */
 export interface Outlast<Tx = SqlTransaction> extends AsyncDisposable {
   /** Writes a task inside your open transaction: it appears when that commits, or never. */
@@ -35,6 +42,13 @@ export interface Outlast<Tx = SqlTransaction> extends AsyncDisposable {
   sendMany<const C extends readonly Call[]>(tx: Tx, calls: C): Promise<HandlesOf<C>>;
   /** No outbox: straight to the broker, confirmed. It escapes a rollback. */
   push<S extends TaskShape>(task: Task<S>, ...rest: SendRest<S>): Promise<TaskHandle<S['result']>>;
+  /**
+   * Asks whether a task would be let in, and keeps room for it for 30 s: before a transaction, because `send` asks
+   * nobody. Give what it returns to `send` or `push` as `permit`, with the same task, input, queue and tenant.
+   *
+   * @throws AdmissionRejectedError with `retryAfterMs` when a limit is reached
+   */
+  admit<S extends TaskShape>(task: Task<S>, ...rest: SendRest<S>): Promise<Permit>;
   /** The handle of a task that was sent by anybody. */
   find<S extends TaskShape>(task: Task<S>, id: string): TaskHandle<S['result']>;
   /** A transaction of your library, or of Outlast's own database when none was given. */
@@ -44,6 +58,19 @@ export interface Outlast<Tx = SqlTransaction> extends AsyncDisposable {
     task: Task<S>,
     handler: HandlerFunction<S, Tx, C> | HandlerOptions<S, Tx, C>,
   ): Handler;
+  /**
+   * Runs `fn` once for its key; whoever else asks, in any process, waits and gets its answer, which is kept for `ttl`. The
+   * answer must be JSON. A function that throws leaves the key to the next. `signal` fires when another may have the key.
+   *
+   * @example
+   * const { rows } = await outlast.idempotencyLock('import-7', '1h', signal => importFile('7.csv', { signal }));
+   */
+  idempotencyLock<T>(
+    key: string,
+    ttl: Duration,
+    fn: (signal: AbortSignal) => Promise<T> | T,
+    options?: LockOptions,
+  ): Promise<T>;
   /** Subscribes to an event of this process; returns the undo. */
   on<N extends EventName>(
     name: N,

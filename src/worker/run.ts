@@ -1,19 +1,25 @@
 import type { Broker, Delivery } from '../broker/broker.ts';
 import { carryOut } from '../ledger/carry-out.ts';
-import { afterDone, afterEnded, type FollowDeps } from '../ledger/follow-up.ts';
+import { afterDone, afterEnded, isFollowed, type FollowDeps } from '../ledger/follow-up.ts';
 import {
   endedKey,
   type AfterEntry,
   type BegunTask,
   type FollowUp,
   type Ledger,
+  type RunRef,
   type StepStatus,
 } from '../ledger/ledger.ts';
 import type { Redact } from '../task/redact.ts';
-import { hasFollowUps } from '../task/signature.ts';
+import { claimKey, type KeyClaim, type KeyDeps } from './claim-key.ts';
+import { replyOf } from '../wire/reply.ts';
+import type { ResultStore } from '../result/result-store.ts';
+import { rescueRun } from './rescue-run.ts';
 import { execute, type ExecuteDeps } from './execute.ts';
+import type { KeyHold } from './key-hold.ts';
+import type { Gate } from './gate.ts';
 import type { RunObserver } from './run-observer.ts';
-import type { StopReason } from './run-scope.ts';
+import type { RunLedger, StopReason } from './run-scope.ts';
 import type { Settlement } from './settlement.ts';
 import type { Settler, SettleStatus } from './settler.ts';
 
@@ -21,11 +27,16 @@ export interface RunDeps extends ExecuteDeps {
   readonly ledger: Ledger;
   readonly broker: Broker;
   readonly settler: Settler;
+  readonly keys: KeyDeps;
   readonly dedupMs: number;
   readonly resultMs: number;
   /** Null: people see the arguments of follow-ups themselves. */
   readonly redact: Redact | null;
   readonly observer?: RunObserver;
+  /** Needed where senders are answered through the broker. */
+  readonly results?: ResultStore;
+  /** Left out: any number of tasks may run at once. */
+  readonly gate?: Gate;
 }
 
 /** No broker's copy is held for longer. */
@@ -42,9 +53,12 @@ export class Run {
   readonly #deps: RunDeps;
   readonly #stop = new AbortController();
   readonly #draining: AbortSignal;
+  /** The run as the ledger knows it now. */
+  #ref: RunRef;
 
   constructor(task: BegunTask, delivery: Delivery | null, draining: AbortSignal, deps: RunDeps) {
     this.task = task;
+    this.#ref = { id: task.id, epoch: task.epoch, run: task.run };
     this.#delivery = delivery;
     this.#deps = deps;
     this.#draining = draining;
@@ -66,32 +80,43 @@ export class Run {
     const { runtime, observer } = this.#deps;
     const { id, envelope, epoch, failures } = this.task;
     const cancelAck = this.#delivery === null ? null : this.#acknowledgeInTime();
+    const entry = (await this.#deps.gate?.enter(this.task)) ?? null;
+    if (entry !== null && !entry.isIn) {
+      const given = { kind: 'release', delayMs: entry.retryAfterMs } as const;
+      const status = await this.#settle(given, [], null);
+      cancelAck?.();
+      if (status === 'ok') await this.#deps.gate?.wait(this.task, entry);
+      return await this.#acknowledge(status === 'refused' ? 'stale' : status);
+    }
     await runtime.faultPoint('worker.begun-not-started');
-    runtime.emit('task:started', {
-      id,
-      name: envelope.name,
-      queue: envelope.queue,
-      epoch,
-      attempt: failures + 1,
-    });
-    observer?.started(this.task);
-    const settlement = await execute(
-      this.task,
-      { signal: this.#stop.signal, draining: this.#draining },
-      this.#deps,
-    );
+    const claim = await claimKey(this.task, this.#deps);
+    const hold = claim.kind === 'run' ? claim.hold : null;
+    // What waits for another task has not started.
+    if (claim.kind !== 'wait') {
+      const attempt = failures + 1;
+      const { name, queue } = envelope;
+      runtime.emit('task:started', { id, name, queue, epoch, attempt });
+      observer?.started(this.task);
+    }
+    const settlement = await this.#execute(claim);
     const ranMs = runtime.clock.monotonic() - this.startedAt;
     const followUps = this.#followUps(settlement);
-    const answer = await this.#settle(settlement, followUps);
+    const answer = await this.#settle(settlement, followUps, hold);
     const status = answer === 'refused' ? await this.#giveUp() : answer;
     cancelAck?.();
+    if (entry !== null) this.#deps.gate?.leave(entry.places);
     // Before anything else is waited for: the next run of a task may begin meanwhile, and would be told of first.
-    if (status === 'ok') observer?.settled(this.task, settlement, ranMs);
-    else observer?.lost(this.task);
-    await this.#acknowledge(status);
     if (status === 'ok') {
+      if (claim.kind !== 'wait') observer?.settled(this.task, settlement, ranMs);
       this.#tell(settlement);
+      if (claim.kind === 'answer' && claim.original !== id) this.#tellDuplicate(claim);
+    } else if (claim.kind !== 'wait') observer?.lost(this.task);
+    await this.#acknowledge(status);
+    if (status !== 'ok') await rescueRun(this.task, this.#draining, this.#deps);
+    if (status === 'ok') {
+      await hold?.ended(settlement);
       await this.#follow([...followUps, ...this.#ended(settlement)]);
+      await this.#tellRetry(settlement);
     } else if (settlement.kind !== 'drop')
       runtime.log.warn(
         { task: id, epoch, status, settlement: settlement.kind },
@@ -99,14 +124,42 @@ export class Run {
       );
   }
 
-  async #settle(settlement: Settlement, after: readonly FollowUp[]): Promise<SettleStatus> {
+  async #execute(claim: KeyClaim): Promise<Settlement> {
+    if (claim.kind !== 'run') return claim.settlement;
+    const stop = { signal: this.#stop.signal, draining: this.#draining };
+    return await execute(this.task, stop, { ...this.#deps, ledger: this.#asking() });
+  }
+
+  /** Whoever asks knows the epoch of some time ago: a door of this run may have been lifted since. */
+  #asking(): RunLedger {
+    const { ledger } = this.#deps;
+    return {
+      checkpoint: (_, seq, data) => ledger.checkpoint(this.#ref, seq, data),
+      lift: async (_, above) => {
+        const reply = await ledger.lift(this.#ref, above);
+        if (reply.status === 'ok') this.#ref = { ...this.#ref, epoch: reply.epoch };
+        return reply;
+      },
+    };
+  }
+
+  async #settle(
+    settlement: Settlement,
+    after: readonly FollowUp[],
+    hold: KeyHold | null,
+  ): Promise<SettleStatus> {
     const { settler, runtime, dedupMs, resultMs } = this.#deps;
-    const { id, epoch, run } = this.task;
-    const ref = { id, epoch, run };
+    const ref = this.#ref;
     switch (settlement.kind) {
       case 'commit': {
         await runtime.faultPoint('worker.ran-not-committed');
-        const { outcome } = settlement;
+        const { outcome, value } = settlement;
+        if (hold !== null && outcome.kind === 'done') {
+          const kept = await hold.complete(value, this.#stop.signal);
+          if (kept === 'refused') return kept;
+          if (kept === 'unknown') return await settler.release.settle(ref);
+          await runtime.faultPoint('worker.kept-not-committed');
+        }
         return await settler.commit.settle({
           ref,
           outcome,
@@ -125,7 +178,9 @@ export class Run {
         return await settler.bury.settle({ kind: 'run', ref, reason, error });
       }
       case 'release':
-        return await settler.release.settle(ref);
+        return await settler.release.settle(
+          settlement.delayMs === undefined ? ref : { ...ref, delayMs: settlement.delayMs },
+        );
       case 'drop':
         return 'stale';
     }
@@ -133,11 +188,10 @@ export class Run {
 
   /** What the store can never take must not come back for ever: it ends as a dead letter. */
   async #giveUp(): Promise<StepStatus> {
-    const { id, epoch, run } = this.task;
     const message = 'the store refused what the run ended with; see the log of the worker';
     const answer = await this.#deps.settler.bury.settle({
       kind: 'run',
-      ref: { id, epoch, run },
+      ref: this.#ref,
       reason: 'ERR_INVARIANT',
       error: { type: 'ERR_INVARIANT', message, traceback: '' },
     });
@@ -190,6 +244,12 @@ export class Run {
     }
   }
 
+  #tellDuplicate({ key, original }: Extract<KeyClaim, { readonly kind: 'answer' }>): void {
+    const { id, envelope } = this.task;
+    const { name, queue } = envelope;
+    this.#deps.runtime.emit('task:deduplicated', { id, name, queue, key, original });
+  }
+
   #tellFailure(settlement: Extract<Settlement, { readonly kind: 'fail' }>): void {
     const { emit } = this.#deps.runtime;
     const { id, envelope, failures, crashes } = this.task;
@@ -204,19 +264,36 @@ export class Run {
   /** What the commit writes into `after`. */
   #followUps(settlement: Settlement): readonly FollowUp[] {
     const { envelope, epoch } = this.task;
-    if (settlement.kind !== 'commit' || !hasFollowUps(envelope.body)) return [];
-    return settlement.outcome.kind === 'done'
-      ? afterDone(envelope, settlement.value, this.#followDeps())
-      : afterEnded({ envelope, how: 'discarded', epoch }, this.#followDeps());
+    const deps = this.#followDeps();
+    if (settlement.kind !== 'commit' || !isFollowed(envelope, deps)) return [];
+    const { outcome, value } = settlement;
+    return outcome.kind === 'done'
+      ? afterDone(envelope, value, deps)
+      : afterEnded({ envelope, how: 'discarded', epoch, why: outcome.why }, deps);
   }
 
   /** What the store has written into `after` by itself, because the task is dead. */
   #ended(settlement: Settlement): readonly AfterEntry[] {
-    const { envelope, epoch } = this.task;
+    const { envelope } = this.task;
+    const { epoch } = this.#ref;
     const isDead =
       settlement.kind === 'bury' || (settlement.kind === 'fail' && settlement.delayMs === null);
-    if (!isDead || settlement.reason === 'ERR_DIGEST' || !hasFollowUps(envelope.body)) return [];
-    return [{ key: endedKey(envelope.id, epoch), ended: { envelope, how: 'dead', epoch } }];
+    if (!isDead || settlement.reason === 'ERR_DIGEST') return [];
+    if (!isFollowed(envelope, this.#followDeps())) return [];
+    const { error } = settlement;
+    return [{ key: endedKey(envelope.id, epoch), ended: { envelope, how: 'dead', epoch, error } }];
+  }
+
+  /** Whoever waits for the result hears that it takes longer. Said once: nothing is lost with it. */
+  async #tellRetry(settlement: Settlement): Promise<void> {
+    const { broker, runtime } = this.#deps;
+    if (!broker.reply || settlement.kind !== 'fail' || settlement.delayMs === null) return;
+    const told = { status: 'RETRY', error: settlement.error } as const;
+    const reply = replyOf(this.task.envelope, told);
+    if (reply === null) return;
+    await broker.reply([reply]).catch((error: unknown) => {
+      runtime.log.warn({ error, task: this.task.id }, 'nobody was told of the retry');
+    });
   }
 
   #followDeps(): FollowDeps {
@@ -225,19 +302,21 @@ export class Run {
       nowMs: runtime.clock.now(),
       queueOf: name => handlers.get(name)?.task.contract.queue ?? null,
       redact,
+      answers: this.#deps.broker.reply !== undefined,
     };
   }
 
   /** Carries out what the settling step wrote into `after`, and strikes off what the broker confirmed. */
   async #follow(entries: readonly AfterEntry[]): Promise<void> {
     if (entries.length === 0) return;
-    const { broker, ledger, runtime } = this.#deps;
+    const { broker, ledger, runtime, results } = this.#deps;
     const committedAt = runtime.clock.monotonic();
     await runtime.faultPoint('worker.committed-not-followed');
     // Whoever slept here leaves it to the resurrector: what it has sent may be done and forgotten by now.
     if (runtime.clock.monotonic() - committedAt > FOLLOW_WITHIN_MS) return;
     try {
-      await carryOut(entries, { broker, ledger, follow: this.#followDeps() });
+      const follow = this.#followDeps();
+      await carryOut(entries, { broker, ledger, follow, ...(results ? { results } : {}) });
     } catch (error) {
       runtime.log.warn(
         { error, task: this.task.id },

@@ -6,8 +6,9 @@ import { sleep } from '../runtime/clock.ts';
 import { Wakeable } from '../runtime/wakeable.ts';
 import type { Redact } from '../task/redact.ts';
 import { acceptDeliveries, answerDeliveries } from './deliveries.ts';
+import type { KeyDeps } from './claim-key.ts';
 import type { ExecuteDeps } from './execute.ts';
-import type { Beat, Heart } from './heart.ts';
+import { untilReady, type Beat, type Heart } from './heart.ts';
 import { orderQueues } from './order-queues.ts';
 import { Run, type RunDeps } from './run.ts';
 import type { RunObserver } from './run-observer.ts';
@@ -30,13 +31,15 @@ export interface WorkerSettings {
   readonly pid: number;
 }
 
-export interface WorkerDeps extends ExecuteDeps {
+export interface WorkerDeps extends ExecuteDeps, Pick<RunDeps, 'results'> {
   readonly ledger: Ledger;
   readonly broker: Broker;
   readonly heart: Heart;
+  readonly keys: KeyDeps;
   /** Left out: people see the arguments of follow-ups themselves. */
   readonly redact?: Redact | null;
   readonly observer?: RunObserver;
+  readonly gate?: NonNullable<RunDeps['gate']>;
   readonly settings: WorkerSettings;
 }
 
@@ -89,6 +92,11 @@ export class Worker {
   /** How many tasks are running or being settled. */
   get inflight(): number {
     return this.#runs.size;
+  }
+
+  /** It has an incarnation, and takes tasks. */
+  get isOpen(): boolean {
+    return !this.#isClosed;
   }
 
   /** How many tasks it has begun since it lives. */
@@ -382,17 +390,5 @@ export class Worker {
   }
 }
 
-const keyOf = (ref: RunRef): string => `${ref.id} ${ref.epoch} ${ref.run}`;
-
-/** Waits for the heart, but no longer than the signal; leaves no listener behind. */
-function untilReady(heart: Heart, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const done = (): void => {
-      signal.removeEventListener('abort', done);
-      resolve();
-    };
-    if (signal.aborted) return resolve();
-    signal.addEventListener('abort', done, { once: true });
-    heart.ready().then(done, reject);
-  });
-}
+/** A run is drawn anew for every begin, so it names the run also when its epoch is lifted. */
+const keyOf = (ref: RunRef): string => `${ref.id} ${ref.run}`;

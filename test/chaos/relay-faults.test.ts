@@ -59,12 +59,12 @@ async function inPostgres(): Promise<Outbox> {
       return sent;
     },
     isEmpty: async () => (await pool.query('select 1 from outlast_outbox limit 1')).rowCount === 0,
-    versions: async () =>
-      (
-        await pool.query(
-          'select id, xmin::text, ctid::text, claims, claim_token, updated_at from outlast_outbox where claim_token is not null order by id',
-        )
-      ).rows,
+    versions: async () => {
+      const { rows } = await pool.query<Record<string, unknown>>(
+        'select id, xmin::text, ctid::text, claims, claim_token, updated_at from outlast_outbox where claim_token is not null order by id',
+      );
+      return rows;
+    },
     dispose: () => database.dispose(),
   };
 }

@@ -9,6 +9,7 @@ const VIOLATIONS = [
   'stale-commit',
   'double-commit',
   'double-effect',
+  'double-run',
   'stale-effect',
   'false-death',
   'foreign-settle',
@@ -16,6 +17,7 @@ const VIOLATIONS = [
   'wrong-ending',
   'unbalanced',
   'busy',
+  'crowded',
   'broke',
 ] as const;
 export type ViolationKind = (typeof VIOLATIONS)[number];

@@ -1,7 +1,12 @@
+import { LimitBook } from '../../src/admission/limits.ts';
+import { Places } from '../../src/admission/places.ts';
+import { Gate } from '../../src/worker/gate.ts';
+import { LIMITS } from './crowd.ts';
 import { Reaper } from '../../src/ledger/reaper.ts';
 import { Resurrector } from '../../src/recovery/resurrector.ts';
 import type { RelayDeps } from '../../src/relay/relay-deps.ts';
 import { Relay } from '../../src/relay/relay.ts';
+import type { KeyDeps } from '../../src/worker/claim-key.ts';
 import { LoopHeart } from '../../src/worker/heart.ts';
 import { Worker } from '../../src/worker/worker.ts';
 import { isUnavailable } from '../../src/errors/error.ts';
@@ -9,6 +14,7 @@ import { sleep } from '../../src/runtime/clock.ts';
 import type { FaultKind } from './faults.ts';
 import { makeHandlers } from './handlers.ts';
 import { makeMachine, type Host, type Machine } from './host.ts';
+import { remoteKeys } from './ports.ts';
 import { SeededRandom } from './seeded-random.ts';
 import { QUEUES } from './task-plan.ts';
 import type { Truth } from './truth.ts';
@@ -192,12 +198,17 @@ export class Fleet {
     const { plan, stores } = this.#host;
     const { ledger, broker, runtime, process, random } = machine;
     const { concurrency, ackOn, leaseMs, beatMs, idleMs, dedupMs } = plan;
+    const handlers = makeHandlers(machine, this.#truth, stores);
+    const places = new Places({ store: machine.admission, ledger, runtime });
+    const gate = new Gate({ places, book: new LimitBook(LIMITS), handlers, runtime });
     return new Worker({
       ledger,
       broker,
       runtime,
       heart: new LoopHeart(ledger, runtime, beatMs),
-      handlers: makeHandlers(machine, this.#truth, stores),
+      keys: this.#keys(machine),
+      handlers,
+      gate,
       settings: {
         queues: Object.fromEntries(QUEUES.map((queue, place) => [queue, place + 1])),
         concurrency,
@@ -214,14 +225,22 @@ export class Fleet {
     });
   }
 
-  #makeResurrector({ ledger, broker, outbox, runtime }: Machine): Resurrector {
+  #makeResurrector(machine: Machine): Resurrector {
+    const { ledger, broker, outbox, admission, runtime } = machine;
+    const keys = this.#keys(machine);
     const settings = {
       ...this.#reaperSettings(),
       intervalMs: this.#host.plan.lookEveryMs,
       afterDelayMs: 5_000,
       deadLetterAge: null,
     };
-    return new Resurrector({ ledger, broker, outbox, runtime, settings });
+    return new Resurrector({ ledger, broker, outbox, keys, admission, runtime, settings });
+  }
+
+  #keys(machine: Machine): KeyDeps {
+    const { stores, mutant } = this.#host;
+    const { store, reads } = remoteKeys(stores, machine.call('ledger'));
+    return { store: mutant?.wrapKeys?.(store) ?? store, reads };
   }
 
   #reaperSettings(): { leaseMs: number; beatMs: number; chunk: number } {

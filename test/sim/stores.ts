@@ -1,10 +1,13 @@
 import { createHash, type Hash } from 'node:crypto';
+import { MemoryAdmissionStore } from '../../src/adapters/memory/memory-admission-store.ts';
 import { ledgerBroker, MemoryBroker } from '../../src/adapters/memory/memory-broker.ts';
 import { MemoryEffects } from '../../src/adapters/memory/memory-effects.ts';
+import { MemoryIdempotencyStore } from '../../src/adapters/memory/memory-idempotency-store.ts';
 import { MemoryLedger } from '../../src/adapters/memory/memory-ledger.ts';
 import { MemoryOutboxStore } from '../../src/adapters/memory/memory-outbox-store.ts';
 import type { Broker } from '../../src/broker/broker.ts';
 import type { Checker } from './checker.ts';
+import { Crowd } from './crowd.ts';
 import type { Mutant } from './mutants.ts';
 import type { SimPlan } from './plan.ts';
 import type { VirtualTime } from './virtual-time.ts';
@@ -27,6 +30,9 @@ export class Stores {
   readonly outbox: MemoryOutboxStore;
   readonly server: MemoryBroker;
   readonly effects: MemoryEffects;
+  readonly keys: MemoryIdempotencyStore;
+  readonly admission: MemoryAdmissionStore;
+  readonly crowd: Crowd;
   /** Null where messages go through `server`. */
   readonly ownBroker: Broker | null;
   readonly #hash: Hash = createHash('sha256');
@@ -40,6 +46,7 @@ export class Stores {
     this.#trace = watch.trace;
     const clock = { now: () => DAY_ZERO_MS + time.nowMs + this.#jumpMs };
     const isOneDatabase = plan.topology === 'one-database';
+    this.keys = new MemoryIdempotencyStore(clock);
     this.ledger = new MemoryLedger({
       clock,
       guards: mutant?.ledger ?? {},
@@ -50,6 +57,12 @@ export class Stores {
         checker.onLedger(entry);
       },
     });
+    this.admission = new MemoryAdmissionStore({
+      clock,
+      ledger: this.ledger,
+      ...(mutant?.isPlaceOver ? { isOver: mutant.isPlaceOver } : {}),
+    });
+    this.crowd = new Crowd(this.ledger, checker);
     this.outbox = new MemoryOutboxStore({
       clock,
       guards: mutant?.outbox ?? {},

@@ -276,11 +276,101 @@ $$`,
     ],
   },
   {
-    version: 7, name: '0007-lean-outbox', breaking: false,
+    version: 7, name: '0007-fence', breaking: false,
+    statements: [
+      `create table outlast_fence (
+  task_id text primary key,
+  epoch bigint not null,
+  run text not null,
+  look_at timestamptz not null,
+  is_over boolean not null default false,
+  updated_at timestamptz not null default clock_timestamp()
+)`,
+      `create index outlast_fence_look_at on outlast_fence (look_at)`,
+      `create table outlast_effect (
+  effect_key text not null,
+  step text not null,
+  task_id text not null,
+  epoch bigint not null,
+  value bytea,
+  ttl_ms bigint,
+  ends_at timestamptz,
+  created_at timestamptz not null default clock_timestamp(),
+  primary key (effect_key, step),
+  constraint outlast_effect_end check (ends_at is null or ttl_ms is not null)
+)`,
+      `create index outlast_effect_task on outlast_effect (task_id)`,
+      `create index outlast_effect_ends_at on outlast_effect (ends_at) where ends_at is not null`,
+    ],
+  },
+  {
+    version: 8, name: '0008-lean-outbox', breaking: false,
     statements: [
       `alter table outlast_outbox
   drop constraint outlast_outbox_state,
   drop constraint outlast_outbox_claim`,
+    ],
+  },
+  {
+    version: 9, name: '0009-idempotency', breaking: false,
+    statements: [
+      `create table outlast_idempotency (
+  key text primary key,
+  state text not null,
+  task_id text not null,
+  epoch bigint not null,
+  digest text not null,
+  result bytea,
+  held_at timestamptz not null default clock_timestamp(),
+  reviewed_at timestamptz not null default clock_timestamp(),
+  expires_at timestamptz,
+  waiters jsonb not null default '{}',
+  constraint outlast_idempotency_state check (state in ('held', 'done')),
+  constraint outlast_idempotency_held check (state <> 'held' or result is null),
+  constraint outlast_idempotency_done check (state <> 'done' or expires_at is not null)
+)`,
+      `create index outlast_idempotency_expires_at on outlast_idempotency (expires_at) where expires_at is not null`,
+      `create index outlast_idempotency_reviewed_at on outlast_idempotency (reviewed_at) where expires_at is null`,
+    ],
+  },
+  {
+    version: 10, name: '0010-admission', breaking: false,
+    statements: [
+      `create table outlast_admission (
+  key text primary key,
+  tat_us bigint not null default 0,
+  asked_us bigint not null default 0,
+  granted bigint not null default 0,
+  interval_us bigint,
+  burst bigint,
+  rate_limit bigint,
+  per_ms float8,
+  concurrency integer,
+  rejected bigint not null default 0,
+  used_at timestamptz not null default clock_timestamp(),
+  constraint outlast_admission_rate check (
+    (interval_us is null) = (burst is null) and (interval_us is null) = (rate_limit is null)
+    and (interval_us is null) = (per_ms is null) and interval_us > 0 and burst > 0)
+)`,
+      `create table outlast_place (
+  key text not null,
+  task_id text not null,
+  run text not null,
+  since timestamptz not null default clock_timestamp(),
+  primary key (key, task_id, run)
+)`,
+      `create table outlast_place_wanted (
+  key text not null,
+  task_id text not null,
+  since timestamptz not null default clock_timestamp(),
+  primary key (key, task_id)
+)`,
+      `create index outlast_place_wanted_since on outlast_place_wanted (key, since)`,
+      `create table outlast_permit (
+  token text primary key,
+  task_id text,
+  ends_at timestamptz not null
+)`,
     ],
   },
 ] as const;

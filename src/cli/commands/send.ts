@@ -1,5 +1,5 @@
+import { LimitBook } from '../../admission/limits.ts';
 import { outlastError } from '../../errors/error.ts';
-import { createLoader, loadTaskModules } from '../../config/load-config.ts';
 import { task, type Task } from '../../task/define-task.ts';
 import type { Duration } from '../../task/duration.ts';
 import { decodeBody, inputFromCall, rawCall } from '../../task/input.ts';
@@ -8,15 +8,9 @@ import { unchecked } from '../../task/standard-schema.ts';
 import type { SendOptions } from '../../task/define-task.ts';
 import { redactOf } from '../../wiring/redact-of.ts';
 import { sendCalls } from '../../wiring/send-calls.ts';
-import type { Handler } from '../../worker/handler.ts';
-import {
-  addOutboxFlag,
-  readContext,
-  withOutboxDatabase,
-  type CommandContext,
-  type CommonOptions,
-} from '../context.ts';
+import { addOutboxFlag, readContext, withOutboxDatabase, type CommonOptions } from '../context.ts';
 import type { AddCommand } from '../command.ts';
+import { findContract } from '../find-contract.ts';
 
 interface Options extends CommonOptions {
   readonly args: string;
@@ -26,6 +20,7 @@ interface Options extends CommonOptions {
   readonly countdown?: string;
   readonly expires?: string;
   readonly id?: string;
+  readonly tenant?: string;
 }
 
 /** `outlast send`: one task through the outbox. */
@@ -40,6 +35,7 @@ export const addSend: AddCommand = (program, output) => {
     .option('--countdown <seconds>', 'not before this long from now')
     .option('--expires <seconds>', 'not begun after this long from now')
     .option('--id <id>', 'your own id')
+    .option('--tenant <name>', 'whom it is for; admission may limit tenants')
     .action(async (name: string, options: Options) => {
       checkJson('--args', options.args, '[');
       checkJson('--kwargs', options.kwargs, '{');
@@ -58,6 +54,7 @@ export const addSend: AddCommand = (program, output) => {
         sendCalls(outbox, [call], {
           maxPayloadBytes: context.config.maxPayloadBytes,
           redact: redactOf(context.config, context.runtime),
+          book: new LimitBook(context.config.admission),
         }),
       );
       if (options.json) output.json({ id: sent?.id, isNew: sent?.isNew });
@@ -71,21 +68,6 @@ function looseTask(name: string): Task {
     args: unchecked<unknown[]>(),
     kwargs: unchecked<Record<string, unknown>>(),
   });
-}
-
-async function findContract(
-  name: string,
-  { config, loaded }: CommandContext,
-): Promise<Task | undefined> {
-  if (config.tasks.length === 0) return undefined;
-  const handlers = await loadTaskModules(
-    config.tasks,
-    loaded.file ?? loaded.folder,
-    createLoader(loaded.loader),
-  );
-  return handlers
-    .map(({ handler }) => (handler as Handler).task)
-    .find(known => known.name === name);
 }
 
 function checkJson(option: string, text: string, opening: string): void {
@@ -125,13 +107,14 @@ function checkArguments({ name, contract }: Task, { args, kwargs }: Options): vo
 }
 
 function sendOptions(options: Options): SendOptions {
-  const { queue, eta, countdown, expires, id } = options;
+  const { queue, eta, countdown, expires, id, tenant } = options;
   return {
     ...(queue === undefined ? {} : { queue }),
     ...(eta === undefined ? {} : { eta: new Date(eta) }),
     ...(countdown === undefined ? {} : { countdown: seconds(countdown) }),
     ...(expires === undefined ? {} : { expires: seconds(expires) }),
     ...(id === undefined ? {} : { id }),
+    ...(tenant === undefined ? {} : { tenant }),
   };
 }
 
