@@ -61,6 +61,8 @@ describe('precedence', () => {
         'excludeTasks',
         'maxPayloadBytes',
         'retention',
+        'signingKeys',
+        'unsignedQueues',
       ].toSorted(),
     );
     expect(new Set(Object.values(settings).map(setting => setting.source))).toEqual(

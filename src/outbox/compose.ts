@@ -6,6 +6,7 @@ import { digestOf, fingerprintOf } from '../task/digest.ts';
 import type { Envelope } from '../task/envelope.ts';
 import { encodeInput, plainInput } from '../task/input.ts';
 import { encodeJson, toBytes } from '../task/json.ts';
+import type { Keyring } from '../task/keyring.ts';
 import { safeKey, safeName } from '../task/names.ts';
 import { redactEmbed, type Redact } from '../task/redact.ts';
 import { EMBED } from '../task/signature.ts';
@@ -27,6 +28,7 @@ export interface ComposeDeps {
   readonly maxPayloadBytes: number;
   /** Null: people see the arguments themselves. */
   readonly redact: Redact | null;
+  readonly keyring: Keyring;
   /** The task that sends this one. */
   readonly parent: { readonly id: string; readonly rootId: string } | null;
 }
@@ -62,9 +64,12 @@ export async function composeTask(
   addPlace(made, following, deps);
   if (key !== undefined) made.idempotencyKey = safeKey(key, 'idempotencyKey');
   if (redacted !== null) made.redacted = redacted;
+  const { version } = contract;
+  const digest = digestOf({ name, id, version, body: text });
+  const signature = deps.keyring.sign(digest);
+  if (signature !== undefined) made.signature = signature;
   const settings = toBytes(encodeJson(made));
   checkSize(name, body.length + settings.length, deps.maxPayloadBytes);
-  const { version } = contract;
   const envelope: Envelope = {
     id,
     name,
@@ -73,7 +78,7 @@ export async function composeTask(
     version,
     body,
     options: settings,
-    digest: digestOf({ name, id, version, body: text }),
+    digest,
     etaMs: etaOf(options, deps.nowMs),
     expiresMs: expiresOf(task, options, deps.nowMs),
   };

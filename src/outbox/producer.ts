@@ -3,6 +3,7 @@ import { outlastError } from '../errors/error.ts';
 import type { Clock } from '../runtime/clock.ts';
 import { uuidv7 } from '../runtime/random.ts';
 import type { Call, TaskCall } from '../task/define-task.ts';
+import type { Keyring } from '../task/keyring.ts';
 import type { Redact } from '../task/redact.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { ALONE, composeTask, type ComposeDeps } from './compose.ts';
@@ -23,6 +24,7 @@ export interface ProducerDeps<Tx> {
   readonly excludeTasks: readonly string[];
   readonly maxPayloadBytes: number;
   readonly redact: Redact | null;
+  readonly keyring: Keyring;
   /** The task that is running here, if one is: it becomes the parent of what is sent. */
   readonly parent: () => ComposeDeps['parent'];
 }
@@ -66,9 +68,16 @@ export class Producer<Tx> {
   }
 
   #composeDeps(): ComposeDeps {
-    const { clock, maxPayloadBytes, redact, parent } = this.#deps;
+    const { clock, maxPayloadBytes, redact, keyring, parent } = this.#deps;
     const nowMs = clock.now();
-    return { nowMs, newId: () => uuidv7(nowMs), maxPayloadBytes, redact, parent: parent() };
+    return {
+      nowMs,
+      newId: () => uuidv7(nowMs),
+      maxPayloadBytes,
+      redact,
+      keyring,
+      parent: parent(),
+    };
   }
 
   async #publish(task: NewTask): Promise<SentRow> {

@@ -47,6 +47,8 @@ export interface EnvelopeOptions {
   /** @default the task's id */
   readonly correlationId?: string;
   readonly idempotencyKey?: string;
+  /** Proves that a holder of a key has sent it: see `Keyring`. */
+  readonly signature?: string;
   /** JSON texts that people see instead of the arguments and of those of its follow-ups, wherever the task is. */
   readonly redacted?: { readonly args: string; readonly kwargs: string; readonly embed?: string };
 }

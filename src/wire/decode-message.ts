@@ -52,7 +52,7 @@ function decode(message: IncomingMessage): Envelope {
   const version = versionOf(headers);
   const body = inflated(headers, message.body);
   const digest = digestOf({ name, id, version, body });
-  checkBody(headers, body, digest);
+  const signature = checkBody(headers, body, digest);
   return {
     id,
     name,
@@ -60,7 +60,7 @@ function decode(message: IncomingMessage): Envelope {
     priority: priorityOf(message.properties.priority),
     version,
     body,
-    options: toBytes(JSON.stringify(optionsOf(id, headers, message.properties))),
+    options: toBytes(JSON.stringify(optionsOf({ id, signature }, headers, message.properties))),
     digest,
     // Not before, and not after: a fraction of a millisecond is given away in the safe direction.
     etaMs: instantOf(headers, 'eta', Math.ceil),
@@ -134,17 +134,20 @@ function inflated(headers: Table, body: Uint8Array): Uint8Array {
 
 /**
  * Ours carry a digest over the exact bytes. Under any other `lang` it is ignored: a Python worker that retries encodes
- * the body again and copies our headers.
+ * the body again and copies our headers. Returns the signature, where there is one: whoever has keys verifies it.
  */
-function checkBody(headers: Table, body: Uint8Array, digest: string): void {
+function checkBody(headers: Table, body: Uint8Array, digest: string): string | undefined {
   const claimed = own(headers, 'lang') === 'js' ? own(headers, OWN_HEADERS.digest) : undefined;
   if (claimed !== undefined) {
-    if (claimed === digest) return;
+    if (claimed === digest) return undefined;
+    if (typeof claimed === 'string' && claimed.startsWith(`${digest}.`))
+      return claimed.slice(digest.length + 1);
     throw new Unreadable('its bytes are not those that were sent', 'ERR_DIGEST');
   }
   if (!isUtf8(body)) throw new Unreadable('its body is not UTF-8');
   const first = body.find(byte => byte > 0x20);
   if (first !== BRACKET) throw new Unreadable('its body is not `[args, kwargs, embed]`');
+  return undefined;
 }
 
 /** Celery's priorities may go up to 255 on RabbitMQ; ours end at 9. */
@@ -162,7 +165,7 @@ function instantOf(headers: Table, name: string, round: (ms: number) => number):
 
 /** The options an envelope of ours would have had; the same order every time. */
 function optionsOf(
-  id: string,
+  { id, signature }: { readonly id: string; readonly signature: string | undefined },
   headers: Table,
   properties: IncomingMessage['properties'],
 ): EnvelopeOptions {
@@ -185,6 +188,7 @@ function optionsOf(
     replyTo: typeof replyTo === 'string' && replyTo !== '' ? replyTo : undefined,
     correlationId: otherThan(id, correlationId),
     idempotencyKey: textIn(headers, OWN_HEADERS.idempotencyKey),
+    signature,
     redacted: redactedOf(headers),
   });
 }

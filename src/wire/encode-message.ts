@@ -44,7 +44,7 @@ function taskHeaders(
   options: EnvelopeOptions,
 ): Record<string, unknown> {
   const { id, body, etaMs, expiresMs } = envelope;
-  const { timeoutMs, softTimeoutMs, deadlineMs, idempotencyKey, redacted } = options;
+  const { timeoutMs, softTimeoutMs, deadlineMs, idempotencyKey, signature, redacted } = options;
   const shown = redacted === undefined ? describeCall(body) : redacted;
   const headers: Record<string, unknown> = {
     lang: 'js',
@@ -64,7 +64,8 @@ function taskHeaders(
     origin,
     ignore_result: options.keepResult === false,
     [OWN_HEADERS.schema]: envelope.version,
-    [OWN_HEADERS.digest]: envelope.digest,
+    [OWN_HEADERS.digest]:
+      signature === undefined ? envelope.digest : `${envelope.digest}.${signature}`,
   };
   if (redacted !== undefined) headers[OWN_HEADERS.redacted] = true;
   if (idempotencyKey !== undefined) headers[OWN_HEADERS.idempotencyKey] = idempotencyKey;

@@ -34,6 +34,7 @@ const options: fc.Arbitrary<EnvelopeOptions> = fc.record(
     replyTo: text,
     correlationId: text,
     idempotencyKey: text,
+    signature: fc.stringMatching(/^[A-Za-z0-9_-]{1,8}[.][0-9a-f]{64}$/),
     redacted: fc.record({ args: fc.json(), kwargs: fc.json() }),
   },
   { requiredKeys: [] },

@@ -4,15 +4,22 @@ import { Producer } from '../outbox/producer.ts';
 import { systemClock } from '../runtime/clock.ts';
 import { silentLogger } from '../telemetry/logger.ts';
 import type { Call } from '../task/define-task.ts';
+import type { Keyring } from '../task/keyring.ts';
 import type { Redact } from '../task/redact.ts';
 import type { OutboxApart } from './stores.ts';
 import { writerOf } from './writer-of.ts';
+
+interface SendSettings {
+  readonly maxPayloadBytes: number;
+  readonly redact: Redact | null;
+  readonly keyring: Keyring;
+}
 
 /** Sends calls through the outbox in a transaction of their own: for commands, which have no transaction to join. */
 export async function sendCalls(
   { db, dialect }: Pick<OutboxApart, 'db' | 'dialect'>,
   calls: readonly Call[],
-  { maxPayloadBytes, redact }: { readonly maxPayloadBytes: number; readonly redact: Redact | null },
+  { maxPayloadBytes, redact, keyring }: SendSettings,
 ): Promise<readonly SentCall[]> {
   const adapter = fromDatabase(() => Promise.resolve(db), dialect);
   const producer = new Producer({
@@ -26,6 +33,7 @@ export async function sendCalls(
     excludeTasks: [],
     maxPayloadBytes,
     redact,
+    keyring,
     parent: () => null,
   });
   return await adapter.transaction(tx => producer.send(tx, calls));

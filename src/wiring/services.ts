@@ -251,7 +251,8 @@ export function makeWorker({
   const ackOn = config.broker?.ackOn ?? 'commit';
   const settings = { ...config.worker, ackOn, process: name, host: hostname(), pid: process.pid };
   const redact = redactOf(config, runtime);
-  const deps = { ledger, broker, handlers, runtime, heart: beating, redact, settings };
+  const { keyring } = config;
+  const deps = { ledger, broker, handlers, runtime, heart: beating, redact, keyring, settings };
   const registered = [...handlers.keys()];
   let worker: Worker | null = null;
   return {
@@ -275,5 +276,6 @@ export function resurrectorSettings(config: ResolvedConfig, runtime: Runtime): R
   const { leaseMs, beatMs } = config.worker;
   const { deadLetters: deadLetterAge } = config.retention;
   const redact = redactOf(config, runtime);
-  return { intervalMs, afterDelayMs, chunk: batchSize, leaseMs, beatMs, deadLetterAge, redact };
+  const kept = { deadLetterAge, redact, keyring: config.keyring };
+  return { intervalMs, afterDelayMs, chunk: batchSize, leaseMs, beatMs, ...kept };
 }

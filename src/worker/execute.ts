@@ -4,6 +4,7 @@ import type { BegunTask } from '../ledger/ledger.ts';
 import { digestOf } from '../task/digest.ts';
 import { decodeBody, inputFromCall, parseInput, validate } from '../task/input.ts';
 import { encodeJson, toBytes } from '../task/json.ts';
+import { NO_KEYS, type Keyring } from '../task/keyring.ts';
 import { asVerdict } from '../task/verdict.ts';
 import { withTask } from './context.ts';
 import { errorRecord } from './error-record.ts';
@@ -20,6 +21,8 @@ export interface ExecuteDeps extends RunScopeDeps {
   readonly handlers: ReadonlyMap<string, Handler>;
   /** Threads and processes for handlers that want one. Left out: every handler runs here. */
   readonly rooms?: Rooms;
+  /** Left out: nothing has to be signed. */
+  readonly keyring?: Keyring;
 }
 
 /** Runs one task from bytes to settlement. Never throws. */
@@ -46,6 +49,8 @@ async function executeChecked(
     return buried('ERR_TASK_UNKNOWN', `no handler for ${task.envelope.name} in this worker`);
   if (digestOf(task.envelope) !== task.envelope.digest)
     return buried('ERR_DIGEST', 'the bytes are not those that were sent');
+  const refusal = (deps.keyring ?? NO_KEYS).refusalOf(task.envelope);
+  if (refusal !== null) return buried('ERR_DIGEST', refusal);
   if (handler.mode !== 'inline' && deps.rooms)
     return await runInRoom(
       { task, handler, mode: handler.mode, stop },

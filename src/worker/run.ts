@@ -9,6 +9,7 @@ import {
   type Ledger,
   type StepStatus,
 } from '../ledger/ledger.ts';
+import { NO_KEYS } from '../task/keyring.ts';
 import type { Redact } from '../task/redact.ts';
 import { hasFollowUps } from '../task/signature.ts';
 import { execute, type ExecuteDeps } from './execute.ts';
@@ -220,11 +221,12 @@ export class Run {
   }
 
   #followDeps(): FollowDeps {
-    const { runtime, handlers, redact } = this.#deps;
+    const { runtime, handlers, redact, keyring = NO_KEYS } = this.#deps;
     return {
       nowMs: runtime.clock.now(),
       queueOf: name => handlers.get(name)?.task.contract.queue ?? null,
       redact,
+      keyring,
     };
   }
 

@@ -5,6 +5,7 @@ import { outlastError } from '../errors/error.ts';
 import { ALONE, composeTask } from '../outbox/compose.ts';
 import { noFaults } from '../runtime/fault-point.ts';
 import { task } from '../task/define-task.ts';
+import { NO_KEYS } from '../task/keyring.ts';
 import { noEvents } from '../telemetry/events.ts';
 import { silentLogger } from '../telemetry/logger.ts';
 import { VirtualTime } from '../../test/sim/virtual-time.ts';
@@ -79,6 +80,7 @@ function setup() {
       newId: () => 'one',
       maxPayloadBytes: 1_000,
       redact: null,
+      keyring: NO_KEYS,
       parent: null,
     };
     const { envelope } = await composeTask(long.with(), ALONE, deps);

@@ -58,6 +58,7 @@ export const addSend: AddCommand = (program, output) => {
         sendCalls(outbox, [call], {
           maxPayloadBytes: context.config.maxPayloadBytes,
           redact: redactOf(context.config, context.runtime),
+          keyring: context.config.keyring,
         }),
       );
       if (options.json) output.json({ id: sent?.id, isNew: sent?.isNew });
