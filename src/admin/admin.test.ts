@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
+import { MemoryControlStore } from '../adapters/memory/memory-control-store.ts';
 import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
 import { MemoryOutboxReads } from '../adapters/memory/memory-outbox-reads.ts';
 import { MemoryOutboxStore } from '../adapters/memory/memory-outbox-store.ts';
@@ -32,8 +33,9 @@ function setup() {
   const outbox = new MemoryOutboxStore({ clock });
   const ledger = new MemoryLedger({ clock });
   const outboxReads = new MemoryOutboxReads(outbox);
-  const reads = composeReads(outboxReads, new MemoryLedgerReads(ledger));
-  const admin = adminOn(() => Promise.resolve({ outbox, outboxReads, ledger, reads }));
+  const control = new MemoryControlStore(clock);
+  const reads = composeReads(outboxReads, new MemoryLedgerReads(ledger), control);
+  const admin = adminOn(() => Promise.resolve({ outbox, outboxReads, ledger, control, reads }));
   const write = (task: Envelope): void => {
     const tx = outbox.begin();
     outbox.write(tx, [task]);

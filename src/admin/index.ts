@@ -15,4 +15,5 @@ export type {
   Stats,
   TaskDetails,
 } from './read-model.ts';
+export type { Consumer } from '../ledger/control-store.ts';
 export type { OutboxEntry, OutboxPage } from '../outbox/outbox-reads.ts';

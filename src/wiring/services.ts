@@ -252,14 +252,31 @@ export function makeWorker({
   const settings = { ...config.worker, ackOn, process: name, host: hostname(), pid: process.pid };
   const redact = redactOf(config, runtime);
   const { keyring } = config;
-  const deps = { ledger, broker, handlers, runtime, heart: beating, redact, keyring, settings };
+  const asked = new AbortController();
+  const onDrainAsked = (): void => {
+    onShutdown();
+    asked.abort();
+  };
+  const orders = { control: stores.control, onDrainAsked };
+  const deps = {
+    ledger,
+    broker,
+    handlers,
+    runtime,
+    heart: beating,
+    redact,
+    keyring,
+    settings,
+    ...orders,
+  };
   const registered = [...handlers.keys()];
   let worker: Worker | null = null;
   return {
     get begun() {
       return worker?.begun ?? 0;
     },
-    run: async (signal, retire) => {
+    run: async (outer, retire) => {
+      const signal = AbortSignal.any([outer, asked.signal]);
       const member = await joinFleet({ config, stores, runtime, registered, onShutdown });
       worker = new Worker({
         ...deps,

@@ -7,6 +7,7 @@ import {
   type MigrateReport,
 } from '../adapters/postgres/migrate.ts';
 import { PgDatabase } from '../adapters/postgres/pg-database.ts';
+import { PostgresControlStore } from '../adapters/postgres/postgres-control-store.ts';
 import { PostgresBroker } from '../adapters/postgres/postgres-broker.ts';
 import { PostgresLedger } from '../adapters/postgres/postgres-ledger.ts';
 import { PostgresLedgerReads } from '../adapters/postgres/postgres-ledger-reads.ts';
@@ -19,6 +20,7 @@ import type { Broker } from '../broker/broker.ts';
 import { outlastError } from '../errors/error.ts';
 import type { DatabaseTarget, OutboxTarget } from '../config/database-url.ts';
 import type { LedgerTarget } from '../config/messaging.ts';
+import type { ControlStore } from '../ledger/control-store.ts';
 import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { OutboxReads } from '../outbox/outbox-reads.ts';
@@ -35,6 +37,8 @@ export interface Stores {
   readonly outbox: OutboxStore;
   readonly broker: Broker;
   readonly ledger: Ledger;
+  /** What operators tell workers; where the ledger is. */
+  readonly control: ControlStore;
   readonly results: ResultStore;
   readonly outboxReads: OutboxReads;
   readonly ledgerReads: LedgerReads;
@@ -103,7 +107,7 @@ export function withOutbox(stores: Stores, { outbox, reads }: OutboxApart): Stor
     ...stores,
     outbox,
     outboxReads: reads,
-    reads: composeReads(reads, stores.ledgerReads),
+    reads: composeReads(reads, stores.ledgerReads, stores.control),
   };
 }
 
@@ -114,6 +118,7 @@ export async function storesOn(
 ): Promise<Stores> {
   const outboxReads = new PostgresOutboxReads(db);
   const ledgerReads = new PostgresLedgerReads(db);
+  const control = new PostgresControlStore(db);
   const broker = parts === undefined ? new PostgresBroker(db) : await openBroker(parts);
   const stores: Stores = {
     db,
@@ -121,10 +126,11 @@ export async function storesOn(
     outbox: new PostgresOutboxStore(db, { movesIntoLedger: parts === undefined }),
     broker,
     ledger: new PostgresLedger(db),
+    control,
     results: new PostgresResultStore(db),
     outboxReads,
     ledgerReads,
-    reads: composeReads(outboxReads, ledgerReads),
+    reads: composeReads(outboxReads, ledgerReads, control),
     close: async () => {
       await broker.close();
       await db.close();
@@ -160,7 +166,7 @@ function outboxOnly(): Error {
 
 /** Whoever only sends and relays needs no ledger; whoever asks for one is told that there is none. */
 function withoutLedger(
-  stores: Omit<Stores, 'ledger' | 'results' | 'ledgerReads' | 'reads'>,
+  stores: Omit<Stores, 'ledger' | 'control' | 'results' | 'ledgerReads' | 'reads'>,
 ): Stores {
   const refuse = (): never => {
     throw outlastError('ERR_CONFIG_TIER', {
@@ -169,7 +175,7 @@ function withoutLedger(
       fields: { option: 'ledger' },
     });
   };
-  const missing = ['ledger', 'results', 'ledgerReads', 'reads'].map(
+  const missing = ['ledger', 'control', 'results', 'ledgerReads', 'reads'].map(
     port => [port, { get: refuse, enumerable: true }] as const,
   );
   return Object.defineProperties({ ...stores }, Object.fromEntries(missing)) as Stores;

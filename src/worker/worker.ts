@@ -2,12 +2,15 @@ import { setMaxListeners } from 'node:events';
 import { isUnavailable } from '../errors/error.ts';
 import type { Broker, Delivery } from '../broker/broker.ts';
 import type { BeginOpen, BeginRequest, BegunTask, Ledger, RunRef } from '../ledger/ledger.ts';
+import type { ConsumerReport, ControlOrders, ControlStore } from '../ledger/control-store.ts';
 import { sleep } from '../runtime/clock.ts';
 import { Wakeable } from '../runtime/wakeable.ts';
 import type { Redact } from '../task/redact.ts';
+import { ControlWatch } from './control-watch.ts';
 import { acceptDeliveries, answerDeliveries } from './deliveries.ts';
 import type { ExecuteDeps } from './execute.ts';
-import type { Beat, Heart } from './heart.ts';
+import { untilReady, type Beat, type Heart } from './heart.ts';
+import { Intake } from './intake.ts';
 import { orderQueues } from './order-queues.ts';
 import { Run, type RunDeps } from './run.ts';
 import type { RunObserver } from './run-observer.ts';
@@ -37,6 +40,10 @@ export interface WorkerDeps extends ExecuteDeps {
   /** Left out: people see the arguments of follow-ups themselves. */
   readonly redact?: Redact | null;
   readonly observer?: RunObserver;
+  /** What operators want. Left out: nobody can pause its queues or ask it to end. */
+  readonly control?: ControlStore;
+  /** Told when an operator asks this worker to end. */
+  readonly onDrainAsked?: () => void;
   readonly settings: WorkerSettings;
 }
 
@@ -66,24 +73,29 @@ export class Worker {
   readonly #asked = new Set<string>();
   readonly #wake: Wakeable;
   readonly #draining = new AbortController();
-  #queues: Readonly<Record<string, number>>;
+  readonly #watch: ControlWatch | null;
+  readonly #intake: Intake;
   #runDeps: RunDeps;
   #worker = '';
   #isFenced = false;
   /** Nothing could be begun: until that is over no message is taken, so each is given back once and not for ever. */
   #isLedgerAway = false;
-  #unsubscribe: (() => void) | null = null;
   #isClosed = true;
   #isGivingUp = false;
   #begun = 0;
+  #isLeaving = false;
 
   constructor(deps: WorkerDeps) {
     this.#deps = deps;
-    this.#queues = deps.settings.queues;
     this.#wake = new Wakeable(deps.runtime.clock);
+    this.#intake = new Intake(deps.broker, deps.settings.queues, this.#wake.hint);
     // Every run listens to it: many listeners are no leak here.
     setMaxListeners(0, this.#draining.signal);
     this.#runDeps = this.#makeRunDeps();
+    const { control, runtime } = deps;
+    const report = (): ConsumerReport | null => this.#report();
+    const obey = (orders: ControlOrders): void => this.#obey(orders);
+    this.#watch = control ? new ControlWatch({ control, runtime, report, obey }) : null;
   }
 
   /** How many tasks are running or being settled. */
@@ -100,21 +112,26 @@ export class Worker {
     return [...this.#runs.values()];
   }
 
-  /** The queues it takes from, with their weights. */
+  /** The queues it takes from, with their weights; paused ones too. */
   get queues(): Readonly<Record<string, number>> {
-    return this.#queues;
+    return this.#intake.queues;
   }
 
   /** Takes from these queues from now on; what it has taken from others it finishes. */
   takeFrom(queues: Readonly<Record<string, number>>): void {
-    this.#queues = queues;
-    if (this.#unsubscribe) {
-      // First the new ones: a queue that stays is awaited all the time.
-      const leave = this.#unsubscribe;
-      this.#unsubscribe = this.#deps.broker.onReady(Object.keys(queues), this.#wake.hint);
-      leave();
-    }
-    this.#wake.hint();
+    this.#intake.takeFrom(queues);
+  }
+
+  #report(): ConsumerReport | null {
+    const { process, host, pid, leaseMs } = this.#deps.settings;
+    if (this.#worker === '') return null;
+    const queues = this.#isLeaving ? [] : Object.keys(this.queues);
+    return { worker: this.#worker, process, host, pid, leaseMs, queues, running: this.#runs.size };
+  }
+
+  #obey({ paused, isDraining }: ControlOrders): void {
+    this.#intake.pause(paused);
+    if (isDraining && !this.#isLeaving) this.#deps.onDrainAsked?.();
   }
 
   /**
@@ -124,15 +141,18 @@ export class Worker {
   async run(signal: AbortSignal, retire?: AbortSignal): Promise<void> {
     const undo = this.#deps.ledger.onReady(this.#wake.hint);
     const unwatch = this.#watchLease();
+    const unwatchOrders = this.#watch?.start();
     const either = retire ? AbortSignal.any([signal, retire]) : signal;
     try {
       while (!either.aborted) await this.#turn(either);
+      this.#isLeaving = true;
       while (!signal.aborted && this.#runs.size > 0)
         await this.#wake.sleep(this.#deps.settings.idleTimeMs, signal);
     } finally {
       undo();
-      this.#stopConsuming();
+      this.#intake.leave();
       await this.#drain();
+      unwatchOrders?.();
       unwatch();
     }
   }
@@ -144,7 +164,7 @@ export class Worker {
       if (this.#isClosed) await this.#open(signal);
       if (signal.aborted) return;
       const free = settings.concurrency - this.#runs.size;
-      if (free <= 0 || this.#isFenced) {
+      if (free <= 0 || this.#isFenced || this.#intake.isShut) {
         await this.#wake.sleep(settings.idleTimeMs, signal);
         return;
       }
@@ -169,6 +189,8 @@ export class Worker {
     const sentAt = runtime.clock.monotonic();
     await ledger.open({ worker, process, host, pid, leaseMs });
     this.#worker = worker;
+    // Before anything is taken: a queue that is paused stays so whatever restarts.
+    await this.#watch?.look();
     this.#isClosed = false;
     this.#isFenced = false;
     this.#runDeps = this.#makeRunDeps();
@@ -200,8 +222,8 @@ export class Worker {
 
   async #take(free: number, signal: AbortSignal): Promise<BeginOpen | null> {
     const { broker, runtime, settings, handlers, observer } = this.#deps;
-    const queues = orderQueues(this.#queues, () => runtime.random.next());
-    const taken = this.#isLedgerAway ? [] : await this.#takeMessages(queues, free);
+    const queues = orderQueues(this.#intake.open, () => runtime.random.next());
+    const taken = this.#isLedgerAway ? [] : await this.#intake.take(queues, free);
     const deliveries = await acceptDeliveries(taken, this.#runDeps).catch(
       async (error: unknown) => {
         // The ledger did not take what cannot run now: nobody else will answer for these messages.
@@ -249,18 +271,6 @@ export class Worker {
     } finally {
       this.#asked.delete(request.run);
     }
-  }
-
-  /** Whoever waits for messages is given them: as long as nothing can be begun they belong to others. */
-  #takeMessages(queues: readonly string[], limit: number): Promise<readonly Delivery[]> {
-    const { broker } = this.#deps;
-    this.#unsubscribe ??= broker.onReady(queues, this.#wake.hint);
-    return broker.take(queues, limit);
-  }
-
-  #stopConsuming(): void {
-    this.#unsubscribe?.();
-    this.#unsubscribe = null;
   }
 
   /** Repeats the call after a lost reply: it names its run, so it gets what it was given before. Null: nothing can be begun. */
@@ -349,7 +359,7 @@ export class Worker {
       'no beat was answered; handlers are aborted',
     );
     for (const run of this.#runs.values()) run.stop('release');
-    this.#stopConsuming();
+    this.#intake.leave();
   }
 
   /** Lets what runs come to an end, releases what does not, and leaves. */
@@ -383,16 +393,3 @@ export class Worker {
 }
 
 const keyOf = (ref: RunRef): string => `${ref.id} ${ref.epoch} ${ref.run}`;
-
-/** Waits for the heart, but no longer than the signal; leaves no listener behind. */
-function untilReady(heart: Heart, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const done = (): void => {
-      signal.removeEventListener('abort', done);
-      resolve();
-    };
-    if (signal.aborted) return resolve();
-    signal.addEventListener('abort', done, { once: true });
-    heart.ready().then(done, reject);
-  });
-}

@@ -1,5 +1,6 @@
 import { ledgerBroker, MemoryBroker } from '../../src/adapters/memory/memory-broker.ts';
 import type { MemoryBrokerConnection } from '../../src/adapters/memory/memory-broker.ts';
+import { MemoryControlStore } from '../../src/adapters/memory/memory-control-store.ts';
 import { MemoryEffects } from '../../src/adapters/memory/memory-effects.ts';
 import { MemoryGenerationStore } from '../../src/adapters/memory/memory-generation-store.ts';
 import { MemoryLedger } from '../../src/adapters/memory/memory-ledger.ts';
@@ -9,6 +10,7 @@ import { MemoryOutboxReads } from '../../src/adapters/memory/memory-outbox-reads
 import { MemoryResultStore } from '../../src/adapters/memory/memory-result-store.ts';
 import { composeReads } from '../../src/admin/compose-reads.ts';
 import { describeBroker, describeLedgerBroker } from './broker.ts';
+import { describeControlStore } from './control-store.ts';
 import { describeEffectDoor } from './effect-door.ts';
 import { ledgerModel, type LedgerFixture } from './ledger-driver.ts';
 import { describeGenerationStore } from './generation-store.ts';
@@ -53,7 +55,7 @@ async function makeOutbox(
     reads,
     ledger,
     results: new MemoryResultStore(ledger, store),
-    readModel: composeReads(reads, new MemoryLedgerReads(ledger)),
+    readModel: composeReads(reads, new MemoryLedgerReads(ledger), new MemoryControlStore(clock)),
     write: async envelopes => {
       const tx = store.begin();
       store.write(tx, envelopes);
@@ -76,6 +78,10 @@ async function makeOutbox(
     dispose,
   };
 }
+
+const controlClock = stoppedClock();
+const control = new MemoryControlStore(controlClock);
+describeControlStore('memory', () => ({ control, advance: ms => controlClock.advance(ms) }));
 
 const generations = new MemoryGenerationStore();
 

@@ -1,10 +1,13 @@
 import { afterAll, beforeAll } from 'vitest';
 import { migrate } from '../../src/adapters/postgres/migrate.ts';
 import { PgDatabase } from '../../src/adapters/postgres/pg-database.ts';
+import { PostgresControlStore } from '../../src/adapters/postgres/postgres-control-store.ts';
 import { PostgresGenerationStore } from '../../src/adapters/postgres/postgres-generation-store.ts';
+import { PostgresLedger } from '../../src/adapters/postgres/postgres-ledger.ts';
 import { withDatabase, type TestDatabase } from '../support/servers.ts';
 import { describeLedgerProperty } from '../property/ledger-property.ts';
 import { describeLedgerBroker } from './broker.ts';
+import { describeControlStore } from './control-store.ts';
 import { describeEffectDoor } from './effect-door.ts';
 import { describeGenerationStore } from './generation-store.ts';
 import { describeLedger } from './ledger.ts';
@@ -42,4 +45,13 @@ describeResultStore('PostgreSQL', () => fixtures.outbox(true));
 describeLedgerBroker('PostgreSQL', () => fixtures.ledgerBroker());
 describeEffectDoor('PostgreSQL', () => fixtures.door(true));
 describeLedgerProperty('PostgreSQL', () => fixtures.outbox(true), { numRuns: 25, maxCommands: 25 });
+describeControlStore('PostgreSQL', () => ({
+  control: new PostgresControlStore(db),
+  open: report => new PostgresLedger(db).open(report),
+  advance: async ms =>
+    void (await db.query(
+      `update outlast_worker set deadline = deadline - $1::int * interval '1 millisecond'`,
+      [ms],
+    )),
+}));
 describeGenerationStore('PostgreSQL', () => new PostgresGenerationStore(db));

@@ -1,4 +1,5 @@
 import { PostgresBroker } from '../../src/adapters/postgres/postgres-broker.ts';
+import { PostgresControlStore } from '../../src/adapters/postgres/postgres-control-store.ts';
 import { PostgresLedger } from '../../src/adapters/postgres/postgres-ledger.ts';
 import { PostgresOutboxStore } from '../../src/adapters/postgres/postgres-outbox-store.ts';
 import { PostgresLedgerReads } from '../../src/adapters/postgres/postgres-ledger-reads.ts';
@@ -115,7 +116,11 @@ export function sqlFixtures(db: () => SqlDatabase): {
         ledger,
         results: new PostgresResultStore(db()),
         reads: new PostgresOutboxReads(db()),
-        readModel: composeReads(new PostgresOutboxReads(db()), new PostgresLedgerReads(db())),
+        readModel: composeReads(
+          new PostgresOutboxReads(db()),
+          new PostgresLedgerReads(db()),
+          new PostgresControlStore(db()),
+        ),
         writeRow: row => writeRow(db(), row),
         write: envelopes =>
           db().transaction(async tx => {

@@ -275,4 +275,16 @@ $$`,
 )`,
     ],
   },
+  {
+    version: 7, name: '0007-control', breaking: false,
+    statements: [
+      `create table outlast_queue (
+  name text primary key,
+  paused_at timestamptz not null default clock_timestamp()
+)`,
+      `alter table outlast_worker
+  add column queues text[] not null default '{}',
+  add column draining boolean not null default false`,
+    ],
+  },
 ] as const;
