@@ -36,6 +36,8 @@ const PORTS = [
   'broker/fleet.ts',
   'worker/door.ts',
   'ledger/ledger.ts',
+  'ledger/checkpoint-store.ts',
+  'ledger/control-store.ts',
   'ledger/generation-store.ts',
   'ledger/ledger-reads.ts',
   'ledger/suspect.ts',

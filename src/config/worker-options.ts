@@ -45,6 +45,14 @@ export interface WorkerOptions {
   readonly maxTasks?: number | undefined;
   /** Memory in MiB beyond which a process lets the tasks it has end and is replaced; 0: no limit. @default 0 */
   readonly maxMemoryMb?: number | undefined;
+  /** Largest checkpoint, in bytes; one over 262144 is kept beside the ledger. @default 67108864 */
+  readonly maxCheckpointBytes?: number | undefined;
+  /**
+   * A folder that all workers and resurrectors share, for checkpoints over 262144 bytes. None: the database of the outbox,
+   * where that is PostgreSQL.
+   * @default none
+   */
+  readonly checkpointFolder?: string | undefined;
   /**
    * Answer Celery's remote control (`celery inspect`, `celery control`, Flower) on RabbitMQ and Redis.
    * @default 'on'
@@ -71,6 +79,8 @@ export const WORKER_DEFAULTS: Defaults<WorkerOptions> = Object.freeze({
   maxIsolated: 4,
   maxTasks: 0,
   maxMemoryMb: 0,
+  maxCheckpointBytes: 67_108_864,
+  checkpointFolder: '',
   celeryControl: 'on',
   celeryEvents: 'off',
 });
@@ -91,6 +101,8 @@ export interface ResolvedWorkerOptions {
   readonly maxIsolated: number;
   readonly maxTasks: number;
   readonly maxMemoryMb: number;
+  readonly maxCheckpointBytes: number;
+  readonly checkpointFolder: string | null;
   readonly celeryControl: 'on' | 'off';
   readonly celeryEvents: 'on' | 'off';
 }
@@ -172,6 +184,17 @@ export const WORKER_SECTION: Section<WorkerOptions> = {
       sentence:
         'Memory in MiB beyond which a process lets the tasks it has end and is replaced; 0: no limit.',
     },
+    maxCheckpointBytes: {
+      kind: 'integer',
+      min: 1,
+      max: 1_073_741_824,
+      sentence: 'Largest checkpoint, in bytes; one over 262144 is kept beside the ledger.',
+    },
+    checkpointFolder: {
+      kind: 'path',
+      sentence:
+        'A folder that all workers and resurrectors share, for checkpoints over 262144 bytes. None: the database of the outbox, where that is PostgreSQL.',
+    },
     celeryControl: {
       kind: 'choice',
       choices: ['on', 'off'],
@@ -207,6 +230,8 @@ export function resolveWorkerOptions(
     maxIsolated: reader.number('maxIsolated'),
     maxTasks: reader.number('maxTasks'),
     maxMemoryMb: reader.number('maxMemoryMb'),
+    maxCheckpointBytes: reader.number('maxCheckpointBytes'),
+    checkpointFolder: reader.path('checkpointFolder'),
     celeryControl: reader.choice('celeryControl'),
     celeryEvents: reader.choice('celeryEvents'),
   });

@@ -11,6 +11,7 @@ export const FAULT_POINTS = [
   'relay.moved',
   'worker.taken-not-begun',
   'worker.begun-not-started',
+  'worker.checkpoint-kept-not-told',
   'worker.ran-not-committed',
   'worker.committed-not-acked',
   'worker.committed-not-followed',

@@ -14,6 +14,8 @@ import type { Handler } from '../worker/handler.ts';
 import { LoopHeart, type Heart } from '../worker/heart.ts';
 import type { RoomPool } from '../worker/room-pool.ts';
 import { Worker } from '../worker/worker.ts';
+import { checkpointStoreOf } from './checkpoint-store-of.ts';
+import { cleanCheckpoints } from './clean-checkpoints.ts';
 import { cleanOutboxes } from './clean-outboxes.ts';
 import { embeddedDefaults } from './embedded-defaults.ts';
 import { handlerMap } from './handler-map.ts';
@@ -137,7 +139,12 @@ export function makeResurrector(parts: ResurrectorParts): Pick<Resurrector, 'run
   return {
     run: async signal => {
       const ended = new AbortController();
-      const cleaning = cleanOutboxes(config, runtime, AbortSignal.any([signal, ended.signal]));
+      const either = AbortSignal.any([signal, ended.signal]);
+      const store = await checkpointStoreOf(config, stores);
+      const cleaning = Promise.all([
+        cleanOutboxes(config, runtime, either),
+        cleanCheckpoints({ store, reads: stores.ledgerReads, runtime }, either),
+      ]);
       try {
         await resurrector.run(signal);
       } finally {
@@ -277,9 +284,11 @@ export function makeWorker({
     },
     run: async (outer, retire) => {
       const signal = AbortSignal.any([outer, asked.signal]);
+      const store = await checkpointStoreOf(config, stores);
       const member = await joinFleet({ config, stores, runtime, registered, onShutdown });
       worker = new Worker({
         ...deps,
+        largeCheckpoints: { store, maxBytes: config.worker.maxCheckpointBytes },
         ...(rooms ? { rooms } : {}),
         ...(member ? { observer: member.observer } : {}),
       });

@@ -7,6 +7,7 @@ import {
   type MigrateReport,
 } from '../adapters/postgres/migrate.ts';
 import { PgDatabase } from '../adapters/postgres/pg-database.ts';
+import { PostgresCheckpointStore } from '../adapters/postgres/postgres-checkpoint-store.ts';
 import { PostgresControlStore } from '../adapters/postgres/postgres-control-store.ts';
 import { PostgresBroker } from '../adapters/postgres/postgres-broker.ts';
 import { PostgresLedger } from '../adapters/postgres/postgres-ledger.ts';
@@ -20,6 +21,7 @@ import type { Broker } from '../broker/broker.ts';
 import { outlastError } from '../errors/error.ts';
 import type { DatabaseTarget, OutboxTarget } from '../config/database-url.ts';
 import type { LedgerTarget } from '../config/messaging.ts';
+import type { CheckpointStore } from '../ledger/checkpoint-store.ts';
 import type { ControlStore } from '../ledger/control-store.ts';
 import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -39,6 +41,8 @@ export interface Stores {
   readonly ledger: Ledger;
   /** What operators tell workers; where the ledger is. */
   readonly control: ControlStore;
+  /** Large checkpoints; null where the database cannot keep them. */
+  readonly checkpoints: CheckpointStore | null;
   readonly results: ResultStore;
   readonly outboxReads: OutboxReads;
   readonly ledgerReads: LedgerReads;
@@ -127,6 +131,7 @@ export async function storesOn(
     broker,
     ledger: new PostgresLedger(db),
     control,
+    checkpoints: new PostgresCheckpointStore(db),
     results: new PostgresResultStore(db),
     outboxReads,
     ledgerReads,
@@ -149,7 +154,7 @@ async function mysqlStores(url: string, { broker: parts }: OpenOptions): Promise
       await broker.close();
       await db.close();
     };
-    return withoutLedger({ db, outbox, outboxReads, broker, close });
+    return withoutLedger({ db, outbox, outboxReads, broker, checkpoints: null, close });
   } catch (error) {
     await db.close();
     throw error;

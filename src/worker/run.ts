@@ -12,6 +12,7 @@ import {
 import { NO_KEYS } from '../task/keyring.ts';
 import type { Redact } from '../task/redact.ts';
 import { hasFollowUps } from '../task/signature.ts';
+import type { Checkpoints } from './checkpoints.ts';
 import { execute, type ExecuteDeps } from './execute.ts';
 import type { RunObserver } from './run-observer.ts';
 import type { StopReason } from './run-scope.ts';
@@ -20,6 +21,9 @@ import type { Settler, SettleStatus } from './settler.ts';
 
 export interface RunDeps extends ExecuteDeps {
   readonly ledger: Ledger;
+  readonly checkpoints: Checkpoints;
+  /** The same, for handlers: their progress goes where its size fits. */
+  readonly executing: ExecuteDeps;
   readonly broker: Broker;
   readonly settler: Settler;
   readonly dedupMs: number;
@@ -64,7 +68,7 @@ export class Run {
   }
 
   async #run(): Promise<void> {
-    const { runtime, observer } = this.#deps;
+    const { runtime, observer, checkpoints } = this.#deps;
     const { id, envelope, epoch, failures } = this.task;
     const cancelAck = this.#delivery === null ? null : this.#acknowledgeInTime();
     await runtime.faultPoint('worker.begun-not-started');
@@ -79,7 +83,7 @@ export class Run {
     const settlement = await execute(
       this.task,
       { signal: this.#stop.signal, draining: this.#draining },
-      this.#deps,
+      this.#deps.executing,
     );
     const ranMs = runtime.clock.monotonic() - this.startedAt;
     const followUps = this.#followUps(settlement);
@@ -87,6 +91,7 @@ export class Run {
     const status = answer === 'refused' ? await this.#giveUp() : answer;
     cancelAck?.();
     // Before anything else is waited for: the next run of a task may begin meanwhile, and would be told of first.
+    await checkpoints.forget(this.task, status === 'ok' && settlement.kind === 'commit');
     if (status === 'ok') observer?.settled(this.task, settlement, ranMs);
     else observer?.lost(this.task);
     await this.#acknowledge(status);

@@ -1,11 +1,12 @@
 import { setMaxListeners } from 'node:events';
 import { isUnavailable } from '../errors/error.ts';
 import type { Broker, Delivery } from '../broker/broker.ts';
-import type { BeginOpen, BeginRequest, BegunTask, Ledger, RunRef } from '../ledger/ledger.ts';
+import type { BeginOpen, BeginRequest, BegunTask, Ledger } from '../ledger/ledger.ts';
 import type { ConsumerReport, ControlOrders, ControlStore } from '../ledger/control-store.ts';
 import { sleep } from '../runtime/clock.ts';
 import { Wakeable } from '../runtime/wakeable.ts';
 import type { Redact } from '../task/redact.ts';
+import { Checkpoints, type CheckpointsParts } from './checkpoints.ts';
 import { ControlWatch } from './control-watch.ts';
 import { acceptDeliveries, answerDeliveries } from './deliveries.ts';
 import type { ExecuteDeps } from './execute.ts';
@@ -13,6 +14,7 @@ import { untilReady, type Beat, type Heart } from './heart.ts';
 import { Intake } from './intake.ts';
 import { orderQueues } from './order-queues.ts';
 import { Run, type RunDeps } from './run.ts';
+import { runKey } from './run-key.ts';
 import type { RunObserver } from './run-observer.ts';
 import { createSettler } from './settler.ts';
 
@@ -44,6 +46,8 @@ export interface WorkerDeps extends ExecuteDeps {
   readonly control?: ControlStore;
   /** Told when an operator asks this worker to end. */
   readonly onDrainAsked?: () => void;
+  /** Where progress goes that is too large for the ledger. Left out: nowhere. */
+  readonly largeCheckpoints?: Pick<CheckpointsParts, 'store' | 'maxBytes' | 'inlineBytes'>;
   readonly settings: WorkerSettings;
 }
 
@@ -93,9 +97,8 @@ export class Worker {
     setMaxListeners(0, this.#draining.signal);
     this.#runDeps = this.#makeRunDeps();
     const { control, runtime } = deps;
-    const report = (): ConsumerReport | null => this.#report();
-    const obey = (orders: ControlOrders): void => this.#obey(orders);
-    this.#watch = control ? new ControlWatch({ control, runtime, report, obey }) : null;
+    const asked = { report: () => this.#report(), obey: (told: ControlOrders) => this.#obey(told) };
+    this.#watch = control ? new ControlWatch({ control, runtime, ...asked }) : null;
   }
 
   /** How many tasks are running or being settled. */
@@ -208,8 +211,12 @@ export class Worker {
       () => this.#isClosed || this.#isGivingUp || this.#worker !== worker,
     );
     const { dedupWindowMs, resultTtlMs } = settings;
+    const large = this.#deps.largeCheckpoints ?? { store: null, maxBytes: 0 };
+    const checkpoints = new Checkpoints({ ...large, ledger, runtime });
     return {
       ...this.#deps,
+      executing: { ...this.#deps, ledger: checkpoints, checkpoints },
+      checkpoints,
       ledger,
       broker,
       runtime,
@@ -296,7 +303,7 @@ export class Worker {
 
   #start(task: BegunTask, delivery: Delivery | null): void {
     const run = new Run(task, delivery, this.#draining.signal, this.#runDeps);
-    const key = keyOf(task);
+    const key = runKey(task);
     this.#runs.set(key, run);
     this.#begun += 1;
     const done = (): void => {
@@ -314,13 +321,13 @@ export class Worker {
     if (beat.worker !== this.#worker || this.#isClosed) return;
     if (beat.reply.status === 'closed') return this.#close(beat.worker);
     this.#isFenced = false;
-    const stored = new Set(beat.reply.runs.map(keyOf));
+    const stored = new Set(beat.reply.runs.map(runKey));
     for (const [key, run] of this.#runs) {
       // Begun after the beat was sent: the answer cannot know of it.
       if (run.startedAt < beat.sentAt && !stored.has(key)) run.stop('lost');
     }
     const orphans = beat.reply.runs.filter(
-      ref => !this.#runs.has(keyOf(ref)) && !this.#asked.has(ref.run),
+      ref => !this.#runs.has(runKey(ref)) && !this.#asked.has(ref.run),
     );
     for (const ref of orphans) void this.#runDeps.settler.release.settle(ref);
     this.#wake.hint();
@@ -391,5 +398,3 @@ export class Worker {
     emit('worker:drained', { worker: this.#worker, released });
   }
 }
-
-const keyOf = (ref: RunRef): string => `${ref.id} ${ref.epoch} ${ref.run}`;

@@ -1,5 +1,6 @@
 import { ledgerBroker, MemoryBroker } from '../../src/adapters/memory/memory-broker.ts';
 import type { MemoryBrokerConnection } from '../../src/adapters/memory/memory-broker.ts';
+import { MemoryCheckpointStore } from '../../src/adapters/memory/memory-checkpoint-store.ts';
 import { MemoryControlStore } from '../../src/adapters/memory/memory-control-store.ts';
 import { MemoryEffects } from '../../src/adapters/memory/memory-effects.ts';
 import { MemoryGenerationStore } from '../../src/adapters/memory/memory-generation-store.ts';
@@ -10,6 +11,7 @@ import { MemoryOutboxReads } from '../../src/adapters/memory/memory-outbox-reads
 import { MemoryResultStore } from '../../src/adapters/memory/memory-result-store.ts';
 import { composeReads } from '../../src/admin/compose-reads.ts';
 import { describeBroker, describeLedgerBroker } from './broker.ts';
+import { describeCheckpointStore } from './checkpoint-store.ts';
 import { describeControlStore } from './control-store.ts';
 import { describeEffectDoor } from './effect-door.ts';
 import { ledgerModel, type LedgerFixture } from './ledger-driver.ts';
@@ -82,6 +84,9 @@ async function makeOutbox(
 const controlClock = stoppedClock();
 const control = new MemoryControlStore(controlClock);
 describeControlStore('memory', () => ({ control, advance: ms => controlClock.advance(ms) }));
+
+const checkpoints = new MemoryCheckpointStore({ now: Date.now });
+describeCheckpointStore('memory', () => checkpoints);
 
 const generations = new MemoryGenerationStore();
 

@@ -1,12 +1,14 @@
 import { afterAll, beforeAll } from 'vitest';
 import { migrate } from '../../src/adapters/postgres/migrate.ts';
 import { PgDatabase } from '../../src/adapters/postgres/pg-database.ts';
+import { PostgresCheckpointStore } from '../../src/adapters/postgres/postgres-checkpoint-store.ts';
 import { PostgresControlStore } from '../../src/adapters/postgres/postgres-control-store.ts';
 import { PostgresGenerationStore } from '../../src/adapters/postgres/postgres-generation-store.ts';
 import { PostgresLedger } from '../../src/adapters/postgres/postgres-ledger.ts';
 import { withDatabase, type TestDatabase } from '../support/servers.ts';
 import { describeLedgerProperty } from '../property/ledger-property.ts';
 import { describeLedgerBroker } from './broker.ts';
+import { describeCheckpointStore } from './checkpoint-store.ts';
 import { describeControlStore } from './control-store.ts';
 import { describeEffectDoor } from './effect-door.ts';
 import { describeGenerationStore } from './generation-store.ts';
@@ -54,4 +56,5 @@ describeControlStore('PostgreSQL', () => ({
       [ms],
     )),
 }));
+describeCheckpointStore('PostgreSQL', () => new PostgresCheckpointStore(db));
 describeGenerationStore('PostgreSQL', () => new PostgresGenerationStore(db));

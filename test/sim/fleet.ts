@@ -198,6 +198,8 @@ export class Fleet {
       runtime,
       heart: new LoopHeart(ledger, runtime, beatMs),
       handlers: makeHandlers(machine, this.#truth, stores),
+      // Everything is too large for the ledger: the longer way has the gaps.
+      largeCheckpoints: { store: stores.checkpoints, maxBytes: 1_000, inlineBytes: 5 },
       settings: {
         queues: Object.fromEntries(QUEUES.map((queue, place) => [queue, place + 1])),
         concurrency,

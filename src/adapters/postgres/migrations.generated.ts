@@ -285,6 +285,15 @@ $$`,
       `alter table outlast_worker
   add column queues text[] not null default '{}',
   add column draining boolean not null default false`,
+      `create table outlast_checkpoint (
+  task_id text not null,
+  epoch bigint not null,
+  seq bigint not null,
+  part integer not null,
+  data bytea not null,
+  created_at timestamptz not null default clock_timestamp(),
+  primary key (task_id, epoch, seq, part)
+)`,
     ],
   },
 ] as const;

@@ -160,6 +160,14 @@ select case
     when exists (select 1 from outlast_task where id = $1 and state = 'cancelled') then 'ok'
     else 'terminal'
   end as status`,
+  checkpointList: `select task_id, epoch::text as epoch, seq::text as seq from outlast_checkpoint
+where part = 0 and created_at < clock_timestamp() - $1::bigint * interval '1 millisecond'
+  and (task_id, epoch, seq) > ($2::text, $3::bigint, $4::bigint)
+order by task_id, epoch, seq limit $5::int`,
+  checkpointRead: `select data from outlast_checkpoint where task_id = $1 and epoch = $2::bigint and seq = $3::bigint and part = $4::int`,
+  checkpointRemove: `delete from outlast_checkpoint where task_id = $1 and epoch = $2::bigint and seq = $3::bigint`,
+  checkpointWrite: `insert into outlast_checkpoint (task_id, epoch, seq, part, data) values ($1, $2, $3, $4, $5)
+on conflict (task_id, epoch, seq, part) do update set data = excluded.data, created_at = excluded.created_at`,
   checkpoint: `with moved as (
   update outlast_task set checkpoint = $5, checkpoint_epoch = $2, checkpoint_seq = $4
   where id = $1 and state = 'running' and epoch = $2 and run = $3
