@@ -85,7 +85,10 @@ describe('what follows a task that is done', () => {
       parent_id: null,
     });
     const callbacks = `[${sig('py.b', '[]', options)}]`;
-    const envelope = made(embedOf({ callbacks }), { rootId: 'root', deadlineMs: 5 });
+    const envelope = made(embedOf({ callbacks }), {
+      rootId: 'root',
+      deadlineMs: 4_000_000_000_000,
+    });
     const [child] = published(afterDone(envelope, '1', deps));
     expect(child).toMatchObject({
       queue: 'vip',
@@ -102,7 +105,7 @@ describe('what follows a task that is done', () => {
       shadow: 'pretty',
       rootId: 'root',
       parentId: 'parent',
-      deadlineMs: 5,
+      deadlineMs: 4_000_000_000_000,
     });
   });
 

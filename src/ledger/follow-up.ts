@@ -1,5 +1,5 @@
 import { derivedId, digestOf } from '../task/digest.ts';
-import type { Envelope, EnvelopeOptions } from '../task/envelope.ts';
+import { earliest, type Envelope, type EnvelopeOptions } from '../task/envelope.ts';
 import { decodeJson, encodeJson, toBytes, toText } from '../task/json.ts';
 import { NO_KEYS, type Keyring } from '../task/keyring.ts';
 import { redactEmbed, type Redact } from '../task/redact.ts';
@@ -210,7 +210,10 @@ function toEnvelope(sending: Sending, parent: Parent, deps: FollowDeps): Envelop
     options: toBytes(encodeJson(settings)),
     digest,
     etaMs: momentOf(options.get('countdown') ?? options.get('eta'), deps.nowMs, Math.ceil),
-    expiresMs: momentOf(options.get('expires'), deps.nowMs, Math.floor),
+    expiresMs: earliest(
+      momentOf(options.get('expires'), deps.nowMs, Math.floor),
+      parent.deadlineMs,
+    ),
   };
 }
 

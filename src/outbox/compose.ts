@@ -3,7 +3,7 @@ import { inRange } from '../task/contract.ts';
 import type { SendOptions, Task, TaskCall } from '../task/define-task.ts';
 import { isTask } from '../task/define-task.ts';
 import { digestOf, fingerprintOf } from '../task/digest.ts';
-import type { Envelope } from '../task/envelope.ts';
+import { earliest, type Envelope } from '../task/envelope.ts';
 import { encodeInput, plainInput } from '../task/input.ts';
 import { encodeJson, toBytes } from '../task/json.ts';
 import type { Keyring } from '../task/keyring.ts';
@@ -80,7 +80,7 @@ export async function composeTask(
     options: settings,
     digest,
     etaMs: etaOf(options, deps.nowMs),
-    expiresMs: expiresOf(task, options, deps.nowMs),
+    expiresMs: earliest(expiresOf(task, options, deps.nowMs), made.deadlineMs ?? null),
   };
   const orderingKey = orderingKeyOf(task, input, options);
   // Ids are drawn anew by every send, so what follows is compared without them.

@@ -18,7 +18,7 @@ export interface Envelope {
   readonly digest: string;
   /** Not begun before this wall time. */
   readonly etaMs: number | null;
-  /** Not begun after this wall time. */
+  /** Not begun after this wall time: what `expires` says, or the deadline if that comes first. */
   readonly expiresMs: number | null;
 }
 
@@ -51,4 +51,10 @@ export interface EnvelopeOptions {
   readonly signature?: string;
   /** JSON texts that people see instead of the arguments and of those of its follow-ups, wherever the task is. */
   readonly redacted?: { readonly args: string; readonly kwargs: string; readonly embed?: string };
+}
+
+/** Of two moments the first one; null is never. Work whose deadline has passed must not begin, as if it had expired. */
+export function earliest(a: number | null, b: number | null): number | null {
+  if (a === null || b === null) return a ?? b;
+  return Math.min(a, b);
 }

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { inflateSync } from 'node:zlib';
 import { digestOf } from '../task/digest.ts';
-import type { Envelope, EnvelopeOptions } from '../task/envelope.ts';
+import { earliest, type Envelope, type EnvelopeOptions } from '../task/envelope.ts';
 import { toBytes } from '../task/json.ts';
 import { safeName } from '../task/names.ts';
 import { isReserved, OWN_HEADERS } from './header-names.ts';
@@ -64,7 +64,7 @@ function decode(message: IncomingMessage): Envelope {
     digest,
     // Not before, and not after: a fraction of a millisecond is given away in the safe direction.
     etaMs: instantOf(headers, 'eta', Math.ceil),
-    expiresMs: instantOf(headers, 'expires', Math.floor),
+    expiresMs: earliest(instantOf(headers, 'expires', Math.floor), deadlineOf(headers)),
   };
 }
 

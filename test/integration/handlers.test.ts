@@ -329,7 +329,7 @@ describe('time', () => {
     );
     await kit().withWorker([handler], async () => {
       const sent = await kit().outlast.transaction(tx =>
-        kit().outlast.send(tx, urgent, undefined, { deadline: '200ms' }),
+        kit().outlast.send(tx, urgent, undefined, { deadline: '2s' }),
       );
       await expect(sent.result()).rejects.toMatchObject({ code: 'ERR_TASK_FAILED' });
       expect(
