@@ -45,6 +45,10 @@ export interface WorkerOptions {
   readonly maxTasks?: number | undefined;
   /** Memory in MiB beyond which a process lets the tasks it has end and is replaced; 0: no limit. @default 0 */
   readonly maxMemoryMb?: number | undefined;
+  /** A file that is touched while the worker is healthy. @default none */
+  readonly livenessFile?: string | undefined;
+  /** Port of an HTTP server that answers probes; 0: none. @default 0 */
+  readonly healthPort?: number | undefined;
   /** Largest checkpoint, in bytes; one over 262144 is kept beside the ledger. @default 67108864 */
   readonly maxCheckpointBytes?: number | undefined;
   /**
@@ -79,6 +83,8 @@ export const WORKER_DEFAULTS: Defaults<WorkerOptions> = Object.freeze({
   maxIsolated: 4,
   maxTasks: 0,
   maxMemoryMb: 0,
+  livenessFile: '',
+  healthPort: 0,
   maxCheckpointBytes: 67_108_864,
   checkpointFolder: '',
   celeryControl: 'on',
@@ -101,6 +107,8 @@ export interface ResolvedWorkerOptions {
   readonly maxIsolated: number;
   readonly maxTasks: number;
   readonly maxMemoryMb: number;
+  readonly livenessFile: string | null;
+  readonly healthPort: number | null;
   readonly maxCheckpointBytes: number;
   readonly checkpointFolder: string | null;
   readonly celeryControl: 'on' | 'off';
@@ -184,6 +192,16 @@ export const WORKER_SECTION: Section<WorkerOptions> = {
       sentence:
         'Memory in MiB beyond which a process lets the tasks it has end and is replaced; 0: no limit.',
     },
+    livenessFile: {
+      kind: 'path',
+      sentence: 'A file that is touched while the worker is healthy.',
+    },
+    healthPort: {
+      kind: 'integer',
+      min: 0,
+      max: 65_535,
+      sentence: 'Port of an HTTP server that answers probes; 0: none.',
+    },
     maxCheckpointBytes: {
       kind: 'integer',
       min: 1,
@@ -230,6 +248,8 @@ export function resolveWorkerOptions(
     maxIsolated: reader.number('maxIsolated'),
     maxTasks: reader.number('maxTasks'),
     maxMemoryMb: reader.number('maxMemoryMb'),
+    livenessFile: reader.path('livenessFile'),
+    healthPort: reader.number('healthPort') || null,
     maxCheckpointBytes: reader.number('maxCheckpointBytes'),
     checkpointFolder: reader.path('checkpointFolder'),
     celeryControl: reader.choice('celeryControl'),

@@ -14,11 +14,13 @@ import type { Handler } from '../worker/handler.ts';
 import { LoopHeart, type Heart } from '../worker/heart.ts';
 import type { RoomPool } from '../worker/room-pool.ts';
 import { Worker } from '../worker/worker.ts';
+import type { WorkerStatus } from '../worker/worker-deps.ts';
 import { checkpointStoreOf } from './checkpoint-store-of.ts';
 import { cleanCheckpoints } from './clean-checkpoints.ts';
 import { cleanOutboxes } from './clean-outboxes.ts';
 import { embeddedDefaults } from './embedded-defaults.ts';
 import { handlerMap } from './handler-map.ts';
+import { withProbes, type Health, type ProbeOptions } from './health.ts';
 import type { Internals } from './internals.ts';
 import { joinFleet } from './join-fleet.ts';
 import { INTERNALS, type Outlast } from './outlast.ts';
@@ -28,6 +30,7 @@ import { findHandlerSource, openRooms, withRooms } from './rooms.ts';
 import { shareEmbedded } from './share-embedded.ts';
 import { openOutboxApart, type Stores } from './stores.ts';
 import { ThreadHeart } from './thread-heart.ts';
+import { healthOfWorker } from './worker-health.ts';
 
 export interface StartOptions {
   /** Stops the service when it aborts. */
@@ -104,7 +107,14 @@ export async function startWorker(
   try {
     if (rooms) await shareEmbedded(internals);
     return await startOn(internals, signal, stores =>
-      withRooms(rooms, makeWorker({ internals, stores, config, handlers, rooms, process: name })),
+      withRooms(
+        rooms,
+        probed(
+          makeWorker({ internals, stores, config, handlers, rooms, process: name }),
+          config.worker,
+          runtime,
+        ),
+      ),
     );
   } catch (error) {
     await rooms?.close();
@@ -234,7 +244,10 @@ export interface WorkerParts {
 }
 
 /** A worker, and with it what makes it known to the tools of its fleet. */
-export type WorkerService = Pick<Worker, 'run' | 'begun'>;
+export type WorkerService = Pick<Worker, 'run' | 'begun'> & {
+  /** Null before it runs. */
+  readonly status: WorkerStatus | null;
+};
 
 export function makeWorker({
   internals,
@@ -279,6 +292,9 @@ export function makeWorker({
   const registered = [...handlers.keys()];
   let worker: Worker | null = null;
   return {
+    get status() {
+      return worker?.status ?? null;
+    },
     get begun() {
       return worker?.begun ?? 0;
     },
@@ -296,6 +312,18 @@ export function makeWorker({
     },
   };
 }
+
+/** A worker in somebody's own process, with the probes it was asked for. */
+function probed(
+  worker: WorkerService,
+  options: ProbeOptions,
+  runtime: Runtime,
+): { run(signal: AbortSignal): Promise<void> } {
+  const look = (): Health => (worker.status === null ? STARTING : healthOfWorker(worker.status));
+  return { run: signal => withProbes(look, options, runtime, () => worker.run(signal)) };
+}
+
+const STARTING: Health = { alive: true, ready: false, details: {} };
 
 export function resurrectorSettings(config: ResolvedConfig, runtime: Runtime): ResurrectorSettings {
   const { intervalMs, batchSize, afterDelayMs } = config.resurrector;

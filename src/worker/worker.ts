@@ -1,55 +1,20 @@
 import { setMaxListeners } from 'node:events';
 import { isUnavailable } from '../errors/error.ts';
-import type { Broker, Delivery } from '../broker/broker.ts';
-import type { BeginOpen, BeginRequest, BegunTask, Ledger } from '../ledger/ledger.ts';
-import type { ConsumerReport, ControlOrders, ControlStore } from '../ledger/control-store.ts';
+import type { Delivery } from '../broker/broker.ts';
+import type { BeginOpen, BeginRequest, BegunTask } from '../ledger/ledger.ts';
+import type { ConsumerReport, ControlOrders } from '../ledger/control-store.ts';
 import { sleep } from '../runtime/clock.ts';
 import { Wakeable } from '../runtime/wakeable.ts';
-import type { Redact } from '../task/redact.ts';
-import { Checkpoints, type CheckpointsParts } from './checkpoints.ts';
+import { Checkpoints } from './checkpoints.ts';
 import { ControlWatch } from './control-watch.ts';
 import { acceptDeliveries, answerDeliveries } from './deliveries.ts';
-import type { ExecuteDeps } from './execute.ts';
-import { untilReady, type Beat, type Heart } from './heart.ts';
+import { untilReady, type Beat } from './heart.ts';
 import { Intake } from './intake.ts';
 import { orderQueues } from './order-queues.ts';
 import { Run, type RunDeps } from './run.ts';
 import { runKey } from './run-key.ts';
-import type { RunObserver } from './run-observer.ts';
 import { createSettler } from './settler.ts';
-
-export interface WorkerSettings {
-  /** Queue names with their weights. */
-  readonly queues: Readonly<Record<string, number>>;
-  readonly concurrency: number;
-  readonly leaseMs: number;
-  readonly idleTimeMs: number;
-  readonly shutdownTimeoutMs: number;
-  readonly dedupWindowMs: number;
-  readonly resultTtlMs: number;
-  /** When the broker's copy of a begun task is let go: after its run is settled, or as soon as the ledger has it. */
-  readonly ackOn: 'commit' | 'begin';
-  /** The operating-system process, as its supervisor calls it. */
-  readonly process: string;
-  readonly host: string;
-  readonly pid: number;
-}
-
-export interface WorkerDeps extends ExecuteDeps {
-  readonly ledger: Ledger;
-  readonly broker: Broker;
-  readonly heart: Heart;
-  /** Left out: people see the arguments of follow-ups themselves. */
-  readonly redact?: Redact | null;
-  readonly observer?: RunObserver;
-  /** What operators want. Left out: nobody can pause its queues or ask it to end. */
-  readonly control?: ControlStore;
-  /** Told when an operator asks this worker to end. */
-  readonly onDrainAsked?: () => void;
-  /** Where progress goes that is too large for the ledger. Left out: nowhere. */
-  readonly largeCheckpoints?: Pick<CheckpointsParts, 'store' | 'maxBytes' | 'inlineBytes'>;
-  readonly settings: WorkerSettings;
-}
+import type { WorkerDeps, WorkerStatus } from './worker-deps.ts';
 
 /** Crashes of a task that no handler here knows: it is buried by its first run, whatever this says. */
 const UNKNOWN_TASK_BUDGET = 5;
@@ -88,9 +53,11 @@ export class Worker {
   #isGivingUp = false;
   #begun = 0;
   #isLeaving = false;
+  #turnedAt: number;
 
   constructor(deps: WorkerDeps) {
     this.#deps = deps;
+    this.#turnedAt = deps.runtime.clock.monotonic();
     this.#wake = new Wakeable(deps.runtime.clock);
     this.#intake = new Intake(deps.broker, deps.settings.queues, this.#wake.hint);
     // Every run listens to it: many listeners are no leak here.
@@ -99,6 +66,14 @@ export class Worker {
     const { control, runtime } = deps;
     const asked = { report: () => this.#report(), obey: (told: ControlOrders) => this.#obey(told) };
     this.#watch = control ? new ControlWatch({ control, runtime, ...asked }) : null;
+  }
+
+  /** How it is, for probes. A drain has an end of its own, so whoever drains makes progress. */
+  get status(): WorkerStatus {
+    const { clock } = this.#deps.runtime;
+    const idleMs = this.#isLeaving ? 0 : clock.monotonic() - this.#turnedAt;
+    const isOpen = !this.#isClosed && !this.#isFenced && !this.#isLeaving;
+    return { idleMs, isOpen, running: this.#runs.size };
   }
 
   /** How many tasks are running or being settled. */
@@ -163,6 +138,7 @@ export class Worker {
   /** One round: have an incarnation, have a free place, begin, start. */
   async #turn(signal: AbortSignal): Promise<void> {
     const { settings, runtime } = this.#deps;
+    this.#turnedAt = runtime.clock.monotonic();
     try {
       if (this.#isClosed) await this.#open(signal);
       if (signal.aborted) return;
