@@ -41,6 +41,7 @@ const PORTS = [
   'ledger/generation-store.ts',
   'ledger/ledger-reads.ts',
   'ledger/suspect.ts',
+  'recovery/fence-rows.ts',
   'result/result-store.ts',
   'admin/read-model.ts',
   'admin/checkup.ts',

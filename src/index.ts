@@ -7,7 +7,8 @@ export type { CreateOptions, HandlesOf, Outlast, SqlTransaction } from './wiring
 export type { TransactionAdapter, TransactionStatus } from './outbox/transaction-adapter.ts';
 export type { ResultOptions, TaskHandle } from './result/result-handle.ts';
 export type { LifeState } from './result/result-store.ts';
-export { startRelay, startResurrector, startWorker, runOnce } from './wiring/services.ts';
+export { startRelay, startResurrector, startWorker } from './wiring/services.ts';
+export { runOnce } from './wiring/run-once.ts';
 export type { StartOptions } from './wiring/services.ts';
 export { shutdownSignal } from './wiring/shutdown-signal.ts';
 export type { Service } from './runtime/service.ts';

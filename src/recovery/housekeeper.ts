@@ -1,6 +1,7 @@
 import { isUnavailable } from '../errors/error.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { OutboxStore, PurgeReply, PurgeRequest } from '../outbox/outbox-store.ts';
+import { keepFences, type KeptFences } from './keep-fences.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 
 /** Which dead letters are deleted by themselves. */
@@ -16,6 +17,8 @@ export interface HouseParts {
   /** Null: this is about an outbox apart. */
   readonly ledger: Pick<Ledger, 'prune' | 'purgeDead'> | null;
   readonly outbox: KeptOutbox;
+  /** Fences of tasks whose ledger is elsewhere; left out: there are none. */
+  readonly fences?: KeptFences | null;
   /** Null: dead letters are kept for ever. */
   readonly deadLetterAge: DeadLetterAge | null;
   readonly runtime: Runtime;
@@ -32,14 +35,14 @@ interface Room {
   purge(request: PurgeRequest): Promise<PurgeReply>;
 }
 
-/** Forgets what has had its time: tombstones, enqueue keys, and dead letters where the configuration says so. */
+/** Forgets what has had its time: tombstones, enqueue keys, fences, and dead letters where the configuration says so. */
 export class Housekeeper {
   readonly #parts: HouseParts;
   readonly #rooms: readonly Room[];
   #purgeAtMs = 0;
 
   constructor(parts: HouseParts) {
-    const { ledger, outbox } = parts;
+    const { ledger, outbox, fences } = parts;
     this.#parts = parts;
     this.#rooms = [
       ...(ledger === null
@@ -51,6 +54,12 @@ export class Housekeeper {
             },
           ]),
       { prune: limit => outbox.prune(limit), purge: request => outbox.purgeDeadLetters(request) },
+      ...(fences
+        ? [
+            { prune: (limit: number) => keepFences(fences, limit), purge: nothingToPurge },
+            { prune: (limit: number) => fences.rows.prune(limit), purge: nothingToPurge },
+          ]
+        : []),
     ];
   }
 
@@ -82,6 +91,8 @@ export class Housekeeper {
     if (!isDone) this.#purgeAtMs = 0;
   }
 }
+
+const nothingToPurge = async (): Promise<PurgeReply> => ({ counts: [] });
 
 /** False: there may be more. */
 async function inBites(bite: () => Promise<number>): Promise<boolean> {

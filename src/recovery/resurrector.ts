@@ -7,6 +7,7 @@ import type { Runtime } from '../runtime/runtime.ts';
 import { NO_KEYS, type Keyring } from '../task/keyring.ts';
 import type { Redact } from '../task/redact.ts';
 import { Reaper, type ReaperSettings } from '../ledger/reaper.ts';
+import type { KeptFences } from './keep-fences.ts';
 import { Housekeeper, type DeadLetterAge, type KeptOutbox } from './housekeeper.ts';
 
 export interface ResurrectorSettings extends ReaperSettings {
@@ -25,6 +26,8 @@ export interface ResurrectorDeps {
   readonly ledger: Ledger;
   readonly broker: Broker;
   readonly outbox: KeptOutbox;
+  /** Null: the task rows are the fences. */
+  readonly fences?: KeptFences | null;
   readonly runtime: Runtime;
   readonly settings: ResurrectorSettings;
 }
@@ -38,9 +41,9 @@ export class Resurrector {
   constructor(deps: ResurrectorDeps) {
     this.#deps = deps;
     this.#reaper = new Reaper(deps.ledger, deps.runtime, deps.settings);
-    const { ledger, outbox, runtime, settings } = deps;
+    const { ledger, outbox, fences = null, runtime, settings } = deps;
     const { deadLetterAge } = settings;
-    this.#housekeeper = new Housekeeper({ ledger, outbox, deadLetterAge, runtime });
+    this.#housekeeper = new Housekeeper({ ledger, outbox, fences, deadLetterAge, runtime });
   }
 
   async run(signal: AbortSignal): Promise<void> {

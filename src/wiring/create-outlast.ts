@@ -1,4 +1,3 @@
-import { PostgresDoor } from '../adapters/postgres/postgres-door.ts';
 import { fromDatabase, type SqlTransaction } from '../adapters/postgres/sql-transaction.ts';
 import { outlastError } from '../errors/error.ts';
 import type { SentCall } from '../outbox/compose-call.ts';
@@ -16,8 +15,8 @@ import type { SendOptions } from '../task/define-task.ts';
 import type { Call, Task } from '../task/define-task.ts';
 import { currentTask } from '../worker/context.ts';
 import { defineHandler } from '../worker/handler.ts';
-import type { FaultPoint } from '../runtime/fault-point.ts';
-import type { EffectDoor, HandlerOrigin } from '../worker/door.ts';
+import type { HandlerOrigin } from '../worker/door.ts';
+import { doorOf } from './door-of.ts';
 import { Internals } from './internals.ts';
 import { INTERNALS, type CreateOptions, type Outlast } from './outlast.ts';
 import { redactOf } from './redact-of.ts';
@@ -72,7 +71,7 @@ function instanceOf<Tx>(
         )
       : handleOf(sent.task, { id: sent.id, isNew: sent.isNew, before: sent.before, isUncommitted });
   const origin: HandlerOrigin = {
-    door: faultPoint => doorOf(adapter, faultPoint),
+    door: parts => doorOf(adapter, internals, parts),
     sendInside: async (tx, task, input, sendOptions) => {
       const [sent] = await producer.send(tx as Tx, [{ task, input, options: sendOptions }]);
       return sent?.id ?? '';
@@ -107,21 +106,6 @@ function instanceOf<Tx>(
     [INTERNALS]: internals,
   };
   return made as unknown as Outlast<Tx>;
-}
-
-/** A fence stands where the ledger is; an outbox in MySQL has its ledger elsewhere. */
-function doorOf<Tx>(adapter: TransactionAdapter<Tx>, faultPoint: FaultPoint): EffectDoor<Tx> {
-  if (adapter.dialect === 'postgres') return new PostgresDoor(adapter, faultPoint);
-  return {
-    pass: run =>
-      Promise.reject(
-        outlastError('ERR_CONFIG_TIER', {
-          message: `the task row of ${run.id} is not in the database of this transaction, so it cannot be fenced`,
-          hint: 'MySQL and MariaDB have no effect-once door yet. Use a handler whose adapter is on `database`.',
-          fields: { option: 'adapter' },
-        }),
-      ),
-  };
 }
 
 /** The one backend of an embedded database is busy with the open transaction: whoever reads now waits for himself. */

@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import { resolveConfig, type ResolvedConfig } from '../config/config.ts';
-import { requireLedger, type OutboxTarget } from '../config/database-url.ts';
+import type { OutboxTarget } from '../config/database-url.ts';
 import type { RelayOptions, ResolvedRelayOptions } from '../config/relay-options.ts';
 import type { ResurrectorOptions } from '../config/resurrector-options.ts';
 import type { WorkerOptions } from '../config/worker-options.ts';
@@ -9,7 +9,6 @@ import type { Runtime } from '../runtime/runtime.ts';
 import { Resurrector, type ResurrectorSettings } from '../recovery/resurrector.ts';
 import { systemRandom } from '../runtime/random.ts';
 import { startService, type Service } from '../runtime/service.ts';
-import { durationMs, type Duration } from '../task/duration.ts';
 import type { Handler } from '../worker/handler.ts';
 import { LoopHeart, type Heart } from '../worker/heart.ts';
 import type { RoomPool } from '../worker/room-pool.ts';
@@ -17,6 +16,7 @@ import { Worker } from '../worker/worker.ts';
 import type { WorkerStatus } from '../worker/worker-deps.ts';
 import { checkpointStoreOf } from './checkpoint-store-of.ts';
 import { cleanCheckpoints } from './clean-checkpoints.ts';
+import { preflight } from './check-redis.ts';
 import { cleanOutboxes } from './clean-outboxes.ts';
 import { embeddedDefaults } from './embedded-defaults.ts';
 import { handlerMap } from './handler-map.ts';
@@ -37,7 +37,7 @@ export interface StartOptions {
   readonly signal?: AbortSignal;
 }
 
-type AnyOutlast = Pick<Outlast<never>, typeof INTERNALS>;
+export type AnyOutlast = Pick<Outlast<never>, typeof INTERNALS>;
 
 /** Runs a relay in this process. */
 export async function startRelay(
@@ -86,17 +86,28 @@ export function makeRelay({ stores, outboxTarget, runtime, settings }: RelayPart
   };
 }
 
+type OwnWorkerOptions = StartOptions &
+  Omit<WorkerOptions, 'processes' | 'maxTasks'> & { readonly tasks: readonly Handler[] };
+
 /** Runs a worker in this process: no supervisor, so its death is seen when its lease is over. */
 export async function startWorker(
   outlast: AnyOutlast,
-  options: StartOptions &
-    Omit<WorkerOptions, 'processes' | 'maxTasks'> & { readonly tasks: readonly Handler[] },
+  options: OwnWorkerOptions,
 ): Promise<Service> {
+  return (await startWatchedWorker(outlast, options)).service;
+}
+
+/** The same, for somebody who wants to see how it does. */
+export async function startWatchedWorker(
+  outlast: AnyOutlast,
+  options: OwnWorkerOptions,
+): Promise<{ readonly service: Service; readonly isOpen: () => boolean }> {
   const { signal, tasks, ...worker } = options;
   const internals = outlast[INTERNALS];
   const { runtime } = internals;
   const config = embeddedDefaults(resolveConfig(internals.file, process.env, { worker }));
   const handlers = handlerMap(tasks);
+  await preflight(config, internals.log);
   const rooms = await openRooms({
     handlers,
     source: () => findHandlerSource(config),
@@ -106,16 +117,12 @@ export async function startWorker(
   const name = `own:${systemRandom.token()}`;
   try {
     if (rooms) await shareEmbedded(internals);
-    return await startOn(internals, signal, stores =>
-      withRooms(
-        rooms,
-        probed(
-          makeWorker({ internals, stores, config, handlers, rooms, process: name }),
-          config.worker,
-          runtime,
-        ),
-      ),
-    );
+    let made: WorkerService | null = null;
+    const service = await startOn(internals, signal, stores => {
+      made = makeWorker({ internals, stores, config, handlers, rooms, process: name });
+      return withRooms(rooms, probed(made, config.worker, runtime));
+    });
+    return { service, isOpen: () => made?.isOpen ?? false };
   } catch (error) {
     await rooms?.close();
     throw error;
@@ -145,14 +152,16 @@ export function makeResurrector(parts: ResurrectorParts): Pick<Resurrector, 'run
   const { stores, config, runtime } = parts;
   const { ledger, broker, outbox } = stores;
   const settings = resurrectorSettings(config, runtime);
-  const resurrector = new Resurrector({ ledger, broker, outbox, runtime, settings });
+  const asking = { ledger: stores.ledgerReads, dedupMs: config.worker.dedupWindowMs };
+  const fences = stores.fences && { ...asking, rows: stores.fences };
+  const resurrector = new Resurrector({ ledger, broker, outbox, fences, runtime, settings });
   return {
     run: async signal => {
       const ended = new AbortController();
       const either = AbortSignal.any([signal, ended.signal]);
       const store = await checkpointStoreOf(config, stores);
       const cleaning = Promise.all([
-        cleanOutboxes(config, runtime, either),
+        cleanOutboxes(config, { runtime, asking }, either),
         cleanCheckpoints({ store, reads: stores.ledgerReads, runtime }, either),
       ]);
       try {
@@ -163,51 +172,6 @@ export function makeResurrector(parts: ResurrectorParts): Pick<Resurrector, 'run
       }
     },
   };
-}
-
-/**
- * Relays, runs and recovers until nothing is left to do or the time is over: for cron routes.
- *
- * @example
- * await runOnce(outlast, { tasks: [chargeHandler], maxTime: '50s' });
- */
-export async function runOnce(
-  outlast: AnyOutlast,
-  options: { readonly tasks: readonly Handler[]; readonly maxTime?: Duration },
-): Promise<void> {
-  const internals = outlast[INTERNALS];
-  const { clock } = internals.runtime;
-  const endsAt = clock.monotonic() + durationMs(options.maxTime ?? '50s', 'maxTime');
-  const services: Service[] = [];
-  try {
-    services.push(await startRelay(outlast));
-    services.push(await startWorker(outlast, { tasks: options.tasks }));
-    // Where nothing runs between two calls nobody else brings back what a killed call was running.
-    services.push(await startResurrector(outlast));
-    const ended = Promise.all(services.map(({ finished }) => finished));
-    ended.catch(() => undefined);
-    // A broker apart does not tell what it still has: whoever consumes it is given time for some looks.
-    const looks = internals.config.broker === null ? 1 : 5;
-    for (let idle = 0; clock.monotonic() < endsAt;) {
-      idle = (await isIdle(internals)) ? idle + 1 : 0;
-      if (idle >= looks) return;
-      await Promise.race([new Promise<void>(resolve => void clock.timer(200, resolve)), ended]);
-    }
-  } finally {
-    await Promise.all(services.map(service => service.stop()));
-  }
-}
-
-/** Nothing is due in the outbox, and nothing is left in the queues that are served here. */
-async function isIdle(internals: Internals): Promise<boolean> {
-  const { reads, outbox } = await internals.stores();
-  const { outbox: rows, queues } = await reads.stats(0);
-  const dueMs = await outbox.nextDueMs();
-  const isOutboxIdle = rows.pending + rows.claimed === 0 || (dueMs ?? 1) > 0;
-  const isServed = (queue: string): boolean => queue in internals.config.worker.queues;
-  return (
-    isOutboxIdle && queues.every(row => !isServed(row.queue) || row.waiting + row.running === 0)
-  );
 }
 
 /** Opens connections of its own for a service, and closes them when it has ended. */
@@ -244,7 +208,7 @@ export interface WorkerParts {
 }
 
 /** A worker, and with it what makes it known to the tools of its fleet. */
-export type WorkerService = Pick<Worker, 'run' | 'begun'> & {
+export type WorkerService = Pick<Worker, 'run' | 'begun' | 'isOpen'> & {
   /** Null before it runs. */
   readonly status: WorkerStatus | null;
 };
@@ -261,13 +225,13 @@ export function makeWorker({
 }: WorkerParts): WorkerService {
   const { ledger, broker } = stores;
   const { runtime, log } = internals;
-  const { beatMs, maxBlockMs } = config.worker;
-  const isEmbedded = config.database.kind === 'pglite';
+  // One process holds an embedded database: a thread would only reach it through this event loop.
+  const isEmbedded = config.database.kind === 'pglite' && config.ledger.kind === 'database';
   const beating =
     heart ??
     (isEmbedded
-      ? new LoopHeart(ledger, runtime, beatMs)
-      : new ThreadHeart({ target: requireLedger(config.database), beatMs, maxBlockMs, log }));
+      ? new LoopHeart(ledger, runtime, config.worker.beatMs)
+      : new ThreadHeart(config, log));
   const ackOn = config.broker?.ackOn ?? 'commit';
   const settings = { ...config.worker, ackOn, process: name, host: hostname(), pid: process.pid };
   const redact = redactOf(config, runtime);
@@ -297,6 +261,9 @@ export function makeWorker({
     },
     get begun() {
       return worker?.begun ?? 0;
+    },
+    get isOpen() {
+      return worker?.isOpen ?? false;
     },
     run: async (outer, retire) => {
       const signal = AbortSignal.any([outer, asked.signal]);

@@ -71,7 +71,7 @@ function setup(ackOn: 'commit' | 'begin' = 'commit') {
   const handler = defineHandler(
     task('conformance.task', { args: unchecked<unknown[]>(), kwargs: unchecked<object>() }),
     () => finished,
-    { door: () => ({ pass: away }), sendInside: away },
+    { door: () => ({ pass: away, fence: away }), sendInside: away },
   );
   const worker = new Worker({
     ledger,

@@ -84,6 +84,7 @@ async function executeChecked(
 
 /** A handler that throws before its first await must look like one that rejects. */
 async function invoke(handler: Handler, input: unknown, scope: RunScope): Promise<unknown> {
+  await scope.fenceOff();
   return await handler.run(input, scope.context);
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { VirtualTime } from '../../test/sim/virtual-time.ts';
-import type { BegunTask, StepStatus } from '../ledger/ledger.ts';
+import type { BegunTask, LiftReply, StepStatus } from '../ledger/ledger.ts';
 import { noFaults } from '../runtime/fault-point.ts';
 import { task } from '../task/define-task.ts';
 import { digestOf } from '../task/digest.ts';
@@ -47,6 +47,7 @@ function setup(run: Run, options: EnvelopeOptions = {}) {
       committed.push(step);
       return value;
     },
+    fence: (): Promise<void> => Promise.resolve(),
   };
   const handler = defineHandler(
     contract,
@@ -79,6 +80,7 @@ function setup(run: Run, options: EnvelopeOptions = {}) {
       kept.push(seq);
       return Promise.resolve('ok');
     },
+    lift: (): Promise<LiftReply> => Promise.resolve({ status: 'ok', epoch: 1 }),
   };
   const stop = new AbortController();
   const settlement = execute(

@@ -7,23 +7,23 @@ import {
   type BegunTask,
   type FollowUp,
   type Ledger,
+  type RunRef,
   type StepStatus,
 } from '../ledger/ledger.ts';
 import { NO_KEYS } from '../task/keyring.ts';
 import type { Redact } from '../task/redact.ts';
 import { hasFollowUps } from '../task/signature.ts';
 import type { Checkpoints } from './checkpoints.ts';
+import { rescueRun } from './rescue-run.ts';
 import { execute, type ExecuteDeps } from './execute.ts';
 import type { RunObserver } from './run-observer.ts';
-import type { StopReason } from './run-scope.ts';
+import type { RunLedger, StopReason } from './run-scope.ts';
 import type { Settlement } from './settlement.ts';
 import type { Settler, SettleStatus } from './settler.ts';
 
 export interface RunDeps extends ExecuteDeps {
   readonly ledger: Ledger;
   readonly checkpoints: Checkpoints;
-  /** The same, for handlers: their progress goes where its size fits. */
-  readonly executing: ExecuteDeps;
   readonly broker: Broker;
   readonly settler: Settler;
   readonly dedupMs: number;
@@ -47,9 +47,12 @@ export class Run {
   readonly #deps: RunDeps;
   readonly #stop = new AbortController();
   readonly #draining: AbortSignal;
+  /** The run as the ledger knows it now. */
+  #ref: RunRef;
 
   constructor(task: BegunTask, delivery: Delivery | null, draining: AbortSignal, deps: RunDeps) {
     this.task = task;
+    this.#ref = { id: task.id, epoch: task.epoch, run: task.run };
     this.#delivery = delivery;
     this.#deps = deps;
     this.#draining = draining;
@@ -83,7 +86,7 @@ export class Run {
     const settlement = await execute(
       this.task,
       { signal: this.#stop.signal, draining: this.#draining },
-      this.#deps.executing,
+      { ...this.#deps, ledger: this.#asking() },
     );
     const ranMs = runtime.clock.monotonic() - this.startedAt;
     const followUps = this.#followUps(settlement);
@@ -95,6 +98,7 @@ export class Run {
     if (status === 'ok') observer?.settled(this.task, settlement, ranMs);
     else observer?.lost(this.task);
     await this.#acknowledge(status);
+    if (status !== 'ok') await rescueRun(this.task, this.#draining, this.#deps);
     if (status === 'ok') {
       this.#tell(settlement);
       await this.#follow([...followUps, ...this.#ended(settlement)]);
@@ -105,10 +109,22 @@ export class Run {
       );
   }
 
+  /** Whoever asks knows the epoch of some time ago: a door of this run may have been lifted since. */
+  #asking(): RunLedger {
+    const { ledger, checkpoints } = this.#deps;
+    return {
+      checkpoint: (_, seq, data) => checkpoints.checkpoint(this.#ref, seq, data),
+      lift: async (_, above) => {
+        const reply = await ledger.lift(this.#ref, above);
+        if (reply.status === 'ok') this.#ref = { ...this.#ref, epoch: reply.epoch };
+        return reply;
+      },
+    };
+  }
+
   async #settle(settlement: Settlement, after: readonly FollowUp[]): Promise<SettleStatus> {
     const { settler, runtime, dedupMs, resultMs } = this.#deps;
-    const { id, epoch, run } = this.task;
-    const ref = { id, epoch, run };
+    const ref = this.#ref;
     switch (settlement.kind) {
       case 'commit': {
         await runtime.faultPoint('worker.ran-not-committed');
@@ -139,11 +155,10 @@ export class Run {
 
   /** What the store can never take must not come back for ever: it ends as a dead letter. */
   async #giveUp(): Promise<StepStatus> {
-    const { id, epoch, run } = this.task;
     const message = 'the store refused what the run ended with; see the log of the worker';
     const answer = await this.#deps.settler.bury.settle({
       kind: 'run',
-      ref: { id, epoch, run },
+      ref: this.#ref,
       reason: 'ERR_INVARIANT',
       error: { type: 'ERR_INVARIANT', message, traceback: '' },
     });
@@ -218,7 +233,8 @@ export class Run {
 
   /** What the store has written into `after` by itself, because the task is dead. */
   #ended(settlement: Settlement): readonly AfterEntry[] {
-    const { envelope, epoch } = this.task;
+    const { envelope } = this.task;
+    const { epoch } = this.#ref;
     const isDead =
       settlement.kind === 'bury' || (settlement.kind === 'fail' && settlement.delayMs === null);
     if (!isDead || settlement.reason === 'ERR_DIGEST' || !hasFollowUps(envelope.body)) return [];

@@ -41,7 +41,7 @@ function setup() {
   const runtime = { clock, random, faultPoint: noFaults, log: silentLogger, emit: noEvents };
   const aborts: number[] = [];
   const long = task('worker.long');
-  const unused = { door: () => ({ pass: away }), sendInside: away };
+  const unused = { door: () => ({ pass: away, fence: away }), sendInside: away };
   const handler = defineHandler(
     long,
     (_, ctx) =>

@@ -81,6 +81,11 @@ export class Worker {
     return this.#runs.size;
   }
 
+  /** It has an incarnation, and takes tasks. */
+  get isOpen(): boolean {
+    return !this.#isClosed;
+  }
+
   /** How many tasks it has begun since it lives. */
   get begun(): number {
     return this.#begun;
@@ -191,7 +196,6 @@ export class Worker {
     const checkpoints = new Checkpoints({ ...large, ledger, runtime });
     return {
       ...this.#deps,
-      executing: { ...this.#deps, ledger: checkpoints, checkpoints },
       checkpoints,
       ledger,
       broker,

@@ -10,40 +10,21 @@ import { MemoryLedgerReads } from '../../src/adapters/memory/memory-ledger-reads
 import { MemoryOutboxReads } from '../../src/adapters/memory/memory-outbox-reads.ts';
 import { MemoryResultStore } from '../../src/adapters/memory/memory-result-store.ts';
 import { composeReads } from '../../src/admin/compose-reads.ts';
+import { makeLedger, stoppedClock } from '../support/memory-ledger.ts';
 import { describeBroker, describeLedgerBroker } from './broker.ts';
 import { describeCheckpointStore } from './checkpoint-store.ts';
 import { describeControlStore } from './control-store.ts';
 import { describeEffectDoor } from './effect-door.ts';
-import { ledgerModel, type LedgerFixture } from './ledger-driver.ts';
+import { ledgerModel } from './ledger-driver.ts';
 import { describeGenerationStore } from './generation-store.ts';
 import { describeLedger } from './ledger.ts';
-import { describeLedgerReads, type LedgerReadsFixture } from './ledger-reads.ts';
+import { describeLedgerReads } from './ledger-reads.ts';
 import { describeOutboxOrdering } from './outbox-ordering.ts';
 import { describeOutboxReads, type OutboxReadsFixture } from './outbox-reads.ts';
 import { describeOutboxStore, type OutboxFixture } from './outbox-store.ts';
 import { describeResultStore, type ResultFixture } from './result-store.ts';
 
 const dispose = async (): Promise<void> => undefined;
-
-/** A clock that stands until it is moved. */
-function stoppedClock(): { now(): number; advance(ms: number): Promise<void> } {
-  let nowMs = Date.UTC(2026, 0, 1);
-  return { now: () => nowMs, advance: async ms => void (nowMs += ms) };
-}
-
-async function makeLedger(): Promise<LedgerFixture & LedgerReadsFixture> {
-  const clock = stoppedClock();
-  const ledger = new MemoryLedger({ clock });
-  const results = new MemoryResultStore(ledger);
-  return {
-    ledger,
-    results,
-    reads: new MemoryLedgerReads(ledger),
-    readModel: ledgerModel(new MemoryLedgerReads(ledger)),
-    advance: ms => clock.advance(ms),
-    dispose,
-  };
-}
 
 async function makeOutbox(
   isOneDatabase: boolean,

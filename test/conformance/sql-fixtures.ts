@@ -5,13 +5,14 @@ import { PostgresOutboxStore } from '../../src/adapters/postgres/postgres-outbox
 import { PostgresLedgerReads } from '../../src/adapters/postgres/postgres-ledger-reads.ts';
 import { PostgresOutboxReads } from '../../src/adapters/postgres/postgres-outbox-reads.ts';
 import { PostgresResultStore } from '../../src/adapters/postgres/postgres-result-store.ts';
-import { PostgresDoor } from '../../src/adapters/postgres/postgres-door.ts';
+import { PostgresTaskFences } from '../../src/adapters/postgres/postgres-fences.ts';
 import type { SqlDatabase, SqlRunner } from '../../src/adapters/postgres/sql-database.ts';
 import { SQL } from '../../src/adapters/postgres/sql.generated.ts';
 import { fromDatabase, type SqlTransaction } from '../../src/adapters/postgres/sql-transaction.ts';
 import { composeReads } from '../../src/admin/compose-reads.ts';
 import { noFaults } from '../../src/runtime/fault-point.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
+import { EffectOnceDoor } from '../../src/worker/effect-once-door.ts';
 import type { LedgerBrokerFixture } from './broker.ts';
 import { bodyParts } from './envelopes.ts';
 import type { DoorFixture } from './effect-door.ts';
@@ -98,10 +99,11 @@ export function sqlFixtures(db: () => SqlDatabase): {
       await db().query('create table if not exists effect (key text not null)');
       return {
         ...(await sqlFixtures(db).outbox(true)),
-        door: new PostgresDoor(
-          fromDatabase(() => Promise.resolve(db())),
-          noFaults,
-        ),
+        door: new EffectOnceDoor({
+          fences: new PostgresTaskFences(fromDatabase(() => Promise.resolve(db()))),
+          ledger: null,
+          faultPoint: noFaults,
+        }),
         write: async (tx, key) => void (await tx.query('insert into effect values ($1)', [key])),
         count: async key => (await db().query('select 1 from effect where key = $1', [key])).length,
         canInterleave,

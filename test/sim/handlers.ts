@@ -40,7 +40,7 @@ export function makeHandlers(
 /** Effects and sends of a handler: rows in the stores, in one transaction opened over the network. */
 function makeOrigin(machine: Machine, truth: Truth, stores: Stores): HandlerOrigin {
   return {
-    door: faultPoint => remoteDoor(stores.effects, machine.call('ledger'), faultPoint),
+    door: ({ faultPoint }) => remoteDoor(stores.effects, machine.call('ledger'), faultPoint),
     sendInside: async tx => {
       const id = `sent.${machine.random.token()}`;
       const inside = tx as MemoryTransaction;

@@ -21,9 +21,11 @@ export function remoteLedger(ledger: Ledger, call: Call, subscribe: Subscribe): 
     begin: request => call(() => ledger.begin(request)),
     renew: worker => call(() => ledger.renew(worker)),
     checkpoint: (run, seq, data) => call(() => ledger.checkpoint(run, seq, data)),
+    lift: (run, above) => call(() => ledger.lift(run, above)),
     commit: items => call(() => ledger.commit(items)),
     fail: items => call(() => ledger.fail(items)),
     release: items => call(() => ledger.release(items)),
+    wake: ids => call(() => ledger.wake(ids)),
     park: items => call(() => ledger.park(items)),
     bury: items => call(() => ledger.bury(items)),
     condemn: target => call(() => ledger.condemn(target)),
@@ -116,6 +118,7 @@ export function remoteDoor(
   faultPoint: FaultPoint,
 ): EffectDoor<MemoryTransaction> {
   return {
+    fence: () => effects.fence(),
     async pass(run, step, fn) {
       const found = await call(() => effects.enter(run, step));
       await faultPoint('door.fenced');

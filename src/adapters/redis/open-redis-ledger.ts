@@ -58,7 +58,7 @@ export async function openRedisLedger(
     control: new RedisControlStore(connection, controlRoot),
     reads: new RedisLedgerReads(connection, roots),
     results: new RedisResultStore(connection, roots),
-    preflight: async () => await checkRedis(connection, await roots(), maskUrl(url)),
+    preflight: async () => await checkRedis(connection, await roots(), { option: 'ledger', url }),
     close: () => ledger.close(),
   };
 }
