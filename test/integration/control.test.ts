@@ -18,7 +18,7 @@ import { unique } from '../conformance/envelopes.ts';
 import { CliProject, json } from '../support/cli-project.ts';
 import { gate, migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
 import { RabbitInspector } from '../support/rabbit-inspector.ts';
-import { rabbitmqUrl } from '../support/servers.ts';
+import { rabbitmqUrl, redisUrl } from '../support/servers.ts';
 
 let database: MigratedDatabase;
 
@@ -30,6 +30,7 @@ afterAll(() => database.dispose());
 describe.each([
   ['in the database', () => ({})],
   ['on RabbitMQ', () => ({ broker: rabbitmqUrl() })],
+  ['on Redis, the ledger too', () => ({ broker: redisUrl() })],
 ])('a queue %s', (_, broker) => {
   let outlast: Outlast<PoolClient>;
   let relay: Service;
@@ -50,7 +51,8 @@ describe.each([
   it('that is paused gives nothing away, also after a restart, while what runs ends; then it goes on', async () => {
     const admin = createAdmin(outlast);
     const queue = unique('queue');
-    const isRabbit = 'broker' in broker();
+    const { broker: url } = broker() as { readonly broker?: string };
+    const isRabbit = url?.startsWith('amqp') ?? false;
     const work = task(unique('work'), {
       queue,
       input: unchecked<string>(),
@@ -86,7 +88,7 @@ describe.each([
     await until(async () => (await figures())?.consumers === 1);
     const second = await send('second');
     const third = await send('third');
-    if (!isRabbit) await until(async () => (await figures())?.waiting === 2);
+    if (url === undefined) await until(async () => (await figures())?.waiting === 2);
     else await until(async () => (await admin.stats()).queueDepth === 0);
     expect(ran).toEqual(['first']);
     expect((await admin.stats()).queues).toContainEqual(
@@ -114,7 +116,10 @@ describe.each([
     });
     expect(await admin.workers.drain(mine[0]?.worker ?? '')).toBe(true);
     await Promise.race(workers.map(({ finished }) => finished));
-    await until(async () => (await admin.workers.list()).length === 1);
+    await until(async () => {
+      const left = (await admin.workers.list()).filter(({ queues }) => queues.includes(queue));
+      return left.length === 1;
+    });
     const sent = await outlast.transaction(tx => outlast.send(tx, work, 7));
     expect(await sent.result()).toBe(7);
     await Promise.all(workers.map(worker => worker.stop()));
