@@ -12,6 +12,7 @@ export const FIGURES = {
   latency: { servers: ['postgres', 'rabbitmq', 'redis'] },
   poison: { servers: ['postgres', 'rabbitmq'] },
   backlog: { servers: ['postgres', 'rabbitmq'] },
+  'celery-recovery': { servers: ['postgres', 'rabbitmq', 'redis', 'celery'] },
 };
 
 const USAGE = `npm run bench -- [--only ${Object.keys(FIGURES).join(',')}] [--quick] [--json]`;

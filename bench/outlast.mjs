@@ -23,6 +23,7 @@ export const VERSION = JSON.parse(
  * @property {string} database
  * @property {string | { url: string, queueType?: string }} [broker]
  * @property {Record<string, { database: string }>} [outboxes]
+ * @property {readonly string[]} [tasks]
  */
 
 /**

@@ -3,7 +3,13 @@ export * from './task/index.ts';
 export { defineConfig } from './config/config.ts';
 export type { OutlastConfig } from './config/config.ts';
 export { createOutlast } from './wiring/create-outlast.ts';
-export type { CreateOptions, HandlesOf, Outlast, SqlTransaction } from './wiring/outlast.ts';
+export type {
+  CreateOptions,
+  HandlesOf,
+  LockOptions,
+  Outlast,
+  SqlTransaction,
+} from './wiring/outlast.ts';
 export type { TransactionAdapter, TransactionStatus } from './outbox/transaction-adapter.ts';
 export type { ResultOptions, TaskHandle } from './result/result-handle.ts';
 export type { LifeState } from './result/result-store.ts';

@@ -1,5 +1,6 @@
 import { Command, CommanderError, Option } from 'commander';
 import type { InputIssue } from '../errors/codes.ts';
+import { isDenied } from '../errors/denied.ts';
 import { isOutlastError } from '../errors/error.ts';
 import { maskUrl } from '../config/config.ts';
 import { packageVersion } from '../wiring/package-version.ts';
@@ -8,6 +9,7 @@ import { addConfig } from './commands/config.ts';
 import { addDeadLetters } from './commands/dead-letters.ts';
 import { addDev } from './commands/dev.ts';
 import { addDoctor } from './commands/doctor.ts';
+import { addIdempotency } from './commands/idempotency.ts';
 import { addMigrate } from './commands/migrate.ts';
 import { addOutbox } from './commands/outbox.ts';
 import { addQueues } from './commands/queues.ts';
@@ -18,7 +20,7 @@ import { addSend } from './commands/send.ts';
 import { addStats } from './commands/stats.ts';
 import { addWorkers } from './commands/workers.ts';
 import { addWorker } from './commands/worker.ts';
-import { EXIT, EXIT_HELP, exitCodeOf, isDenied } from './exit-codes.ts';
+import { EXIT, EXIT_HELP, exitCodeOf } from './exit-codes.ts';
 import { createOutput, toJson, type Output } from './output.ts';
 
 const COMMANDS: readonly AddCommand[] = [
@@ -34,6 +36,7 @@ const COMMANDS: readonly AddCommand[] = [
   addDeadLetters,
   addQueues,
   addWorkers,
+  addIdempotency,
   addDoctor,
   addConfig,
 ];

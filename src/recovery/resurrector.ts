@@ -2,13 +2,14 @@ import type { Broker } from '../broker/broker.ts';
 import { isUnavailable } from '../errors/error.ts';
 import { carryOut } from '../ledger/carry-out.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import type { ResultStore } from '../result/result-store.ts';
 import { sleep } from '../runtime/clock.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { NO_KEYS, type Keyring } from '../task/keyring.ts';
 import type { Redact } from '../task/redact.ts';
 import { Reaper, type ReaperSettings } from '../ledger/reaper.ts';
 import type { KeptFences } from './keep-fences.ts';
-import { Housekeeper, type DeadLetterAge, type KeptOutbox } from './housekeeper.ts';
+import { Housekeeper, type DeadLetterAge, type KeptKeys, type KeptOutbox } from './housekeeper.ts';
 
 export interface ResurrectorSettings extends ReaperSettings {
   readonly intervalMs: number;
@@ -26,6 +27,9 @@ export interface ResurrectorDeps {
   readonly ledger: Ledger;
   readonly broker: Broker;
   readonly outbox: KeptOutbox;
+  readonly keys: KeptKeys;
+  /** Says why a task is dead, to those who wait for it. */
+  readonly results?: ResultStore;
   /** Null: the task rows are the fences. */
   readonly fences?: KeptFences | null;
   readonly runtime: Runtime;
@@ -41,9 +45,9 @@ export class Resurrector {
   constructor(deps: ResurrectorDeps) {
     this.#deps = deps;
     this.#reaper = new Reaper(deps.ledger, deps.runtime, deps.settings);
-    const { ledger, outbox, fences = null, runtime, settings } = deps;
+    const { ledger, outbox, keys, fences = null, runtime, settings } = deps;
     const { deadLetterAge } = settings;
-    this.#housekeeper = new Housekeeper({ ledger, outbox, fences, deadLetterAge, runtime });
+    this.#housekeeper = new Housekeeper({ ledger, outbox, keys, fences, deadLetterAge, runtime });
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -67,7 +71,7 @@ export class Resurrector {
   }
 
   async #followUp(): Promise<void> {
-    const { ledger, broker, settings, runtime } = this.#deps;
+    const { ledger, broker, settings, runtime, results } = this.#deps;
     const entries = await ledger.after.list(settings.afterDelayMs, settings.chunk);
     if (entries.length === 0) return;
     runtime.log.info({ entries: entries.length }, 'repeating follow-ups');
@@ -76,7 +80,8 @@ export class Resurrector {
       queueOf: () => null,
       redact: settings.redact ?? null,
       keyring: settings.keyring ?? NO_KEYS,
+      answers: broker.reply !== undefined,
     };
-    await carryOut(entries, { broker, ledger, follow });
+    await carryOut(entries, { broker, ledger, follow, ...(results ? { results } : {}) });
   }
 }

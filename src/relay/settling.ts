@@ -21,6 +21,7 @@ export class Settling {
   readonly #failed: { readonly row: OutboxRow; readonly error: string }[] = [];
   readonly #deferred: OutboxRow[] = [];
   #running: Promise<void> | null = null;
+  #failure: { readonly error: unknown } | null = null;
   #sent = 0;
   #written = 0;
 
@@ -40,6 +41,11 @@ export class Settling {
     return this.#written;
   }
 
+  /** Something could not be written down; `flush` tells what. */
+  get hasFailed(): boolean {
+    return this.#failure !== null;
+  }
+
   add(row: OutboxRow, outcome: PublishOutcome): void {
     switch (outcome.status) {
       case 'confirmed':
@@ -56,16 +62,18 @@ export class Settling {
   /** Begins to write down what there is. A failure is kept for `flush`. */
   begin(): void {
     if (this.#running !== null || this.#isEmpty) return;
-    this.#running = this.#run().finally(() => (this.#running = null));
-    this.#running.catch(() => undefined);
+    this.#running = this.#run()
+      .catch((error: unknown) => void (this.#failure ??= { error }))
+      .finally(() => (this.#running = null));
   }
 
-  /** Resolves when all is written down. */
+  /** Resolves when all is written down. What can be is, also when something before it could not. */
   async flush(): Promise<void> {
     while (!this.#isEmpty || this.#running !== null) {
       this.begin();
       await this.#running;
     }
+    if (this.#failure !== null) throw this.#failure.error;
   }
 
   get #isEmpty(): boolean {

@@ -73,12 +73,16 @@ const isText = (encoding: unknown): boolean =>
 
 function readTable({ headers }: IncomingMessage): Table {
   if (!isTable(headers)) throw new Unreadable('it has no headers');
-  // A client that decodes a key `__proto__` by assignment has changed the table's prototype instead.
-  const prototype: unknown = Object.getPrototypeOf(headers);
-  const isPlain = prototype === Object.prototype || prototype === null;
-  if (!isPlain || Object.hasOwn(headers, '__proto__'))
-    throw new Unreadable('one of its headers is called `__proto__`');
+  refuseProto(headers);
   return headers;
+}
+
+/** A client that decodes a key `__proto__` by assignment has changed the table's prototype instead. */
+function refuseProto(table: Table): void {
+  const prototype: unknown = Object.getPrototypeOf(table);
+  const isPlain = prototype === Object.prototype || prototype === null;
+  if (!isPlain || Object.hasOwn(table, '__proto__'))
+    throw new Unreadable('one of its headers is called `__proto__`');
 }
 
 const isTable = (value: unknown): value is Table =>
@@ -251,14 +255,16 @@ function userHeaders(headers: Table, isDeadlineTheirs: boolean): Record<string, 
   let bytes = 0;
   const add = (name: string, value: unknown): void => {
     if (found.has(name) || value === null || value === undefined) return;
-    if (name === '__proto__') throw new Unreadable('one of its headers is called `__proto__`');
     const text = textOf(value);
     bytes += Buffer.byteLength(name) + Buffer.byteLength(text);
     if (bytes > MAX_HEADER_BYTES)
       throw new Unreadable(`its headers are larger than ${MAX_HEADER_BYTES} bytes`);
     found.set(name, text);
   };
-  if (isTable(nested)) for (const [name, value] of Object.entries(nested)) add(name, value);
+  if (isTable(nested)) {
+    refuseProto(nested);
+    for (const [name, value] of Object.entries(nested)) add(name, value);
+  }
   const isTheirs = (name: string): boolean =>
     !isReserved(name) || (isDeadlineTheirs && name === OWN_HEADERS.deadline);
   for (const [name, value] of Object.entries(headers)) if (isTheirs(name)) add(name, value);

@@ -1,6 +1,6 @@
-import { advise, ok, problem, type Check } from '../admin/checkup.ts';
+import { advise, ok, problem, spoken, type Check, type CheckLimits } from '../admin/checkup.ts';
 import type { Patient } from '../admin/doctor.ts';
-import { openRedisLedger } from '../adapters/redis/open-redis-ledger.ts';
+import { openRedisLedger, type RedisLedgerStores } from '../adapters/redis/open-redis-ledger.ts';
 import { checkRedisBroker } from '../adapters/redis/redis-preflight.ts';
 import { isSameRedis } from '../adapters/redis/redis-url.ts';
 import type { ResolvedConfig } from '../config/config.ts';
@@ -12,6 +12,8 @@ type RedisConfig = Pick<ResolvedConfig, 'broker' | 'ledger' | 'worker'>;
 
 interface RedisCheck {
   readonly target: 'ledger' | 'broker';
+  /** Null: no ledger is there. */
+  readonly ledger: LedgerParts | null;
   /** Refuses a Redis that may forget by itself with ERR_CONFIG_TIER; returns warnings about what it does not keep. */
   readonly look: () => Promise<readonly string[]>;
 }
@@ -24,8 +26,14 @@ export async function preflight(config: RedisConfig, log: Logger): Promise<void>
 }
 
 /** What a doctor looks at. */
-export function redisPatients(config: RedisConfig): readonly Patient[] {
-  return redisOf(config).map(({ target, look }) => ({ target, check: () => examine(look) }));
+export function redisPatients(config: RedisConfig, limits: CheckLimits): readonly Patient[] {
+  return redisOf(config).map(({ target, ledger, look }) => ({
+    target,
+    check: async () => [
+      ...(await examine(look)),
+      ...(ledger === null ? [] : [await checkRecovery(ledger, limits.maxOrphanMs)]),
+    ],
+  }));
 }
 
 /** Every Redis of the configuration, once. */
@@ -35,17 +43,34 @@ function redisOf(config: RedisConfig): readonly RedisCheck[] {
   const isApart = broker?.kind === 'redis' && !(ledger && isSameRedis(ledger.url, broker.url));
   const queues = Object.keys(worker.queues);
   return [
-    ...(ledger ? [{ target: 'ledger', look: () => lookAtLedger(ledger) } as const] : []),
+    ...(ledger
+      ? [
+          {
+            target: 'ledger',
+            ledger,
+            look: () => onLedger(ledger, one => one.preflight()),
+          } as const,
+        ]
+      : []),
     ...(isApart
-      ? [{ target: 'broker', look: () => checkRedisBroker(broker.url, queues) } as const]
+      ? [
+          {
+            target: 'broker',
+            ledger: null,
+            look: () => checkRedisBroker(broker.url, queues),
+          } as const,
+        ]
       : []),
   ];
 }
 
-async function lookAtLedger({ url, ...options }: LedgerParts): Promise<readonly string[]> {
+async function onLedger<T>(
+  { url, ...options }: LedgerParts,
+  ask: (opened: RedisLedgerStores) => Promise<T>,
+): Promise<T> {
   const opened = await openRedisLedger(url, { ...options, generations: null });
   try {
-    return await opened.preflight();
+    return await ask(opened);
   } finally {
     await opened.close();
   }
@@ -63,6 +88,18 @@ async function examine(look: RedisCheck['look']): Promise<readonly Check[]> {
     if (!isOutlastError(error, 'ERR_CONFIG_TIER')) throw error;
     return [problem('memory', error.message, error.hint, { code: error.code })];
   }
+}
+
+/** A lease that is over is seen within moments by whoever looks; after this long nobody does. */
+async function checkRecovery(ledger: LedgerParts, maxOrphanMs: number): Promise<Check> {
+  const workers = await onLedger(ledger, one => one.countOverdue(maxOrphanMs));
+  if (workers === 0) return ok('recovery', 'no lost worker waits for recovery', { workers });
+  return problem(
+    'recovery',
+    `${workers} workers have been lost for longer than ${spoken(maxOrphanMs)}, and nobody brings back what they ran`,
+    'Start a resurrector or a worker: npx outlast resurrector.',
+    { workers },
+  );
 }
 
 const DURABLE =

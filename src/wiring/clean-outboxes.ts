@@ -43,7 +43,14 @@ async function cleanOutbox(
   const { db, outbox, fences: rows } = await openOutboxApart(target);
   const fences = { ...asking, rows };
   try {
-    await new Housekeeper({ ledger: null, outbox, fences, deadLetterAge, runtime }).look();
+    await new Housekeeper({
+      ledger: null,
+      keys: null,
+      outbox,
+      fences,
+      deadLetterAge,
+      runtime,
+    }).look();
   } finally {
     await db.close();
   }

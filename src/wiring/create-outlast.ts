@@ -18,6 +18,7 @@ import { defineHandler } from '../worker/handler.ts';
 import type { HandlerOrigin } from '../worker/door.ts';
 import { doorOf } from './door-of.ts';
 import { Internals } from './internals.ts';
+import { lockIn } from './lock-in.ts';
 import { INTERNALS, type CreateOptions, type Outlast } from './outlast.ts';
 import { redactOf } from './redact-of.ts';
 import type { Stores } from './stores.ts';
@@ -99,6 +100,7 @@ function instanceOf<Tx>(
     transaction: <T>(fn: (tx: Tx) => Promise<T>) => adapter.transaction(fn),
     handler: (task: Task, handler: Parameters<typeof defineHandler>[1]) =>
       defineHandler(task, handler, origin),
+    idempotencyLock: lockIn(internals),
     on: internals.events.on.bind(internals.events),
     via: <Other>(other: TransactionAdapter<Other>) => instanceOf(internals, other),
     close: () => internals.close(),

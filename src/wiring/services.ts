@@ -150,11 +150,21 @@ export interface ResurrectorParts {
 /** A resurrector that also cleans up outboxes in databases of their own. */
 export function makeResurrector(parts: ResurrectorParts): Pick<Resurrector, 'run'> {
   const { stores, config, runtime } = parts;
-  const { ledger, broker, outbox } = stores;
+  const { ledger, broker, outbox, results } = stores;
   const settings = resurrectorSettings(config, runtime);
+  const keys = { store: stores.idempotency, reads: stores.ledgerReads };
   const asking = { ledger: stores.ledgerReads, dedupMs: config.worker.dedupWindowMs };
   const fences = stores.fences && { ...asking, rows: stores.fences };
-  const resurrector = new Resurrector({ ledger, broker, outbox, fences, runtime, settings });
+  const resurrector = new Resurrector({
+    ledger,
+    broker,
+    outbox,
+    keys,
+    fences,
+    results,
+    runtime,
+    settings,
+  });
   return {
     run: async signal => {
       const ended = new AbortController();
@@ -223,7 +233,7 @@ export function makeWorker({
   rooms,
   onShutdown = () => undefined,
 }: WorkerParts): WorkerService {
-  const { ledger, broker } = stores;
+  const { ledger, broker, results } = stores;
   const { runtime, log } = internals;
   // One process holds an embedded database: a thread would only reach it through this event loop.
   const isEmbedded = config.database.kind === 'pglite' && config.ledger.kind === 'database';
@@ -242,10 +252,13 @@ export function makeWorker({
     asked.abort();
   };
   const orders = { control: stores.control, onDrainAsked };
+  const keys = { store: stores.idempotency, reads: stores.ledgerReads };
   const deps = {
     ledger,
     broker,
+    results,
     handlers,
+    keys,
     runtime,
     heart: beating,
     redact,

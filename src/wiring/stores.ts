@@ -12,6 +12,7 @@ import { PostgresControlStore } from '../adapters/postgres/postgres-control-stor
 import { PostgresBroker } from '../adapters/postgres/postgres-broker.ts';
 import { PostgresFenceRows } from '../adapters/postgres/postgres-fence-rows.ts';
 import { PostgresGenerationStore } from '../adapters/postgres/postgres-generation-store.ts';
+import { PostgresIdempotencyStore } from '../adapters/postgres/postgres-idempotency-store.ts';
 import { PostgresLedger } from '../adapters/postgres/postgres-ledger.ts';
 import { PostgresLedgerReads } from '../adapters/postgres/postgres-ledger-reads.ts';
 import { PostgresOutboxReads } from '../adapters/postgres/postgres-outbox-reads.ts';
@@ -25,12 +26,14 @@ import { outlastError } from '../errors/error.ts';
 import type { DatabaseTarget, OutboxTarget } from '../config/database-url.ts';
 import type { CheckpointStore } from '../ledger/checkpoint-store.ts';
 import type { ControlStore } from '../ledger/control-store.ts';
+import type { IdempotencyStore } from '../idempotency/idempotency-store.ts';
 import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { OutboxReads } from '../outbox/outbox-reads.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
 import type { FenceRows } from '../recovery/fence-rows.ts';
 import type { ResultStore } from '../result/result-store.ts';
+import { announcing } from './announcing-broker.ts';
 import { migrateMysql, openMysqlOutbox, printMysqlMigrations } from './mysql-stores.ts';
 import type { OutboxApart } from './outbox-apart.ts';
 import type { Dialect } from './writer-of.ts';
@@ -48,6 +51,7 @@ export interface Stores {
   readonly control: ControlStore;
   /** Large checkpoints; null where the database cannot keep them. */
   readonly checkpoints: CheckpointStore | null;
+  readonly idempotency: IdempotencyStore;
   readonly results: ResultStore;
   readonly outboxReads: OutboxReads;
   readonly ledgerReads: LedgerReads;
@@ -137,6 +141,7 @@ export async function storesOn(db: SqlDatabase, options: Messaging = {}): Promis
     ledger: new PostgresLedger(db),
     control,
     checkpoints: new PostgresCheckpointStore(db),
+    idempotency: new PostgresIdempotencyStore(db),
     results: new PostgresResultStore(db),
     outboxReads,
     ledgerReads,
@@ -161,7 +166,8 @@ async function storesApart(apart: OutboxApart, { broker, ledger }: Messaging): P
     });
   }
   const opened = await closing(db, openRedisLedger(ledger.url, { ...ledger, generations }));
-  const published = await closing(opened, closing(db, openBroker(broker)));
+  const inner = await closing(opened, closing(db, openBroker(broker)));
+  const published = announcing(inner, opened.announce);
   return {
     db,
     outbox,
@@ -169,6 +175,7 @@ async function storesApart(apart: OutboxApart, { broker, ledger }: Messaging): P
     ledger: opened.ledger,
     control: opened.control,
     checkpoints,
+    idempotency: opened.idempotency,
     results: resultsOf(opened.results, results),
     outboxReads,
     ledgerReads: opened.reads,

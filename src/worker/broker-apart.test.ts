@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { MemoryBroker } from '../adapters/memory/memory-broker.ts';
+import { MemoryIdempotencyStore } from '../adapters/memory/memory-idempotency-store.ts';
 import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
+import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
 import type { Broker } from '../broker/broker.ts';
 import { outlastError } from '../errors/error.ts';
 import { noFaults } from '../runtime/fault-point.ts';
@@ -76,6 +78,7 @@ function setup(ackOn: 'commit' | 'begin' = 'commit') {
   const worker = new Worker({
     ledger,
     broker,
+    keys: { store: new MemoryIdempotencyStore(clock), reads: new MemoryLedgerReads(store) },
     handlers: new Map([['conformance.task', handler]]),
     runtime,
     heart: new LoopHeart(ledger, runtime, 1_000),

@@ -7,10 +7,12 @@ import { encodeJson, toBytes } from '../task/json.ts';
 import { NO_KEYS, type Keyring } from '../task/keyring.ts';
 import { asVerdict } from '../task/verdict.ts';
 import type { Checkpoints } from './checkpoints.ts';
+import { callKeyOf } from './call-key-of.ts';
 import { withTask } from './context.ts';
 import { errorRecord } from './error-record.ts';
 import type { Handler } from './handler.ts';
 import type { Rooms } from './room.ts';
+import { migrateInput } from './migrate-input.ts';
 import { circumstancesOf, runInRoom } from './run-in-room.ts';
 import { RunScope, type RunScopeDeps, type RunStop } from './run-scope.ts';
 import { buried, failed, type Settlement } from './settlement.ts';
@@ -100,30 +102,15 @@ async function prepare(task: BegunTask, handler: Handler): Promise<Prepared> {
     return { kind: 'bury', reason: 'ERR_UNDECODABLE', error: errorRecord(error) };
   }
   try {
-    input = await migrate(task, handler, input);
-    return { input: await parseInput(task.envelope.name, contract, input) };
+    input = await migrateInput(task, handler, input);
+    const parsed = await parseInput(task.envelope.name, contract, input);
+    // Without a key it has not been claimed: it must not run.
+    await callKeyOf(task, handler);
+    return { input: parsed };
   } catch (error) {
     const reason = isOutlastError(error) ? error.code : 'ERR_INPUT_INVALID';
     return { kind: 'bury', reason, error: errorRecord(error) };
   }
-}
-
-/** Old payloads climb version by version. A newer payload than ours is refused: a newer worker may run it. */
-async function migrate(task: BegunTask, handler: Handler, input: unknown): Promise<unknown> {
-  const wanted = handler.task.contract.version;
-  let value = input;
-  for (let version = task.envelope.version; version !== wanted; version++) {
-    const step = handler.migrations.get(version);
-    if (!step || version > wanted) {
-      throw outlastError('ERR_VERSION_UNREACHABLE', {
-        message: `a payload of version ${version} cannot become version ${wanted}`,
-        hint: 'Deploy a handler with a migration from that version, then retry the dead letter.',
-        fields: { task: task.envelope.name, version },
-      });
-    }
-    value = await step(value);
-  }
-  return value;
 }
 
 async function settleValue(

@@ -1,6 +1,6 @@
 import type { Broker, Delivery } from '../broker/broker.ts';
 import { carryOut } from '../ledger/carry-out.ts';
-import { afterDone, afterEnded, type FollowDeps } from '../ledger/follow-up.ts';
+import { afterDone, afterEnded, isFollowed, type FollowDeps } from '../ledger/follow-up.ts';
 import {
   endedKey,
   type AfterEntry,
@@ -12,10 +12,13 @@ import {
 } from '../ledger/ledger.ts';
 import { NO_KEYS } from '../task/keyring.ts';
 import type { Redact } from '../task/redact.ts';
-import { hasFollowUps } from '../task/signature.ts';
+import { claimKey, type KeyClaim, type KeyDeps } from './claim-key.ts';
+import { replyOf } from '../wire/reply.ts';
+import type { ResultStore } from '../result/result-store.ts';
 import type { Checkpoints } from './checkpoints.ts';
 import { rescueRun } from './rescue-run.ts';
 import { execute, type ExecuteDeps } from './execute.ts';
+import type { KeyHold } from './key-hold.ts';
 import type { RunObserver } from './run-observer.ts';
 import type { RunLedger, StopReason } from './run-scope.ts';
 import type { Settlement } from './settlement.ts';
@@ -26,11 +29,14 @@ export interface RunDeps extends ExecuteDeps {
   readonly checkpoints: Checkpoints;
   readonly broker: Broker;
   readonly settler: Settler;
+  readonly keys: KeyDeps;
   readonly dedupMs: number;
   readonly resultMs: number;
   /** Null: people see the arguments of follow-ups themselves. */
   readonly redact: Redact | null;
   readonly observer?: RunObserver;
+  /** Needed where senders are answered through the broker. */
+  readonly results?: ResultStore;
 }
 
 /** No broker's copy is held for longer. */
@@ -75,38 +81,45 @@ export class Run {
     const { id, envelope, epoch, failures } = this.task;
     const cancelAck = this.#delivery === null ? null : this.#acknowledgeInTime();
     await runtime.faultPoint('worker.begun-not-started');
-    runtime.emit('task:started', {
-      id,
-      name: envelope.name,
-      queue: envelope.queue,
-      epoch,
-      attempt: failures + 1,
-    });
-    observer?.started(this.task);
-    const settlement = await execute(
-      this.task,
-      { signal: this.#stop.signal, draining: this.#draining },
-      { ...this.#deps, ledger: this.#asking() },
-    );
+    const claim = await claimKey(this.task, this.#deps);
+    const hold = claim.kind === 'run' ? claim.hold : null;
+    // What waits for another task has not started.
+    if (claim.kind !== 'wait') {
+      const attempt = failures + 1;
+      const { name, queue } = envelope;
+      runtime.emit('task:started', { id, name, queue, epoch, attempt });
+      observer?.started(this.task);
+    }
+    const settlement = await this.#execute(claim);
     const ranMs = runtime.clock.monotonic() - this.startedAt;
     const followUps = this.#followUps(settlement);
-    const answer = await this.#settle(settlement, followUps);
+    const answer = await this.#settle(settlement, followUps, hold);
     const status = answer === 'refused' ? await this.#giveUp() : answer;
     cancelAck?.();
     // Before anything else is waited for: the next run of a task may begin meanwhile, and would be told of first.
     await checkpoints.forget(this.task, status === 'ok' && settlement.kind === 'commit');
-    if (status === 'ok') observer?.settled(this.task, settlement, ranMs);
-    else observer?.lost(this.task);
+    if (status === 'ok') {
+      if (claim.kind !== 'wait') observer?.settled(this.task, settlement, ranMs);
+      this.#tell(settlement);
+      if (claim.kind === 'answer' && claim.original !== id) this.#tellDuplicate(claim);
+    } else if (claim.kind !== 'wait') observer?.lost(this.task);
     await this.#acknowledge(status);
     if (status !== 'ok') await rescueRun(this.task, this.#draining, this.#deps);
     if (status === 'ok') {
-      this.#tell(settlement);
+      await hold?.ended(settlement);
       await this.#follow([...followUps, ...this.#ended(settlement)]);
+      await this.#tellRetry(settlement);
     } else if (settlement.kind !== 'drop')
       runtime.log.warn(
         { task: id, epoch, status, settlement: settlement.kind },
         'not the rightful run any more',
       );
+  }
+
+  async #execute(claim: KeyClaim): Promise<Settlement> {
+    if (claim.kind !== 'run') return claim.settlement;
+    const stop = { signal: this.#stop.signal, draining: this.#draining };
+    return await execute(this.task, stop, { ...this.#deps, ledger: this.#asking() });
   }
 
   /** Whoever asks knows the epoch of some time ago: a door of this run may have been lifted since. */
@@ -122,13 +135,23 @@ export class Run {
     };
   }
 
-  async #settle(settlement: Settlement, after: readonly FollowUp[]): Promise<SettleStatus> {
+  async #settle(
+    settlement: Settlement,
+    after: readonly FollowUp[],
+    hold: KeyHold | null,
+  ): Promise<SettleStatus> {
     const { settler, runtime, dedupMs, resultMs } = this.#deps;
     const ref = this.#ref;
     switch (settlement.kind) {
       case 'commit': {
         await runtime.faultPoint('worker.ran-not-committed');
-        const { outcome } = settlement;
+        const { outcome, value } = settlement;
+        if (hold !== null && outcome.kind === 'done') {
+          const kept = await hold.complete(value, this.#stop.signal);
+          if (kept === 'refused') return kept;
+          if (kept === 'unknown') return await settler.release.settle(ref);
+          await runtime.faultPoint('worker.kept-not-committed');
+        }
         return await settler.commit.settle({
           ref,
           outcome,
@@ -147,7 +170,9 @@ export class Run {
         return await settler.bury.settle({ kind: 'run', ref, reason, error });
       }
       case 'release':
-        return await settler.release.settle(ref);
+        return await settler.release.settle(
+          settlement.delayMs === undefined ? ref : { ...ref, delayMs: settlement.delayMs },
+        );
       case 'drop':
         return 'stale';
     }
@@ -211,6 +236,12 @@ export class Run {
     }
   }
 
+  #tellDuplicate({ key, original }: Extract<KeyClaim, { readonly kind: 'answer' }>): void {
+    const { id, envelope } = this.task;
+    const { name, queue } = envelope;
+    this.#deps.runtime.emit('task:deduplicated', { id, name, queue, key, original });
+  }
+
   #tellFailure(settlement: Extract<Settlement, { readonly kind: 'fail' }>): void {
     const { emit } = this.#deps.runtime;
     const { id, envelope, failures, crashes } = this.task;
@@ -225,10 +256,12 @@ export class Run {
   /** What the commit writes into `after`. */
   #followUps(settlement: Settlement): readonly FollowUp[] {
     const { envelope, epoch } = this.task;
-    if (settlement.kind !== 'commit' || !hasFollowUps(envelope.body)) return [];
-    return settlement.outcome.kind === 'done'
-      ? afterDone(envelope, settlement.value, this.#followDeps())
-      : afterEnded({ envelope, how: 'discarded', epoch }, this.#followDeps());
+    const deps = this.#followDeps();
+    if (settlement.kind !== 'commit' || !isFollowed(envelope, deps)) return [];
+    const { outcome, value } = settlement;
+    return outcome.kind === 'done'
+      ? afterDone(envelope, value, deps)
+      : afterEnded({ envelope, how: 'discarded', epoch, why: outcome.why }, deps);
   }
 
   /** What the store has written into `after` by itself, because the task is dead. */
@@ -237,8 +270,22 @@ export class Run {
     const { epoch } = this.#ref;
     const isDead =
       settlement.kind === 'bury' || (settlement.kind === 'fail' && settlement.delayMs === null);
-    if (!isDead || settlement.reason === 'ERR_DIGEST' || !hasFollowUps(envelope.body)) return [];
-    return [{ key: endedKey(envelope.id, epoch), ended: { envelope, how: 'dead', epoch } }];
+    if (!isDead || settlement.reason === 'ERR_DIGEST') return [];
+    if (!isFollowed(envelope, this.#followDeps())) return [];
+    const { error } = settlement;
+    return [{ key: endedKey(envelope.id, epoch), ended: { envelope, how: 'dead', epoch, error } }];
+  }
+
+  /** Whoever waits for the result hears that it takes longer. Said once: nothing is lost with it. */
+  async #tellRetry(settlement: Settlement): Promise<void> {
+    const { broker, runtime } = this.#deps;
+    if (!broker.reply || settlement.kind !== 'fail' || settlement.delayMs === null) return;
+    const told = { status: 'RETRY', error: settlement.error } as const;
+    const reply = replyOf(this.task.envelope, told);
+    if (reply === null) return;
+    await broker.reply([reply]).catch((error: unknown) => {
+      runtime.log.warn({ error, task: this.task.id }, 'nobody was told of the retry');
+    });
   }
 
   #followDeps(): FollowDeps {
@@ -248,19 +295,21 @@ export class Run {
       queueOf: name => handlers.get(name)?.task.contract.queue ?? null,
       redact,
       keyring,
+      answers: this.#deps.broker.reply !== undefined,
     };
   }
 
   /** Carries out what the settling step wrote into `after`, and strikes off what the broker confirmed. */
   async #follow(entries: readonly AfterEntry[]): Promise<void> {
     if (entries.length === 0) return;
-    const { broker, ledger, runtime } = this.#deps;
+    const { broker, ledger, runtime, results } = this.#deps;
     const committedAt = runtime.clock.monotonic();
     await runtime.faultPoint('worker.committed-not-followed');
     // Whoever slept here leaves it to the resurrector: what it has sent may be done and forgotten by now.
     if (runtime.clock.monotonic() - committedAt > FOLLOW_WITHIN_MS) return;
     try {
-      await carryOut(entries, { broker, ledger, follow: this.#followDeps() });
+      const follow = this.#followDeps();
+      await carryOut(entries, { broker, ledger, follow, ...(results ? { results } : {}) });
     } catch (error) {
       runtime.log.warn(
         { error, task: this.task.id },

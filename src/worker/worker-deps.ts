@@ -2,9 +2,11 @@ import type { Broker } from '../broker/broker.ts';
 import type { ControlStore } from '../ledger/control-store.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Redact } from '../task/redact.ts';
+import type { KeyDeps } from './claim-key.ts';
 import type { CheckpointsParts } from './checkpoints.ts';
 import type { ExecuteDeps } from './execute.ts';
 import type { Heart } from './heart.ts';
+import type { RunDeps } from './run.ts';
 import type { RunObserver } from './run-observer.ts';
 
 export interface WorkerSettings {
@@ -24,10 +26,11 @@ export interface WorkerSettings {
   readonly pid: number;
 }
 
-export interface WorkerDeps extends ExecuteDeps {
+export interface WorkerDeps extends ExecuteDeps, Pick<RunDeps, 'results'> {
   readonly ledger: Ledger;
   readonly broker: Broker;
   readonly heart: Heart;
+  readonly keys: KeyDeps;
   /** Left out: people see the arguments of follow-ups themselves. */
   readonly redact?: Redact | null;
   readonly observer?: RunObserver;

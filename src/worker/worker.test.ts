@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { ledgerBroker } from '../adapters/memory/memory-broker.ts';
 import { MemoryControlStore } from '../adapters/memory/memory-control-store.ts';
+import { MemoryIdempotencyStore } from '../adapters/memory/memory-idempotency-store.ts';
 import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
+import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
 import { outlastError } from '../errors/error.ts';
 import { ALONE, composeTask } from '../outbox/compose.ts';
 import { noFaults } from '../runtime/fault-point.ts';
@@ -71,6 +73,7 @@ function setup() {
   const worker = new Worker({
     ledger,
     broker: ledgerBroker(store),
+    keys: { store: new MemoryIdempotencyStore(clock), reads: new MemoryLedgerReads(store) },
     handlers: new Map([[long.name, handler]]),
     runtime,
     heart,

@@ -4,6 +4,7 @@ import { MemoryCheckpointStore } from '../../src/adapters/memory/memory-checkpoi
 import { MemoryControlStore } from '../../src/adapters/memory/memory-control-store.ts';
 import { MemoryEffects } from '../../src/adapters/memory/memory-effects.ts';
 import { MemoryGenerationStore } from '../../src/adapters/memory/memory-generation-store.ts';
+import { MemoryIdempotencyStore } from '../../src/adapters/memory/memory-idempotency-store.ts';
 import { MemoryLedger } from '../../src/adapters/memory/memory-ledger.ts';
 import { MemoryOutboxStore } from '../../src/adapters/memory/memory-outbox-store.ts';
 import { MemoryLedgerReads } from '../../src/adapters/memory/memory-ledger-reads.ts';
@@ -16,6 +17,8 @@ import { describeCheckpointStore } from './checkpoint-store.ts';
 import { describeControlStore } from './control-store.ts';
 import { describeEffectDoor } from './effect-door.ts';
 import { ledgerModel } from './ledger-driver.ts';
+import { describeIdempotencyProperty } from '../property/idempotency-property.ts';
+import { describeIdempotency } from './idempotency.ts';
 import { describeGenerationStore } from './generation-store.ts';
 import { describeLedger } from './ledger.ts';
 import { describeLedgerReads } from './ledger-reads.ts';
@@ -68,6 +71,14 @@ describeControlStore('memory', () => ({ control, advance: ms => controlClock.adv
 
 const checkpoints = new MemoryCheckpointStore({ now: Date.now });
 describeCheckpointStore('memory', () => checkpoints);
+
+const makeKeys = async () => {
+  const clock = stoppedClock();
+  const store = new MemoryIdempotencyStore(clock);
+  return { store, advance: (ms: number) => clock.advance(ms), dispose };
+};
+describeIdempotency('memory', makeKeys);
+describeIdempotencyProperty('memory', makeKeys, { numRuns: 1_000, maxCommands: 40 });
 
 const generations = new MemoryGenerationStore();
 

@@ -12,6 +12,8 @@ import { describeCheckpointStore } from './checkpoint-store.ts';
 import { describeControlStore } from './control-store.ts';
 import { describeEffectDoor } from './effect-door.ts';
 import { describeGenerationStore } from './generation-store.ts';
+import { describeIdempotencyProperty } from '../property/idempotency-property.ts';
+import { describeIdempotency } from './idempotency.ts';
 import { describeLedger } from './ledger.ts';
 import { describeLedgerReads } from './ledger-reads.ts';
 import { describeOutboxOrdering } from './outbox-ordering.ts';
@@ -58,3 +60,5 @@ describeControlStore('PostgreSQL', () => ({
 }));
 describeCheckpointStore('PostgreSQL', () => new PostgresCheckpointStore(db));
 describeGenerationStore('PostgreSQL', () => new PostgresGenerationStore(db));
+describeIdempotency('PostgreSQL', () => fixtures.keys());
+describeIdempotencyProperty('PostgreSQL', () => fixtures.keys(), { numRuns: 25, maxCommands: 25 });

@@ -1,5 +1,6 @@
 import { PostgresBroker } from '../../src/adapters/postgres/postgres-broker.ts';
 import { PostgresControlStore } from '../../src/adapters/postgres/postgres-control-store.ts';
+import { PostgresIdempotencyStore } from '../../src/adapters/postgres/postgres-idempotency-store.ts';
 import { PostgresLedger } from '../../src/adapters/postgres/postgres-ledger.ts';
 import { PostgresOutboxStore } from '../../src/adapters/postgres/postgres-outbox-store.ts';
 import { PostgresLedgerReads } from '../../src/adapters/postgres/postgres-ledger-reads.ts';
@@ -16,6 +17,7 @@ import { EffectOnceDoor } from '../../src/worker/effect-once-door.ts';
 import type { LedgerBrokerFixture } from './broker.ts';
 import { bodyParts } from './envelopes.ts';
 import type { DoorFixture } from './effect-door.ts';
+import type { IdempotencyFixture } from './idempotency.ts';
 import type { LedgerReadsFixture } from './ledger-reads.ts';
 import type { OutboxReadsFixture, RowWriting } from './outbox-reads.ts';
 import type { OutboxFixture } from './outbox-store.ts';
@@ -31,6 +33,7 @@ const TIMES: Readonly<Record<string, readonly string[]>> = {
   outlast_worker: ['deadline'],
   outlast_after: ['created_at'],
   outlast_chord_part: ['joined_at'],
+  outlast_idempotency: ['held_at', 'reviewed_at', 'expires_at'],
 };
 
 async function advance(db: SqlDatabase, ms: number): Promise<void> {
@@ -91,6 +94,7 @@ const noDispose = async (): Promise<void> => undefined;
 export function sqlFixtures(db: () => SqlDatabase): {
   outbox(movesIntoLedger: boolean): Promise<OutboxFixture & ResultFixture & OutboxReadsFixture>;
   ledger(): Promise<LedgerReadsFixture>;
+  keys(): Promise<IdempotencyFixture>;
   ledgerBroker(): Promise<LedgerBrokerFixture>;
   door(canInterleave: boolean): Promise<DoorFixture<SqlTransaction>>;
 } {
@@ -164,6 +168,11 @@ export function sqlFixtures(db: () => SqlDatabase): {
       ...(await sqlFixtures(db).outbox(true)),
       ledger: new PostgresLedger(db()),
       reads: new PostgresLedgerReads(db()),
+    }),
+    keys: async () => ({
+      store: new PostgresIdempotencyStore(db()),
+      advance: ms => advance(db(), ms),
+      dispose: noDispose,
     }),
     ledgerBroker: async () => ({
       broker: new PostgresBroker(db()),

@@ -188,4 +188,18 @@ describe('a worker on a Redis that throws keys away', () => {
       option: 'ledger',
     });
   });
+
+  it('is what the doctor tells, and that nobody looks after lost workers', async () => {
+    const redis = await own(['--maxmemory', '50mb', '--maxmemory-policy', 'volatile-ttl']);
+    await withRedis(redis.url, connection =>
+      connection.command('zadd', 'outlast:ledger:leases', 1, 'lost'),
+    );
+    const env = { OUTLAST_DATABASE_URL: database.url, OUTLAST_BROKER_URL: redis.url };
+    const project = new CliProject({}, env);
+    onTestFinished(() => project.dispose());
+    const { code, stdout } = await project.run('doctor');
+    expect(code).toBe(6);
+    expect(stdout).toMatch(/^problem +ledger memory: .*volatile-ttl/m);
+    expect(stdout).toMatch(/^problem +ledger recovery: 1 /m);
+  });
 });

@@ -2,6 +2,7 @@ import { createHash, type Hash } from 'node:crypto';
 import { ledgerBroker, MemoryBroker } from '../../src/adapters/memory/memory-broker.ts';
 import { MemoryCheckpointStore } from '../../src/adapters/memory/memory-checkpoint-store.ts';
 import { MemoryEffects } from '../../src/adapters/memory/memory-effects.ts';
+import { MemoryIdempotencyStore } from '../../src/adapters/memory/memory-idempotency-store.ts';
 import { MemoryLedger } from '../../src/adapters/memory/memory-ledger.ts';
 import { MemoryOutboxStore } from '../../src/adapters/memory/memory-outbox-store.ts';
 import type { Broker } from '../../src/broker/broker.ts';
@@ -29,6 +30,7 @@ export class Stores {
   readonly server: MemoryBroker;
   readonly effects: MemoryEffects;
   readonly checkpoints: MemoryCheckpointStore;
+  readonly keys: MemoryIdempotencyStore;
   /** Null where messages go through `server`. */
   readonly ownBroker: Broker | null;
   readonly #hash: Hash = createHash('sha256');
@@ -43,6 +45,7 @@ export class Stores {
     const clock = { now: () => DAY_ZERO_MS + time.nowMs + this.#jumpMs };
     const isOneDatabase = plan.topology === 'one-database';
     this.checkpoints = new MemoryCheckpointStore(clock);
+    this.keys = new MemoryIdempotencyStore(clock);
     this.ledger = new MemoryLedger({
       clock,
       guards: mutant?.ledger ?? {},

@@ -153,7 +153,7 @@ export class MemoryOutboxStore implements OutboxStore {
   async release(token: string): Promise<number> {
     const owned = this.#owned(token, 'release');
     for (const record of owned) this.#free(record, 0);
-    this.#hint();
+    if (owned.length > 0) this.#hint();
     return owned.length;
   }
 

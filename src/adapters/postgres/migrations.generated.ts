@@ -312,7 +312,29 @@ $$`,
     ],
   },
   {
-    version: 9, name: '0009-control', breaking: false,
+    version: 9, name: '0009-idempotency', breaking: false,
+    statements: [
+      `create table outlast_idempotency (
+  key text primary key,
+  state text not null,
+  task_id text not null,
+  epoch bigint not null,
+  digest text not null,
+  result bytea,
+  held_at timestamptz not null default clock_timestamp(),
+  reviewed_at timestamptz not null default clock_timestamp(),
+  expires_at timestamptz,
+  waiters jsonb not null default '{}',
+  constraint outlast_idempotency_state check (state in ('held', 'done')),
+  constraint outlast_idempotency_held check (state <> 'held' or result is null),
+  constraint outlast_idempotency_done check (state <> 'done' or expires_at is not null)
+)`,
+      `create index outlast_idempotency_expires_at on outlast_idempotency (expires_at) where expires_at is not null`,
+      `create index outlast_idempotency_reviewed_at on outlast_idempotency (reviewed_at) where expires_at is null`,
+    ],
+  },
+  {
+    version: 10, name: '0010-control', breaking: false,
     statements: [
       `create table outlast_queue (
   name text primary key,

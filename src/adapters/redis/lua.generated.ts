@@ -86,6 +86,117 @@ local function put_back(held, tags, lists, most)
 end
 return put_back(KEYS[5], ARGV, { KEYS[1], KEYS[2], KEYS[3], KEYS[4] }, #ARGV)`,
   },
+  idempotencyAcquire: {
+    sha: '0f39e5d2f6f448d0c1de31775c5d7f22a25d12bf',
+    text: `#!lua flags=allow-oom
+local root, key, digest, task, epoch = KEYS[1], ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local lease_ms, instead_of, instead_epoch, most = ARGV[5], ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8])
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local record, held = root .. 'k:' .. key, root .. 'held'
+local found = redis.call('HMGET', record, 'state', 'task', 'epoch', 'digest', 'held_at')
+local state, holder, holder_epoch, held_at = found[1], found[2], tonumber(found[3]), found[5]
+local is_held, is_own = state == 'held', holder == task
+local takes = not state or (is_held and is_own and holder_epoch <= epoch)
+  or (is_held and not is_own and holder == instead_of and holder_epoch == instead_epoch)
+if takes then
+  redis.call('HDEL', record, 'w:' .. task, 'result')
+  if not is_own then held_at = now_ms end
+  redis.call('HSET', record, 'state', 'held', 'task', task, 'epoch', ARGV[4], 'digest', digest, 'held_at', held_at)
+  if lease_ms == '' then
+    redis.call('PERSIST', record)
+    redis.call('ZADD', held, now_ms, key)
+  else
+    redis.call('PEXPIRE', record, lease_ms)
+  end
+  return { 1 }
+end
+if is_own and is_held then return { 2 } end
+if not is_own and found[4] ~= digest then
+  if is_held then return { 5, holder, found[3], now_ms - held_at } end
+  return { 6 }
+end
+if not is_held then return { 3, holder, redis.call('HGET', record, 'result') } end
+local asked = most
+if lease_ms == '' and (redis.call('HLEN', record) < most + 5 or redis.call('HEXISTS', record, 'w:' .. task) == 1) then
+  asked = redis.call('HINCRBY', record, 'w:' .. task, 1)
+end
+return { 4, holder, found[3], now_ms - held_at, asked }`,
+  },
+  idempotencyComplete: {
+    sha: '258e62dee5efb48dfce21d779b74886068a0aee7',
+    text: `#!lua flags=allow-oom
+local root, key, task, epoch, ttl_ms, result = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local function waiters_of(record)
+  local waiters = {}
+  for _, field in ipairs(redis.call('HKEYS', record)) do
+    if string.sub(field, 1, 2) == 'w:' then waiters[#waiters + 1] = string.sub(field, 3) end
+  end
+  return waiters
+end
+local record = root .. 'k:' .. key
+local found = redis.call('HMGET', record, 'state', 'task', 'epoch')
+if found[2] ~= task or found[3] ~= epoch then return false end
+if found[1] == 'held' then
+  redis.call('HSET', record, 'state', 'done')
+  if result then redis.call('HSET', record, 'result', result) end
+  redis.call('PEXPIRE', record, ttl_ms)
+  redis.call('ZREM', root .. 'held', key)
+end
+return waiters_of(record)`,
+  },
+  idempotencyFree: {
+    sha: 'b8945ad2bf9ff9890562aa4f1568f1f4528ba247',
+    text: `#!lua flags=allow-oom
+local root, key, task, epoch, even_done = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
+local function waiters_of(record)
+  local waiters = {}
+  for _, field in ipairs(redis.call('HKEYS', record)) do
+    if string.sub(field, 1, 2) == 'w:' then waiters[#waiters + 1] = string.sub(field, 3) end
+  end
+  return waiters
+end
+local record = root .. 'k:' .. key
+local found = redis.call('HMGET', record, 'state', 'task', 'epoch')
+if found[2] ~= task or found[3] ~= epoch then return false end
+if found[1] ~= 'held' and not even_done then return false end
+local waiters = waiters_of(record)
+redis.call('UNLINK', record)
+redis.call('ZREM', root .. 'held', key)
+return waiters`,
+  },
+  idempotencyRead: {
+    sha: '4493ad81007df0a7f35d5299b4c4fb9b04f039cc',
+    text: `#!lua flags=no-writes
+local root, key = KEYS[1], ARGV[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local record = root .. 'k:' .. key
+return { now_ms, redis.call('PTTL', record), redis.call('HGETALL', record) }`,
+  },
+  idempotencyRenew: {
+    sha: 'd03ac9a687c6895eba78e145f66070772b4e11b1',
+    text: `#!lua flags=allow-oom
+local root, key, task, epoch, lease_ms = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local record = root .. 'k:' .. key
+local found = redis.call('HMGET', record, 'state', 'task', 'epoch')
+if found[1] ~= 'held' or found[2] ~= task or found[3] ~= epoch then return 0 end
+return redis.call('PEXPIRE', record, lease_ms)`,
+  },
+  idempotencyReview: {
+    sha: '14d0bc56998a77188b26be14cbbe1963781c65d1',
+    text: `#!lua flags=allow-oom
+local root, idle_ms, limit = KEYS[1], tonumber(ARGV[1]), ARGV[2]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local reviewed = {}
+for _, key in ipairs(redis.call('ZRANGEBYSCORE', root .. 'held', '-inf', now_ms - idle_ms, 'LIMIT', 0, limit)) do
+  local found = redis.call('HMGET', root .. 'k:' .. key, 'task', 'epoch', 'held_at')
+  redis.call('ZADD', root .. 'held', now_ms, key)
+  reviewed[#reviewed + 1] = { key, found[1], found[2], now_ms - found[3] }
+end
+return reviewed`,
+  },
   ledgerAfterList: {
     sha: 'af4b1f49ab90de8c616aeea0f37a779837784219',
     text: `#!lua flags=no-writes
@@ -2283,6 +2394,66 @@ return { now_shown, stored_text, is_settled and 1 or 0, tonumber(redis.call('TIM
     text: `#!lua flags=no-writes
 local _ = KEYS[1]
 return redis.call('INFO', 'server') .. redis.call('INFO', 'memory') .. redis.call('INFO', 'persistence')`,
+  },
+  ledgerJoinCeleryChord: {
+    sha: 'a64caf393133ff3e64fdae54a0f356226e237246',
+    text: `#!lua flags=allow-oom
+local chord, parts, correction, total, outcome = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local index, size, value, member, failure, failure_keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local KEEP_COMPLETE_MS = 86400000
+local KEEP_OPEN_MS = 604800000
+local function tell_failure()
+  if failure == '' then return end
+  redis.call('SET', outcome, failure, 'PX', failure_keep_ms)
+  redis.call('PUBLISH', outcome, failure)
+end
+local function answer(members)
+  for _, one in ipairs(members) do
+    local id, state = string.match(one, '^%[%d+,%s*"([^"]*)",%s*"([A-Z]+)"')
+    if state == 'FAILURE' or state == 'REVOKED' then
+      tell_failure()
+      return { 4, id }
+    end
+  end
+  return { 3, members }
+end
+local before = redis.call('HGET', chord, index)
+local found = before
+if not found or (found == '-' and value == '+') then
+  redis.call('HSET', chord, index, value)
+  redis.call('PEXPIRE', chord, KEEP_OPEN_MS)
+  found = value
+end
+if found == '-' then
+  tell_failure()
+  return { 2 }
+end
+local complete = redis.call('HGET', chord, '=')
+if complete then return answer(cmsgpack.unpack(complete)) end
+if before == '+' and redis.call('EXISTS', total) == 0 then return { 1 } end
+if size ~= '' then redis.call('SET', total, size, 'NX') end
+redis.call('ZREMRANGEBYSCORE', parts, index, index)
+redis.call('ZADD', parts, index, member)
+redis.call('PERSIST', parts)
+redis.call('PERSIST', total)
+local wanted = tonumber(redis.call('GET', total) or '')
+if not wanted then return { 1 } end
+wanted = wanted + tonumber(redis.call('GET', correction) or '0')
+if redis.call('ZCARD', parts) < wanted then return { 1 } end
+local members, places = {}, {}
+local listed = redis.call('ZRANGE', parts, 0, -1, 'WITHSCORES')
+for at = 1, #listed, 2 do
+  local place = listed[at + 1]
+  if place == 'inf' or not places[place] then
+    places[place] = true
+    members[#members + 1] = listed[at]
+  end
+end
+if #members < wanted then return { 1 } end
+redis.call('DEL', parts, correction, total)
+redis.call('HSET', chord, '=', cmsgpack.pack(members))
+redis.call('PEXPIRE', chord, KEEP_COMPLETE_MS)
+return answer(members)`,
   },
   ledgerJoinChord: {
     sha: '201fbfb5a0fe37577024496ee27b787cc0a7446d',

@@ -94,7 +94,7 @@ function patientsOf(
   if (outbox !== undefined) return named.filter(({ name }) => name === outbox);
   return [
     { target: 'database', check: () => checkDatabase(config.database, limits) },
-    ...redisPatients(config),
+    ...redisPatients(config, limits),
     ...named,
   ];
 }
