@@ -4,14 +4,16 @@ import type { BegunTask } from '../ledger/ledger.ts';
 import { digestOf } from '../task/digest.ts';
 import { decodeBody, inputFromCall, parseInput, validate } from '../task/input.ts';
 import { encodeJson, toBytes } from '../task/json.ts';
+import { NO_KEYS, type Keyring } from '../task/keyring.ts';
 import { asVerdict } from '../task/verdict.ts';
+import type { Checkpoints } from './checkpoints.ts';
 import { callKeyOf } from './call-key-of.ts';
 import { withTask } from './context.ts';
 import { errorRecord } from './error-record.ts';
 import type { Handler } from './handler.ts';
 import type { Rooms } from './room.ts';
 import { migrateInput } from './migrate-input.ts';
-import { runInRoom } from './run-in-room.ts';
+import { circumstancesOf, runInRoom } from './run-in-room.ts';
 import { RunScope, type RunScopeDeps, type RunStop } from './run-scope.ts';
 import { buried, failed, type Settlement } from './settlement.ts';
 
@@ -22,6 +24,10 @@ export interface ExecuteDeps extends RunScopeDeps {
   readonly handlers: ReadonlyMap<string, Handler>;
   /** Threads and processes for handlers that want one. Left out: every handler runs here. */
   readonly rooms?: Rooms;
+  /** Left out: in a room, whose worker has fetched the progress of the task. */
+  readonly checkpoints?: Checkpoints;
+  /** Left out: nothing has to be signed. */
+  readonly keyring?: Keyring;
 }
 
 /** Runs one task from bytes to settlement. Never throws. */
@@ -39,15 +45,25 @@ export async function execute(
 }
 
 async function executeChecked(
-  task: BegunTask,
+  begun: BegunTask,
   stop: RunStop,
   deps: ExecuteDeps,
 ): Promise<Settlement> {
-  const handler = deps.handlers.get(task.envelope.name);
-  if (!handler)
-    return buried('ERR_TASK_UNKNOWN', `no handler for ${task.envelope.name} in this worker`);
-  if (digestOf(task.envelope) !== task.envelope.digest)
+  const { envelope } = begun;
+  const handler = deps.handlers.get(envelope.name);
+  if (!handler) return buried('ERR_TASK_UNKNOWN', `no handler for ${envelope.name} in this worker`);
+  if (digestOf(envelope) !== envelope.digest)
     return buried('ERR_DIGEST', 'the bytes are not those that were sent');
+  const refusal = (deps.keyring ?? NO_KEYS).refusalOf(envelope);
+  if (refusal !== null) return buried('ERR_DIGEST', refusal);
+  let task = begun;
+  try {
+    task = (await deps.checkpoints?.restore(begun)) ?? begun;
+  } catch (cause) {
+    if (isOutlastError(cause, 'ERR_FENCE_STALE')) return { kind: 'drop' };
+    const circumstances = circumstancesOf(begun, deps.runtime);
+    return failed(handler, begun, circumstances, { cause, askedMs: null });
+  }
   if (handler.mode !== 'inline' && deps.rooms)
     return await runInRoom(
       { task, handler, mode: handler.mode, stop },

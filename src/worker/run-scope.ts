@@ -13,9 +13,6 @@ import { fenceStale, type EffectDoor } from './door.ts';
 import type { Handler } from './handler.ts';
 import { timedOut } from './settlement.ts';
 
-/** Larger progress belongs into the user's own tables. */
-const MAX_CHECKPOINT_BYTES = 262_144;
-
 /** How the worker ends a run from outside; the reason decides what is settled. */
 export interface RunStop {
   /** Aborts: `lost` writes nothing, `release` gives back. */
@@ -206,13 +203,6 @@ export class RunScope {
     if (this.#handler.checkpoint)
       await check(`checkpoint of ${name}`, this.#handler.checkpoint, data);
     const bytes = toBytes(encodeJson(data));
-    if (bytes.length > MAX_CHECKPOINT_BYTES) {
-      throw outlastError('ERR_CHECKPOINT_TOO_LARGE', {
-        message: `a checkpoint of ${bytes.length} bytes is larger than ${MAX_CHECKPOINT_BYTES}`,
-        hint: 'Keep the data in your own tables and checkpoint a reference to it.',
-        fields: { bytes: bytes.length, maxBytes: MAX_CHECKPOINT_BYTES },
-      });
-    }
     const status = await this.#guarded(
       this.#deps.ledger.checkpoint(this.#task, ++this.#seq, bytes),
     );

@@ -10,10 +10,12 @@ import {
   type RunRef,
   type StepStatus,
 } from '../ledger/ledger.ts';
+import { NO_KEYS } from '../task/keyring.ts';
 import type { Redact } from '../task/redact.ts';
 import { claimKey, type KeyClaim, type KeyDeps } from './claim-key.ts';
 import { replyOf } from '../wire/reply.ts';
 import type { ResultStore } from '../result/result-store.ts';
+import type { Checkpoints } from './checkpoints.ts';
 import { rescueRun } from './rescue-run.ts';
 import { execute, type ExecuteDeps } from './execute.ts';
 import type { KeyHold } from './key-hold.ts';
@@ -25,6 +27,7 @@ import type { Settler, SettleStatus } from './settler.ts';
 
 export interface RunDeps extends ExecuteDeps {
   readonly ledger: Ledger;
+  readonly checkpoints: Checkpoints;
   readonly broker: Broker;
   readonly settler: Settler;
   readonly keys: KeyDeps;
@@ -77,7 +80,7 @@ export class Run {
   }
 
   async #run(): Promise<void> {
-    const { runtime, observer } = this.#deps;
+    const { runtime, observer, checkpoints } = this.#deps;
     const { id, envelope, epoch, failures } = this.task;
     const cancelAck = this.#delivery === null ? null : this.#acknowledgeInTime();
     const entry = (await this.#deps.gate?.enter(this.task)) ?? null;
@@ -106,6 +109,7 @@ export class Run {
     cancelAck?.();
     if (entry !== null) this.#deps.gate?.leave(entry.places);
     // Before anything else is waited for: the next run of a task may begin meanwhile, and would be told of first.
+    await checkpoints.forget(this.task, status === 'ok' && settlement.kind === 'commit');
     if (status === 'ok') {
       if (claim.kind !== 'wait') observer?.settled(this.task, settlement, ranMs);
       this.#tell(settlement);
@@ -132,9 +136,9 @@ export class Run {
 
   /** Whoever asks knows the epoch of some time ago: a door of this run may have been lifted since. */
   #asking(): RunLedger {
-    const { ledger } = this.#deps;
+    const { ledger, checkpoints } = this.#deps;
     return {
-      checkpoint: (_, seq, data) => ledger.checkpoint(this.#ref, seq, data),
+      checkpoint: (_, seq, data) => checkpoints.checkpoint(this.#ref, seq, data),
       lift: async (_, above) => {
         const reply = await ledger.lift(this.#ref, above);
         if (reply.status === 'ok') this.#ref = { ...this.#ref, epoch: reply.epoch };
@@ -297,11 +301,12 @@ export class Run {
   }
 
   #followDeps(): FollowDeps {
-    const { runtime, handlers, redact } = this.#deps;
+    const { runtime, handlers, redact, keyring = NO_KEYS } = this.#deps;
     return {
       nowMs: runtime.clock.now(),
       queueOf: name => handlers.get(name)?.task.contract.queue ?? null,
       redact,
+      keyring,
       answers: this.#deps.broker.reply !== undefined,
     };
   }
