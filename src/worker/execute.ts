@@ -10,7 +10,8 @@ import { errorRecord } from './error-record.ts';
 import type { Handler } from './handler.ts';
 import type { Rooms } from './room.ts';
 import { runInRoom } from './run-in-room.ts';
-import { RunScope, type RunScopeDeps, type RunStop } from './run-scope.ts';
+import { RunScope, type RunScopeDeps } from './run-scope.ts';
+import type { RunStop } from './run-stop.ts';
 import { buried, failed, type Settlement } from './settlement.ts';
 
 /** A result is read back whole by everybody who waits for it. */

@@ -3,6 +3,7 @@ import type { BegunTask, Ledger } from '../ledger/ledger.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import type { SendRest, Task, TaskShape } from '../task/define-task.ts';
 import type { EnvelopeOptions } from '../task/envelope.ts';
+import type { Logger } from '../telemetry/logger.ts';
 import { fingerprintOf } from '../task/digest.ts';
 import { check } from '../task/input.ts';
 import { decodeJson, encodeJson, toBytes, toText } from '../task/json.ts';
@@ -11,20 +12,11 @@ import type { SendOptions } from '../task/define-task.ts';
 import type { TaskContext } from './context.ts';
 import type { EffectDoor } from './door.ts';
 import type { Handler } from './handler.ts';
+import type { RunStop, StopReason } from './run-stop.ts';
 import { timedOut } from './settlement.ts';
 
 /** Larger progress belongs into the user's own tables. */
 const MAX_CHECKPOINT_BYTES = 262_144;
-
-/** How the worker ends a run from outside; the reason decides what is settled. */
-export interface RunStop {
-  /** Aborts: `lost` writes nothing, `release` gives back. */
-  readonly signal: AbortSignal;
-  /** Fires when the worker drains. */
-  readonly draining: AbortSignal;
-}
-
-export type StopReason = 'lost' | 'release';
 
 export interface RunScopeDeps {
   readonly ledger: Pick<Ledger, 'checkpoint'>;
@@ -49,8 +41,13 @@ export class RunScope {
   readonly #stop: RunStop;
   readonly #deps: RunScopeDeps;
   readonly #door: EffectDoor;
-  readonly #hard = new AbortController();
-  readonly #soft = new AbortController();
+  /** Both signals are made for handlers that look at them; most do not. */
+  #hard: AbortController | null = null;
+  #soft: AbortController | null = null;
+  /** What ended the run before its handler did. */
+  #endedBy: Error | null = null;
+  #isSoftlyOver = false;
+  #reject: (error: Error) => void = () => undefined;
   readonly #undo: (() => void)[] = [];
   readonly #steps = new Set<string>();
   #seq: number;
@@ -66,9 +63,8 @@ export class RunScope {
     this.#deps = deps;
     this.#door = handler.origin.door(deps.runtime.faultPoint);
     this.#seq = task.checkpointSeq;
-    this.options = JSON.parse(toText(task.envelope.options)) as EnvelopeOptions;
-    this.#follow(stop.signal, () => this.#hard.abort(leaseLost(task)));
-    this.#follow(stop.draining, () => this.#soft.abort());
+    this.options = optionsOf(task);
+    this.#undo.push(stop.onStop(() => this.#end(leaseLost(task))));
     this.context = this.#makeContext(input);
     this.#startTimers();
   }
@@ -77,17 +73,25 @@ export class RunScope {
   race(running: Promise<unknown>): Promise<unknown> {
     this.#hasEnded = false;
     this.#deps.onRunning?.(running);
-    const end = (): void => void (this.#hasEnded = true);
-    // A handler that ignores its signal goes on in the background; whatever it throws later concerns nobody.
-    running.then(end, end);
     return new Promise((resolve, reject) => {
-      this.#follow(this.#hard.signal, () => reject(this.#hard.signal.reason as Error));
-      running.then(resolve, reject);
+      this.#reject = reject;
+      if (this.#endedBy !== null) reject(this.#endedBy);
+      // A handler that ignores its signal goes on in the background; whatever it throws later concerns nobody.
+      running.then(
+        value => {
+          this.#hasEnded = true;
+          resolve(value);
+        },
+        (error: unknown) => {
+          this.#hasEnded = true;
+          reject(error as Error);
+        },
+      );
     });
   }
 
   stopReason(): StopReason | null {
-    return this.#stop.signal.aborted ? (this.#stop.signal.reason as StopReason) : null;
+    return this.#stop.reason;
   }
 
   /**
@@ -125,14 +129,39 @@ export class RunScope {
 
   /** What goes on after its run must find every door shut, also between the end of the run and its settlement. */
   #refuseIfOver(): void {
-    if (this.#hard.signal.aborted) throw this.#hard.signal.reason as Error;
+    if (this.#endedBy !== null) throw this.#endedBy;
     if (this.#isOver) throw this.#stale();
   }
 
-  #follow(signal: AbortSignal, fn: () => void): void {
-    if (signal.aborted) return fn();
-    signal.addEventListener('abort', fn, { once: true });
-    this.#undo.push(() => signal.removeEventListener('abort', fn));
+  /** The first reason counts. */
+  #end(error: Error): void {
+    if (this.#endedBy !== null) return;
+    this.#endedBy = error;
+    this.#hard?.abort(error);
+    this.#reject(error);
+  }
+
+  #hardSignal(): AbortSignal {
+    if (this.#hard === null) {
+      this.#hard = new AbortController();
+      if (this.#endedBy !== null) this.#hard.abort(this.#endedBy);
+    }
+    return this.#hard.signal;
+  }
+
+  #softSignal(): AbortSignal {
+    if (this.#soft === null) {
+      const soft = new AbortController();
+      this.#soft = soft;
+      const { draining } = this.#stop;
+      const drain = (): void => soft.abort();
+      if (this.#isSoftlyOver || draining.aborted) drain();
+      else if (!this.#isOver) {
+        draining.addEventListener('abort', drain, { once: true });
+        this.#undo.push(() => draining.removeEventListener('abort', drain));
+      }
+    }
+    return this.#soft.signal;
   }
 
   #startTimers(): void {
@@ -146,11 +175,12 @@ export class RunScope {
   }
 
   #expire(timeoutMs: number, what: string): void {
-    this.#hard.abort(timedOut(this.#task, timeoutMs, what));
+    this.#end(timedOut(this.#task, timeoutMs, what));
   }
 
   #softExpire(): void {
-    this.#soft.abort();
+    this.#isSoftlyOver = true;
+    this.#soft?.abort();
     const { onSoftTimeout } = this.#handler;
     if (!onSoftTimeout) return;
     const report = (error: unknown): void =>
@@ -165,6 +195,9 @@ export class RunScope {
   #makeContext(input: unknown): TaskContext {
     const { id, epoch, failures, crashes, envelope, checkpoint } = this.#task;
     const { deadlineMs, headers, rootId } = this.options;
+    const { log } = this.#deps.runtime;
+    const [hard, soft] = [() => this.#hardSignal(), () => this.#softSignal()];
+    let ownLog: Logger | null = null;
     return {
       id,
       name: envelope.name,
@@ -176,10 +209,16 @@ export class RunScope {
       resurrections: crashes,
       epoch,
       fence: epoch,
-      signal: this.#hard.signal,
-      softSignal: this.#soft.signal,
+      get signal() {
+        return hard();
+      },
+      get softSignal() {
+        return soft();
+      },
       deadline: deadlineMs === undefined ? null : new Date(deadlineMs),
-      log: this.#deps.runtime.log.child({ task: id, name: envelope.name, epoch }),
+      get log() {
+        return (ownLog ??= log.child({ task: id, name: envelope.name, epoch }));
+      },
       lastCheckpoint: checkpoint === null ? undefined : decodeJson(toText(checkpoint)),
       checkpoint: data => this.#checkpoint(data),
       transaction: (fn, options) => this.#transaction(fn, options?.step ?? 'main'),
@@ -265,6 +304,13 @@ export class RunScope {
       fields: { id, epoch },
     });
   }
+}
+
+const NO_OPTIONS: EnvelopeOptions = Object.freeze({});
+
+/** Most tasks have none: `{}`. */
+function optionsOf({ envelope: { options } }: BegunTask): EnvelopeOptions {
+  return options.length === 2 ? NO_OPTIONS : (JSON.parse(toText(options)) as EnvelopeOptions);
 }
 
 /** Why `ctx.signal` fires when neither a timeout nor a deadline has passed. */

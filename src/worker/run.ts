@@ -11,9 +11,10 @@ import {
 } from '../ledger/ledger.ts';
 import type { Redact } from '../task/redact.ts';
 import { hasFollowUps } from '../task/signature.ts';
+import type { BrokerAnswers } from './broker-answers.ts';
 import { execute, type ExecuteDeps } from './execute.ts';
 import type { RunObserver } from './run-observer.ts';
-import type { StopReason } from './run-scope.ts';
+import { RunStop, type StopReason } from './run-stop.ts';
 import type { Settlement } from './settlement.ts';
 import type { Settler, SettleStatus } from './settler.ts';
 
@@ -21,6 +22,7 @@ export interface RunDeps extends ExecuteDeps {
   readonly ledger: Ledger;
   readonly broker: Broker;
   readonly settler: Settler;
+  readonly answers: BrokerAnswers;
   readonly dedupMs: number;
   readonly resultMs: number;
   /** Null: people see the arguments of follow-ups themselves. */
@@ -28,10 +30,19 @@ export interface RunDeps extends ExecuteDeps {
   readonly observer?: RunObserver;
 }
 
-/** No broker's copy is held for longer. */
+/** No broker's copy is held for longer: RabbitMQ closes the channel of a message held for half an hour. */
 const LONGEST_HOLD_MS = 600_000;
 /** Younger than what a resurrector takes for forgotten. */
 const FOLLOW_WITHIN_MS = 2_000;
+
+export interface RunStart {
+  readonly task: BegunTask;
+  /** The broker's copy, where it has one that nobody has let go. */
+  readonly delivery: Delivery | null;
+  readonly draining: AbortSignal;
+  /** Called when the handler has ended, before the run is settled: its place is free for another. */
+  readonly onRan: () => void;
+}
 
 /** One run of one task: executes, settles, and only then lets go of the broker's copy. */
 export class Run {
@@ -40,14 +51,15 @@ export class Run {
   readonly finished: Promise<void>;
   #delivery: Delivery | null;
   readonly #deps: RunDeps;
-  readonly #stop = new AbortController();
-  readonly #draining: AbortSignal;
+  readonly #stop: RunStop;
+  readonly #onRan: () => void;
 
-  constructor(task: BegunTask, delivery: Delivery | null, draining: AbortSignal, deps: RunDeps) {
+  constructor({ task, delivery, draining, onRan }: RunStart, deps: RunDeps) {
     this.task = task;
     this.#delivery = delivery;
     this.#deps = deps;
-    this.#draining = draining;
+    this.#stop = new RunStop(draining);
+    this.#onRan = onRan;
     this.startedAt = deps.runtime.clock.monotonic();
     this.finished = this.#run();
   }
@@ -59,13 +71,18 @@ export class Run {
 
   /** Ends the run from outside; the first reason counts. */
   stop(reason: StopReason): void {
-    this.#stop.abort(reason);
+    this.#stop.stop(reason);
+  }
+
+  /** From `begin` on the ledger has the task; a copy that was held for too long is let go while it still runs. */
+  acknowledgeInTime(now: number): void {
+    if (this.#delivery !== null && now - this.startedAt > LONGEST_HOLD_MS)
+      void this.#acknowledge('ok');
   }
 
   async #run(): Promise<void> {
     const { runtime, observer } = this.#deps;
     const { id, envelope, epoch, failures } = this.task;
-    const cancelAck = this.#delivery === null ? null : this.#acknowledgeInTime();
     await runtime.faultPoint('worker.begun-not-started');
     runtime.emit('task:started', {
       id,
@@ -75,16 +92,12 @@ export class Run {
       attempt: failures + 1,
     });
     observer?.started(this.task);
-    const settlement = await execute(
-      this.task,
-      { signal: this.#stop.signal, draining: this.#draining },
-      this.#deps,
-    );
+    const settlement = await execute(this.task, this.#stop, this.#deps);
+    this.#onRan();
     const ranMs = runtime.clock.monotonic() - this.startedAt;
     const followUps = this.#followUps(settlement);
     const answer = await this.#settle(settlement, followUps);
     const status = answer === 'refused' ? await this.#giveUp() : answer;
-    cancelAck?.();
     // Before anything else is waited for: the next run of a task may begin meanwhile, and would be told of first.
     if (status === 'ok') observer?.settled(this.task, settlement, ranMs);
     else observer?.lost(this.task);
@@ -144,29 +157,16 @@ export class Run {
     return answer === 'absent' ? 'absent' : 'stale';
   }
 
-  /** RabbitMQ closes the channel of a message held for half an hour. From `begin` on the ledger has the task. */
-  #acknowledgeInTime(): () => void {
-    return this.#deps.runtime.clock.timer(LONGEST_HOLD_MS, () => void this.#acknowledge('ok'));
-  }
-
   /** The one place that decides about the broker's copy of a task that was begun. */
   async #acknowledge(status: StepStatus): Promise<void> {
     const delivery = this.#delivery;
     if (!delivery) return;
     this.#delivery = null;
-    const { broker, runtime } = this.#deps;
+    const { answers, runtime } = this.#deps;
     await runtime.faultPoint('worker.committed-not-acked');
-    try {
-      // Settled by us: the ledger has it. Otherwise all we know is that it is not ours; whoever gets the copy next
-      // finds out from the ledger whether it is a copy or the only one left.
-      if (status === 'ok') await broker.ack([delivery]);
-      else await broker.giveBack([delivery]);
-    } catch (error) {
-      runtime.log.warn(
-        { error, task: this.task.id },
-        'the broker took no answer; it will deliver the copy again',
-      );
-    }
+    // Settled by us: the ledger has it. Otherwise all we know is that it is not ours; whoever gets the copy next
+    // finds out from the ledger whether it is a copy or the only one left.
+    await (status === 'ok' ? answers.ack(delivery) : answers.giveBack(delivery));
   }
 
   #tell(settlement: Settlement): void {

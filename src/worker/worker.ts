@@ -3,8 +3,10 @@ import { isUnavailable } from '../errors/error.ts';
 import type { Broker, Delivery } from '../broker/broker.ts';
 import type { BeginOpen, BeginRequest, BegunTask, Ledger, RunRef } from '../ledger/ledger.ts';
 import { sleep } from '../runtime/clock.ts';
+import { endOfTick } from '../runtime/end-of-tick.ts';
 import { Wakeable } from '../runtime/wakeable.ts';
 import type { Redact } from '../task/redact.ts';
+import { BrokerAnswers } from './broker-answers.ts';
 import { acceptDeliveries, answerDeliveries } from './deliveries.ts';
 import type { ExecuteDeps } from './execute.ts';
 import type { Beat, Heart } from './heart.ts';
@@ -76,6 +78,8 @@ export class Worker {
   #isClosed = true;
   #isGivingUp = false;
   #begun = 0;
+  /** Runs whose handler has not ended. */
+  #handling = 0;
 
   constructor(deps: WorkerDeps) {
     this.#deps = deps;
@@ -142,8 +146,10 @@ export class Worker {
     const { settings, runtime } = this.#deps;
     try {
       if (this.#isClosed) await this.#open(signal);
+      // Runs that end together make room for one batch, and what they end with travels with the asking for it.
+      await endOfTick();
       if (signal.aborted) return;
-      const free = settings.concurrency - this.#runs.size;
+      const free = this.#free();
       if (free <= 0 || this.#isFenced) {
         await this.#wake.sleep(settings.idleTimeMs, signal);
         return;
@@ -158,6 +164,15 @@ export class Worker {
       runtime.log.warn({ error }, 'the store cannot be used; nothing is begun');
       await sleep(runtime.clock, STORE_RETRY_MS, signal);
     }
+  }
+
+  /**
+   * A handler that has ended makes room for the next while its run is being settled. What waits to be settled has a limit
+   * too, or a store that begins and does not commit would fill the memory.
+   */
+  #free(): number {
+    const { concurrency } = this.#deps.settings;
+    return Math.min(concurrency - this.#handling, 2 * concurrency - this.#runs.size);
   }
 
   async #open(signal: AbortSignal): Promise<void> {
@@ -192,6 +207,7 @@ export class Worker {
       broker,
       runtime,
       settler,
+      answers: new BrokerAnswers(broker, runtime.log),
       dedupMs: dedupWindowMs,
       resultMs: resultTtlMs,
       redact: this.#deps.redact ?? null,
@@ -285,13 +301,21 @@ export class Worker {
   }
 
   #start(task: BegunTask, delivery: Delivery | null): void {
-    const run = new Run(task, delivery, this.#draining.signal, this.#runDeps);
+    this.#begun += 1;
+    this.#handling += 1;
+    let isHandling = true;
+    const onRan = (): void => {
+      if (isHandling) this.#handling -= 1;
+      isHandling = false;
+      this.#wake.hint();
+    };
+    const draining = this.#draining.signal;
+    const run = new Run({ task, delivery, draining, onRan }, this.#runDeps);
     const key = keyOf(task);
     this.#runs.set(key, run);
-    this.#begun += 1;
     const done = (): void => {
       this.#runs.delete(key);
-      this.#wake.hint();
+      onRan();
     };
     run.finished.then(done, (error: unknown) => {
       this.#deps.runtime.log.error({ error, task: task.id }, 'a run ended in a way it should not');
@@ -306,6 +330,7 @@ export class Worker {
     this.#isFenced = false;
     const stored = new Set(beat.reply.runs.map(keyOf));
     for (const [key, run] of this.#runs) {
+      run.acknowledgeInTime(this.#deps.runtime.clock.monotonic());
       // Begun after the beat was sent: the answer cannot know of it.
       if (run.startedAt < beat.sentAt && !stored.has(key)) run.stop('lost');
     }
