@@ -10,7 +10,7 @@ import { optionsFromText } from '../config/from-env.ts';
 import { OPTION_TABLE } from '../config/option-table.ts';
 import type { SectionName } from '../config/options.ts';
 import { embeddedDefaults } from '../wiring/embedded-defaults.ts';
-import { brokerOptions } from '../wiring/open-broker.ts';
+import { messagingOf } from '../wiring/messaging.ts';
 import { createRuntime } from '../wiring/runtime.ts';
 import { dialectOf } from '../wiring/writer-of.ts';
 import {
@@ -125,7 +125,7 @@ export async function withStores<T>(
   fn: (stores: Stores) => Promise<T>,
 ): Promise<T> {
   const { config, log } = context;
-  const stores = await openStores(config.database, { ...options, ...brokerOptions(config, log) });
+  const stores = await openStores(config.database, { ...options, ...messagingOf(config, log) });
   try {
     return await fn(stores);
   } finally {
@@ -156,8 +156,11 @@ export async function withAdmin<T>(
   context: CommandContext,
   fn: (admin: Admin) => Promise<T>,
 ): Promise<T> {
-  const { config, outboxTarget } = context;
-  const stores = await openStores(config.database, { createIfMissing: false });
+  const { config, log, outboxTarget } = context;
+  const stores = await openStores(config.database, {
+    createIfMissing: false,
+    ...messagingOf(config, log),
+  });
   try {
     if (outboxTarget === null) return await fn(adminOn(() => Promise.resolve(stores)));
     const apart = await openOutboxApart(outboxTarget);

@@ -17,7 +17,7 @@ export interface BrokerOptions {
   /**
    * When the broker's copy of a task is let go: after its run is settled, or as soon as the ledger has it. `begin` where
    * Python workers share the queue and must not see a task again that was begun here.
-   * @default 'commit'
+   * @default 'commit'; 'begin' where broker and ledger are one Redis
    */
   readonly ackOn?: 'commit' | 'begin' | undefined;
 }

@@ -28,12 +28,30 @@ export function readMessaging(config: Given, env: Env, database: OutboxTarget): 
   const broker = readBrokerFrom(config, env);
   const ledger = readLedger(config, env);
   if (database.kind === 'mysql') refuseOutboxAlone(broker.target, ledger.target);
+  if (broker.target === null && ledger.target !== null) throw ledgerAlone(ledger.source);
+  const target = ledger.target ?? ledgerBeside(broker.target);
   return {
-    broker: broker.target,
+    broker: broker.isAckGiven ? broker.target : withOwnAck(broker.target, target),
     brokerSource: broker.source,
-    ledger: ledger.target ?? ledgerBeside(broker.target),
+    ledger: target,
     ledgerSource: ledger.source,
   };
+}
+
+/** One server has both copies, and loses both or none: holding on to the broker's until the end is worth nothing. */
+function withOwnAck(broker: BrokerTarget | null, ledger: LedgerTarget): BrokerTarget | null {
+  const isOne = broker?.kind === 'redis' && ledger.kind === 'redis' && ledger.url === broker.url;
+  return isOne ? Object.freeze({ ...broker, ackOn: 'begin' }) : broker;
+}
+
+/** The relay would put tasks where no worker looks for them. */
+function ledgerAlone(source: Messaging['ledgerSource']): Error {
+  const option = source === 'env' ? LEDGER_ENV : 'ledger';
+  return outlastError('ERR_CONFIG_TIER', {
+    message: `\`${option}\` is set, and there is no \`broker\` that brings tasks there`,
+    hint: `Set ${BROKER_ENV} to redis://… or amqp://…, or remove \`${option}\`: then the database is both.`,
+    fields: { option },
+  });
 }
 
 const fromEnv = (env: Env, name: string): string | undefined =>
@@ -42,16 +60,17 @@ const fromEnv = (env: Env, name: string): string | undefined =>
 function readBrokerFrom(
   config: Given,
   env: Env,
-): { target: BrokerTarget | null; source: Messaging['brokerSource'] } {
+): { target: BrokerTarget | null; isAckGiven: boolean; source: Messaging['brokerSource'] } {
   const url = fromEnv(env, BROKER_ENV);
   const inFile = config['broker'];
+  const isLong = typeof inFile === 'object' && inFile !== null;
+  const isAckGiven = isLong && (inFile as Given)['ackOn'] !== undefined;
   if (url !== undefined) {
-    const isLong = typeof inFile === 'object' && inFile !== null;
     const target = isLong ? readBroker({ ...inFile, url }, 'broker') : readBroker(url, BROKER_ENV);
-    return { target, source: 'env' };
+    return { target, isAckGiven, source: 'env' };
   }
-  if (inFile === undefined) return { target: null, source: 'default' };
-  return { target: readBroker(inFile, 'broker'), source: 'file' };
+  if (inFile === undefined) return { target: null, isAckGiven, source: 'default' };
+  return { target: readBroker(inFile, 'broker'), isAckGiven, source: 'file' };
 }
 
 function readLedger(

@@ -1,5 +1,6 @@
 import { PostgresDoor } from '../adapters/postgres/postgres-door.ts';
 import { fromDatabase, type SqlTransaction } from '../adapters/postgres/sql-transaction.ts';
+import type { LedgerTarget } from '../config/messaging.ts';
 import { outlastError } from '../errors/error.ts';
 import type { SentCall } from '../outbox/compose-call.ts';
 import { Producer } from '../outbox/producer.ts';
@@ -72,7 +73,7 @@ function instanceOf<Tx>(
         )
       : handleOf(sent.task, { id: sent.id, isNew: sent.isNew, before: sent.before, isUncommitted });
   const origin: HandlerOrigin = {
-    door: faultPoint => doorOf(adapter, faultPoint),
+    door: faultPoint => doorOf(adapter, config.ledger, faultPoint),
     sendInside: async (tx, task, input, sendOptions) => {
       const [sent] = await producer.send(tx as Tx, [{ task, input, options: sendOptions }]);
       return sent?.id ?? '';
@@ -109,15 +110,20 @@ function instanceOf<Tx>(
   return made as unknown as Outlast<Tx>;
 }
 
-/** A fence stands where the ledger is; an outbox in MySQL has its ledger elsewhere. */
-function doorOf<Tx>(adapter: TransactionAdapter<Tx>, faultPoint: FaultPoint): EffectDoor<Tx> {
-  if (adapter.dialect === 'postgres') return new PostgresDoor(adapter, faultPoint);
+/** A fence stands where the ledger is, and that is elsewhere where it is in Redis. */
+function doorOf<Tx>(
+  adapter: TransactionAdapter<Tx>,
+  ledger: LedgerTarget,
+  faultPoint: FaultPoint,
+): EffectDoor<Tx> {
+  const isBeside = adapter.dialect === 'postgres' && ledger.kind === 'database';
+  if (isBeside) return new PostgresDoor(adapter, faultPoint);
   return {
     pass: run =>
       Promise.reject(
         outlastError('ERR_CONFIG_TIER', {
           message: `the task row of ${run.id} is not in the database of this transaction, so it cannot be fenced`,
-          hint: 'MySQL and MariaDB have no effect-once door yet. Use a handler whose adapter is on `database`.',
+          hint: 'There is no effect-once door yet where the ledger is in Redis or the adapter is on MySQL. Use a handler whose adapter is on `database`, and the ledger there.',
           fields: { option: 'adapter' },
         }),
       ),

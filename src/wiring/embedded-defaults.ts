@@ -10,7 +10,8 @@ export function embeddedDefaults(config: ResolvedConfig): ResolvedConfig {
   const isChosen = [config.settings['worker.lease'], config.settings['worker.beat']].some(
     setting => setting?.source !== 'default',
   );
-  if (config.database.kind !== 'pglite' || isChosen) return config;
+  const isBusy = config.database.kind === 'pglite' && config.ledger.kind === 'database';
+  if (!isBusy || isChosen) return config;
   return {
     ...config,
     worker: { ...config.worker, leaseMs: EMBEDDED_LEASE_MS, beatMs: EMBEDDED_BEAT_MS },

@@ -1,4 +1,5 @@
 import type { DatabaseTarget } from '../config/database-url.ts';
+import type { LedgerParts } from './messaging.ts';
 import type { Beat } from '../worker/heart.ts';
 
 /** Places in the memory that the main thread and the beat thread share; milliseconds of the monotonic clock. */
@@ -8,8 +9,13 @@ export const HEART_SLOTS: { readonly lastBeatAt: 0; readonly tickedAt: 1 } = {
 };
 export const HEART_BYTES = 16;
 
+/** Where the lease is kept. */
+export type HeartTarget =
+  | { readonly kind: 'database'; readonly database: DatabaseTarget }
+  | { readonly kind: 'redis'; readonly ledger: LedgerParts };
+
 export interface HeartThreadData {
-  readonly target: DatabaseTarget;
+  readonly target: HeartTarget;
   readonly beatMs: number;
   readonly maxBlockMs: number;
   readonly shared: SharedArrayBuffer;

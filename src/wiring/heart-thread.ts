@@ -1,8 +1,15 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { PostgresLedger } from '../adapters/postgres/postgres-ledger.ts';
-import { systemClock } from '../runtime/clock.ts';
+import { openRedisLedger } from '../adapters/redis/open-redis-ledger.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { sleep, systemClock } from '../runtime/clock.ts';
 import { faultPointFromEnv } from './fault-point-env.ts';
-import { HEART_SLOTS, type FromHeart, type HeartThreadData } from './heart-data.ts';
+import {
+  HEART_SLOTS,
+  type FromHeart,
+  type HeartTarget,
+  type HeartThreadData,
+} from './heart-data.ts';
 import { openDatabase } from './stores.ts';
 
 /**
@@ -22,15 +29,26 @@ parentPort?.on('message', (next: string) => {
 });
 
 // A beat that hangs in a lost network must not keep the next ones waiting.
-const queryTimeoutMs = 2 * data.beatMs;
-const ledger = new PostgresLedger(
-  await openDatabase(data.target, {
-    poolSize: 1,
-    queryTimeoutMs,
-    embedded: 'join',
-    createIfMissing: false,
-  }),
-);
+const patienceMs = 2 * data.beatMs;
+const ledger = await openLedger(data.target);
+
+/** Resolves when it is connected: the first beat is sent without delay. */
+async function openLedger(target: HeartTarget): Promise<Pick<Ledger, 'renew'>> {
+  if (target.kind === 'database') {
+    const db = await openDatabase(target.database, {
+      poolSize: 1,
+      queryTimeoutMs: patienceMs,
+      embedded: 'join',
+      createIfMissing: false,
+    });
+    return new PostgresLedger(db);
+  }
+  const { url, ...options } = target.ledger;
+  // Beats compare no generation: an incarnation that is not there says it all.
+  const opened = await openRedisLedger(url, { ...options, generations: null });
+  await opened.ledger.renew('');
+  return opened.ledger;
+}
 
 async function beat(): Promise<void> {
   const sentAt = systemClock.monotonic();
@@ -38,7 +56,9 @@ async function beat(): Promise<void> {
   const reply = await ledger.renew(forWorker);
   await faultPoint('heart.renewed');
   if (forWorker !== worker) return;
-  if (reply.status === 'open') shared[HEART_SLOTS.lastBeatAt] = sentAt;
+  const lastBeatAt = shared[HEART_SLOTS.lastBeatAt] ?? 0;
+  // An answer that came late may be told after a later one.
+  if (reply.status === 'open') shared[HEART_SLOTS.lastBeatAt] = Math.max(lastBeatAt, sentAt);
   say({ kind: 'beat', beat: { worker: forWorker, sentAt, reply } });
 }
 
@@ -60,10 +80,9 @@ setInterval(() => {
   if (isBeating || worker === '') return;
   isBeating = true;
   // A beat that fails is followed by the next one; whoever counts the lease looks at the last that was answered.
-  beat()
-    .catch((error: unknown) => say({ kind: 'failed', error: String(error) }))
-    .finally(() => {
-      isBeating = false;
-    });
+  const told = beat().catch((error: unknown) => say({ kind: 'failed', error: String(error) }));
+  void Promise.race([told, sleep(systemClock, patienceMs)]).finally(() => {
+    isBeating = false;
+  });
 }, data.beatMs);
 say({ kind: 'ready' });

@@ -4,7 +4,8 @@ import type { SqlDatabase } from '../adapters/postgres/sql-database.ts';
 import type { OutboxTarget } from '../config/database-url.ts';
 import { findOutbox } from '../config/outboxes.ts';
 import type { ResultStore } from '../result/result-store.ts';
-import { brokerOptions } from './open-broker.ts';
+import { messagingOf } from './messaging.ts';
+import { resultsOf } from './results-of.ts';
 import { createRuntime } from './runtime.ts';
 import {
   openOutboxApart,
@@ -68,7 +69,7 @@ export class Internals {
   /** Connections for somebody of his own, who closes them. */
   openStores(options: OpenOptions = OPEN_OPTIONS): Promise<Stores> {
     const { config, log } = this;
-    return openStores(config.database, { ...options, ...brokerOptions(config, log) });
+    return openStores(config.database, { ...options, ...messagingOf(config, log) });
   }
 
   /** Null where the outbox is the default one. */
@@ -98,13 +99,7 @@ export class Internals {
   async results(): Promise<ResultStore> {
     const { results } = await this.stores();
     const apart = await this.outboxApart();
-    if (apart === null) return results;
-    return {
-      read: async id => {
-        const record = await results.read(id);
-        return record.state === 'unknown' ? await apart.results.read(id) : record;
-      },
-    };
+    return apart === null ? results : resultsOf(results, apart.results);
   }
 
   /** Whoever closes a second time waits for the same end. */

@@ -2,7 +2,6 @@ import { RabbitBroker } from '../adapters/rabbitmq/rabbitmq-broker.ts';
 import { openRedisBroker } from '../adapters/redis/redis-broker.ts';
 import type { Broker } from '../broker/broker.ts';
 import type { BrokerTarget } from '../config/broker-target.ts';
-import type { ResolvedConfig } from '../config/config.ts';
 import { systemClock } from '../runtime/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
@@ -12,16 +11,6 @@ export interface BrokerParts {
   /** Messages of a queue held at once: as many as run. */
   readonly prefetch: number;
   readonly log: Logger;
-}
-
-/** What `openStores` is told about the broker; nothing where that is the database. */
-export function brokerOptions(
-  config: Pick<ResolvedConfig, 'broker' | 'ledger' | 'worker'>,
-  log: Logger,
-): { readonly broker?: BrokerParts; readonly ledger: ResolvedConfig['ledger'] } {
-  const { broker: target, ledger, worker } = config;
-  if (target === null) return { ledger };
-  return { broker: { target, prefetch: worker.concurrency, log }, ledger };
 }
 
 /** Nothing is connected before it is needed. */

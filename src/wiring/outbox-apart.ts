@@ -1,4 +1,5 @@
 import type { SqlDatabase } from '../adapters/postgres/sql-database.ts';
+import type { GenerationStore } from '../ledger/generation-store.ts';
 import type { OutboxReads } from '../outbox/outbox-reads.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
 import type { ResultStore } from '../result/result-store.ts';
@@ -12,4 +13,6 @@ export interface OutboxApart {
   readonly outbox: OutboxStore;
   readonly reads: OutboxReads;
   readonly results: ResultStore;
+  /** Remembers how often a ledger elsewhere has lost its memory. */
+  readonly generations: GenerationStore;
 }

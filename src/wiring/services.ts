@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import { resolveConfig, type ResolvedConfig } from '../config/config.ts';
-import { requireLedger, type OutboxTarget } from '../config/database-url.ts';
+import type { OutboxTarget } from '../config/database-url.ts';
 import type { RelayOptions, ResolvedRelayOptions } from '../config/relay-options.ts';
 import type { ResurrectorOptions } from '../config/resurrector-options.ts';
 import type { WorkerOptions } from '../config/worker-options.ts';
@@ -10,6 +10,7 @@ import { Resurrector, type ResurrectorSettings } from '../recovery/resurrector.t
 import { systemRandom } from '../runtime/random.ts';
 import { startService, type Service } from '../runtime/service.ts';
 import { durationMs, type Duration } from '../task/duration.ts';
+import type { Logger } from '../telemetry/logger.ts';
 import type { Handler } from '../worker/handler.ts';
 import { LoopHeart, type Heart } from '../worker/heart.ts';
 import type { RoomPool } from '../worker/room-pool.ts';
@@ -101,8 +102,12 @@ export async function startWorker(
   const name = `own:${systemRandom.token()}`;
   try {
     if (rooms) await shareEmbedded(internals);
-    return await startOn(internals, signal, stores =>
-      withRooms(rooms, makeWorker({ internals, stores, config, handlers, rooms, process: name })),
+    return await startOn(
+      internals,
+      signal,
+      stores =>
+        withRooms(rooms, makeWorker({ internals, stores, config, handlers, rooms, process: name })),
+      preflight,
     );
   } catch (error) {
     await rooms?.close();
@@ -198,10 +203,15 @@ async function startOn(
   internals: Internals,
   signal: AbortSignal | undefined,
   make: (stores: Stores) => { run(signal: AbortSignal): Promise<void> },
+  check: (stores: Stores, log: Logger) => Promise<void> = () => Promise.resolve(),
 ): Promise<Service> {
   // PGlite has one handle per process: services share the instance's.
   const isShared = internals.config.database.kind === 'pglite';
   const stores = isShared ? await internals.stores() : await internals.openStores();
+  await check(stores, internals.log).catch(async (error: unknown) => {
+    if (!isShared) await stores.close();
+    throw error;
+  });
   return startService(async inner => {
     try {
       await make(stores).run(inner);
@@ -212,6 +222,11 @@ async function startOn(
       if (!isShared) await stores.close();
     }
   }, signal);
+}
+
+/** Before tasks are run: a ledger that may forget by itself is refused, one that forgets when it stops is told of. */
+export async function preflight(stores: Pick<Stores, 'preflight'>, log: Logger): Promise<void> {
+  for (const warning of await stores.preflight()) log.warn({}, warning);
 }
 
 export interface WorkerParts {
@@ -241,13 +256,13 @@ export function makeWorker({
 }: WorkerParts): WorkerService {
   const { ledger, broker } = stores;
   const { runtime, log } = internals;
-  const { beatMs, maxBlockMs } = config.worker;
-  const isEmbedded = config.database.kind === 'pglite';
+  // One process holds an embedded database: a thread would only reach it through this event loop.
+  const isEmbedded = config.database.kind === 'pglite' && config.ledger.kind === 'database';
   const beating =
     heart ??
     (isEmbedded
-      ? new LoopHeart(ledger, runtime, beatMs)
-      : new ThreadHeart({ target: requireLedger(config.database), beatMs, maxBlockMs, log }));
+      ? new LoopHeart(ledger, runtime, config.worker.beatMs)
+      : new ThreadHeart(config, log));
   const ackOn = config.broker?.ackOn ?? 'commit';
   const settings = { ...config.worker, ackOn, process: name, host: hostname(), pid: process.pid };
   const redact = redactOf(config, runtime);

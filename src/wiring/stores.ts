@@ -8,6 +8,7 @@ import {
 } from '../adapters/postgres/migrate.ts';
 import { PgDatabase } from '../adapters/postgres/pg-database.ts';
 import { PostgresBroker } from '../adapters/postgres/postgres-broker.ts';
+import { PostgresGenerationStore } from '../adapters/postgres/postgres-generation-store.ts';
 import { PostgresLedger } from '../adapters/postgres/postgres-ledger.ts';
 import { PostgresLedgerReads } from '../adapters/postgres/postgres-ledger-reads.ts';
 import { PostgresOutboxReads } from '../adapters/postgres/postgres-outbox-reads.ts';
@@ -15,10 +16,10 @@ import { PostgresOutboxStore } from '../adapters/postgres/postgres-outbox-store.
 import { PostgresResultStore } from '../adapters/postgres/postgres-result-store.ts';
 import type { SqlDatabase } from '../adapters/postgres/sql-database.ts';
 import { openEmbedded, type EmbeddedMode } from '../adapters/pglite/open-embedded.ts';
+import { openRedisLedger } from '../adapters/redis/open-redis-ledger.ts';
 import type { Broker } from '../broker/broker.ts';
 import { outlastError } from '../errors/error.ts';
 import type { DatabaseTarget, OutboxTarget } from '../config/database-url.ts';
-import type { LedgerTarget } from '../config/messaging.ts';
 import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { OutboxReads } from '../outbox/outbox-reads.ts';
@@ -27,7 +28,9 @@ import type { ResultStore } from '../result/result-store.ts';
 import { migrateMysql, openMysqlOutbox, printMysqlMigrations } from './mysql-stores.ts';
 import type { OutboxApart } from './outbox-apart.ts';
 import type { Dialect } from './writer-of.ts';
-import { openBroker, type BrokerParts } from './open-broker.ts';
+import type { Messaging } from './messaging.ts';
+import { openBroker } from './open-broker.ts';
+import { resultsOf } from './results-of.ts';
 
 /** Every port, on the stores the configuration names. */
 export interface Stores {
@@ -40,10 +43,12 @@ export interface Stores {
   readonly ledgerReads: LedgerReads;
   /** Both in one picture. */
   readonly reads: ReadModel;
+  /** Before tasks are run: refuses a ledger that may forget by itself; returns warnings about what it does not keep. */
+  preflight(): Promise<readonly string[]>;
   close(): Promise<void>;
 }
 
-export interface OpenOptions {
+export interface OpenOptions extends Messaging {
   /** Connections of the pool, where there is one. */
   readonly poolSize?: number;
   /** A statement without an answer for this long has failed. */
@@ -51,10 +56,6 @@ export interface OpenOptions {
   /** What to do about an embedded database: see `openEmbedded`. */
   readonly embedded?: EmbeddedMode;
   readonly createIfMissing?: boolean;
-  /** The broker, where it is not the database. */
-  readonly broker?: BrokerParts;
-  /** @default the database */
-  readonly ledger?: LedgerTarget;
 }
 
 /** Connects to the database and nothing else; tables may be missing. */
@@ -75,15 +76,19 @@ export async function openDatabase(
   });
 }
 
-/** Connects, and refuses a database whose tables are not what this version works with. */
+/** Connects to all that the configuration names, and refuses tables that are not what this version works with. */
 export async function openStores(target: OutboxTarget, options: OpenOptions = {}): Promise<Stores> {
-  if (target.kind === 'mysql') return await mysqlStores(target.url, options);
+  if (target.kind !== 'mysql') return await storesOn(await openChecked(target, options), options);
+  return await storesApart(await openMysqlOutbox(target.url), options);
+}
+
+async function openChecked(target: DatabaseTarget, options: OpenOptions): Promise<SqlDatabase> {
   const db = await openDatabase(target, options);
   try {
     // An embedded database is nobody's to administrate: whoever opens it first makes its tables.
     if (target.kind === 'pglite') await migrate(db);
     await checkSchema(db);
-    return await storesOn(db, options);
+    return db;
   } catch (error) {
     await db.close();
     throw error;
@@ -92,9 +97,7 @@ export async function openStores(target: OutboxTarget, options: OpenOptions = {}
 
 export async function openOutboxApart(target: OutboxTarget): Promise<OutboxApart> {
   if (target.kind === 'mysql') return await openMysqlOutbox(target.url);
-  const { db, results, outboxReads: reads } = await openStores(target);
-  const outbox = new PostgresOutboxStore(db, { movesIntoLedger: false });
-  return { db, dialect: 'postgres', results, reads, outbox };
+  return postgresOutbox(await openChecked(target, {}));
 }
 
 /** The same stores with another outbox in front of the ledger. */
@@ -107,15 +110,15 @@ export function withOutbox(stores: Stores, { outbox, reads }: OutboxApart): Stor
   };
 }
 
-/** The ports on a database that is open already. */
-export async function storesOn(
-  db: SqlDatabase,
-  { broker: parts, ledger }: Pick<OpenOptions, 'broker' | 'ledger'> = {},
-): Promise<Stores> {
+/** The ports on a database that is open already; it is closed with them, and when they cannot be had. */
+export async function storesOn(db: SqlDatabase, options: Messaging = {}): Promise<Stores> {
+  if (options.ledger !== undefined) return await storesApart(postgresOutbox(db), options);
+  const { broker: parts } = options;
   const outboxReads = new PostgresOutboxReads(db);
   const ledgerReads = new PostgresLedgerReads(db);
-  const broker = parts === undefined ? new PostgresBroker(db) : await openBroker(parts);
-  const stores: Stores = {
+  const broker =
+    parts === undefined ? new PostgresBroker(db) : await closing(db, openBroker(parts));
+  return {
     db,
     // A broker apart is published to; only where there is none a row becomes a record by one statement.
     outbox: new PostgresOutboxStore(db, { movesIntoLedger: parts === undefined }),
@@ -125,54 +128,64 @@ export async function storesOn(
     outboxReads,
     ledgerReads,
     reads: composeReads(outboxReads, ledgerReads),
+    preflight: () => Promise.resolve([]),
     close: async () => {
       await broker.close();
       await db.close();
     },
   };
-  return ledger?.kind === 'redis' ? withoutLedger(stores) : stores;
 }
 
-/** The outbox in MySQL or MariaDB, and a broker: the ledger is elsewhere. */
-async function mysqlStores(url: string, { broker: parts }: OpenOptions): Promise<Stores> {
-  const { db, outbox, reads: outboxReads } = await openMysqlOutbox(url);
-  try {
-    if (parts === undefined) throw outboxOnly();
-    const broker = await openBroker(parts);
-    const close = async (): Promise<void> => {
-      await broker.close();
-      await db.close();
-    };
-    return withoutLedger({ db, outbox, outboxReads, broker, close });
-  } catch (error) {
+/** The outbox in one place, broker and ledger in others. */
+async function storesApart(apart: OutboxApart, { broker, ledger }: Messaging): Promise<Stores> {
+  const { db, outbox, reads: outboxReads, results, generations } = apart;
+  if (broker === undefined || ledger === undefined) {
     await db.close();
+    throw outlastError('ERR_CONFIG_TIER', {
+      message: 'MySQL and MariaDB are an outbox only: this needs broker and ledger beside it',
+      hint: 'Run it with the broker and the ledger of the configuration.',
+      fields: { option: 'database' },
+    });
+  }
+  const opened = await closing(db, openRedisLedger(ledger.url, { ...ledger, generations }));
+  const published = await closing(opened, closing(db, openBroker(broker)));
+  return {
+    db,
+    outbox,
+    broker: published,
+    ledger: opened.ledger,
+    results: resultsOf(opened.results, results),
+    outboxReads,
+    ledgerReads: opened.reads,
+    reads: composeReads(outboxReads, opened.reads),
+    preflight: () => opened.preflight(),
+    close: async () => {
+      await published.close();
+      await opened.close();
+      await db.close();
+    },
+  };
+}
+
+/** Whoever was opened before is closed when what comes next cannot be had. */
+async function closing<T>(before: { close(): Promise<void> }, next: Promise<T>): Promise<T> {
+  try {
+    return await next;
+  } catch (error) {
+    await before.close();
     throw error;
   }
 }
 
-function outboxOnly(): Error {
-  return outlastError('ERR_CONFIG_TIER', {
-    message: 'MySQL and MariaDB are an outbox only: this needs the stores beside it',
-    hint: 'Run it with the broker of the configuration.',
-    fields: { option: 'database' },
-  });
-}
-
-/** Whoever only sends and relays needs no ledger; whoever asks for one is told that there is none. */
-function withoutLedger(
-  stores: Omit<Stores, 'ledger' | 'results' | 'ledgerReads' | 'reads'>,
-): Stores {
-  const refuse = (): never => {
-    throw outlastError('ERR_CONFIG_TIER', {
-      message: 'the ledger is in Redis, and a ledger in Redis is not part of this version',
-      hint: 'Workers, results and cancelling need one: use postgres:// as `database` with amqp://… or nothing as `broker`.',
-      fields: { option: 'ledger' },
-    });
+function postgresOutbox(db: SqlDatabase): OutboxApart {
+  return {
+    db,
+    dialect: 'postgres',
+    outbox: new PostgresOutboxStore(db, { movesIntoLedger: false }),
+    reads: new PostgresOutboxReads(db),
+    results: new PostgresResultStore(db),
+    generations: new PostgresGenerationStore(db),
   };
-  const missing = ['ledger', 'results', 'ledgerReads', 'reads'].map(
-    port => [port, { get: refuse, enumerable: true }] as const,
-  );
-  return Object.defineProperties({ ...stores }, Object.fromEntries(missing)) as Stores;
 }
 
 /** Makes or updates the tables of a database, or of an outbox alone. */

@@ -1,23 +1,27 @@
 import { Worker as Thread } from 'node:worker_threads';
-import type { DatabaseTarget } from '../config/database-url.ts';
+import type { ResolvedConfig } from '../config/config.ts';
+import { requireLedger } from '../config/database-url.ts';
 import { systemClock } from '../runtime/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Beat, Heart } from '../worker/heart.ts';
-import { HEART_BYTES, HEART_SLOTS, type FromHeart, type HeartThreadData } from './heart-data.ts';
+import {
+  HEART_BYTES,
+  HEART_SLOTS,
+  type FromHeart,
+  type HeartTarget,
+  type HeartThreadData,
+} from './heart-data.ts';
+import { ledgerParts } from './messaging.ts';
 
-export interface ThreadHeartOptions {
-  readonly target: DatabaseTarget;
-  readonly beatMs: number;
-  readonly maxBlockMs: number;
-  readonly log: Logger;
-}
+type HeartConfig = Pick<ResolvedConfig, 'database' | 'broker' | 'ledger' | 'worker'>;
 
 /** The main loop proves that it turns at least this often. */
 const TICK_MS = 250;
 
 /** A heart in a thread of its own, with a connection of its own. */
 export class ThreadHeart implements Heart {
-  readonly #options: ThreadHeartOptions;
+  readonly #data: HeartThreadData;
+  readonly #log: Logger;
   readonly #shared = new SharedArrayBuffer(HEART_BYTES);
   readonly #slots = new Float64Array(this.#shared);
   readonly #ticker: NodeJS.Timeout;
@@ -27,8 +31,10 @@ export class ThreadHeart implements Heart {
   #worker = '';
   #isStopped = false;
 
-  constructor(options: ThreadHeartOptions) {
-    this.#options = options;
+  constructor(config: HeartConfig, log: Logger) {
+    const { beatMs, maxBlockMs } = config.worker;
+    this.#data = { target: targetOf(config), beatMs, maxBlockMs, shared: this.#shared };
+    this.#log = log;
     this.#tick();
     this.#ticker = setInterval(() => this.#tick(), TICK_MS).unref();
     this.#ready = this.#start();
@@ -55,11 +61,10 @@ export class ThreadHeart implements Heart {
   }
 
   #start(): Promise<void> {
-    const { target, beatMs, maxBlockMs, log } = this.#options;
-    const workerData: HeartThreadData = { target, beatMs, maxBlockMs, shared: this.#shared };
+    const log = this.#log;
     // Flags of the main thread (a debugger, a loader) are not for this one.
     const url = new URL('./heart-thread.js', import.meta.url);
-    const thread = new Thread(url, { workerData, execArgv: [] });
+    const thread = new Thread(url, { workerData: this.#data, execArgv: [] });
     this.#thread = thread;
     return new Promise(resolve => {
       thread.on('message', (message: FromHeart) => {
@@ -76,13 +81,13 @@ export class ThreadHeart implements Heart {
   /** Without a heart the process would lose its lease: one that ended is replaced. */
   #restart(thread: Thread, error: unknown, resolve: () => void): void {
     if (this.#isStopped || this.#thread !== thread) return resolve();
-    this.#options.log.error({ error }, 'the beat thread ended; starting another');
+    this.#log.error({ error }, 'the beat thread ended; starting another');
     this.#thread = undefined;
     setTimeout(() => {
       if (this.#isStopped) return resolve();
       this.#ready = this.#start();
       void this.#ready.then(resolve);
-    }, this.#options.beatMs);
+    }, this.#data.beatMs);
   }
 
   async stop(): Promise<void> {
@@ -90,4 +95,10 @@ export class ThreadHeart implements Heart {
     clearInterval(this.#ticker);
     await this.#thread?.terminate();
   }
+}
+
+function targetOf(config: HeartConfig): HeartTarget {
+  const ledger = ledgerParts(config);
+  if (ledger !== null) return { kind: 'redis', ledger };
+  return { kind: 'database', database: requireLedger(config.database) };
 }

@@ -1,6 +1,5 @@
 import { encodeError } from '../errors/wire-error.ts';
 import { resolveConfig, type ResolvedConfig } from '../config/config.ts';
-import { requireLedger } from '../config/database-url.ts';
 import { loadConfig } from '../config/load-config.ts';
 import { sleep, systemClock } from '../runtime/clock.ts';
 import { Events } from '../telemetry/events.ts';
@@ -9,7 +8,7 @@ import type { Handler } from '../worker/handler.ts';
 import { embeddedDefaults } from './embedded-defaults.ts';
 import { handlerMap } from './handler-map.ts';
 import { loadHandlers, type HandlerSource } from './load-handlers.ts';
-import { brokerOptions } from './open-broker.ts';
+import { messagingOf } from './messaging.ts';
 import { isIsolated, openRooms } from './rooms.ts';
 import { createRuntime } from './runtime.ts';
 import { makeWorker } from './services.ts';
@@ -94,15 +93,9 @@ await tell({ kind: 'loaded' });
 const stores = await openStores(config.database, {
   embedded: 'join',
   createIfMissing: false,
-  ...brokerOptions(config, log),
+  ...messagingOf(config, log),
 });
-const { beatMs, maxBlockMs } = config.worker;
-const heart = new ThreadHeart({
-  target: requireLedger(config.database),
-  beatMs,
-  maxBlockMs,
-  log,
-});
+const heart = new ThreadHeart(config, log);
 let lastWords = Promise.resolve();
 const worker = makeWorker({
   internals: { runtime, log },

@@ -72,6 +72,20 @@ export function parseRedisUrl(url: string, option: string): RedisTarget {
   };
 }
 
+export function isRedisCluster(url: string): boolean {
+  return parseRedisUrl(url, 'ledger').kind === 'cluster';
+}
+
+/** Whether two URLs lead to the same memory, in whatever database of it. */
+export function isSameRedis(one: string, other: string): boolean {
+  const [a, b] = [one, other].map(url => {
+    const { kind, addresses, service } = parseRedisUrl(url, 'ledger');
+    const hosts = addresses.map(({ host, port }) => `${host}:${port}`).sort();
+    return [kind, service, ...hosts].join('/');
+  });
+  return a === b;
+}
+
 type Refuse = (why: string) => Error;
 type Groups = Readonly<Record<string, string | undefined>>;
 

@@ -1,4 +1,5 @@
 import { outlastError } from '../../errors/error.ts';
+import { preflight } from '../../wiring/services.ts';
 import { makeSupervisor } from '../../wiring/supervise.ts';
 import { shutdownSignal } from '../../wiring/shutdown-signal.ts';
 import {
@@ -21,6 +22,7 @@ export const addWorker: AddCommand = (program, output) => {
     if (config.tasks.length === 0) throw noTasks(loaded.file);
     const signal = shutdownSignal(() => log.info({}, 'draining; a second signal exits at once'));
     await withStores(context, { embedded: 'join', createIfMissing: false }, async stores => {
+      await preflight(stores, log);
       const logging = {
         level: options.verbose ? ('debug' as const) : ('info' as const),
         json: options.json ?? false,
