@@ -2,7 +2,7 @@ import { derivedId, digestOf } from '../task/digest.ts';
 import type { Envelope, EnvelopeOptions } from '../task/envelope.ts';
 import { decodeJson, encodeJson, toBytes, toText } from '../task/json.ts';
 import { redactEmbed, type Redact } from '../task/redact.ts';
-import { EMBED, encodeEmbed, readEmbed, readSignature } from '../task/signature.ts';
+import { EMBED, encodeEmbed, hasFollowUps, readEmbed, readSignature } from '../task/signature.ts';
 import { OWN_HEADERS } from '../wire/header-names.ts';
 import { parseInstant } from '../wire/iso-time.ts';
 import { expandSignature, textIn, type Sending, type SendingPlace } from './expand-signature.ts';
@@ -80,6 +80,7 @@ export function afterEnded(ended: EndedTask, deps: FollowDeps): readonly FollowU
 
 /** Throws a plain error when what should follow a task cannot be read: better before its handler ran than after. */
 export function checkFollowUps(envelope: Envelope): void {
+  if (!hasFollowUps(envelope.body)) return;
   const deps: FollowDeps = { nowMs: 0, queueOf: () => null, redact: null };
   const entries = [
     ...afterDone(envelope, 'null', deps),

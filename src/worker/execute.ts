@@ -2,7 +2,7 @@ import { isOutlastError, outlastError } from '../errors/error.ts';
 import { checkFollowUps } from '../ledger/follow-up.ts';
 import type { BegunTask } from '../ledger/ledger.ts';
 import { digestOf } from '../task/digest.ts';
-import { decodeBody, inputFromCall, parseInput, validate } from '../task/input.ts';
+import { decodeBody, inputFromCall, parseInput, validate, type Checked } from '../task/input.ts';
 import { encodeJson, toBytes } from '../task/json.ts';
 import { asVerdict } from '../task/verdict.ts';
 import { withTask } from './context.ts';
@@ -10,7 +10,7 @@ import { errorRecord } from './error-record.ts';
 import type { Handler } from './handler.ts';
 import type { Rooms } from './room.ts';
 import { runInRoom } from './run-in-room.ts';
-import { RunScope, type RunScopeDeps } from './run-scope.ts';
+import { RunScope, type RunScopeDeps, type RunScopeStart } from './run-scope.ts';
 import type { RunStop } from './run-stop.ts';
 import { buried, failed, type Settlement } from './settlement.ts';
 
@@ -30,36 +30,32 @@ export async function execute(
   deps: ExecuteDeps,
 ): Promise<Settlement> {
   try {
-    return await executeChecked(task, stop, deps);
+    const handler = deps.handlers.get(task.envelope.name);
+    if (!handler)
+      return buried('ERR_TASK_UNKNOWN', `no handler for ${task.envelope.name} in this worker`);
+    if (digestOf(task.envelope) !== task.envelope.digest)
+      return buried('ERR_DIGEST', 'the bytes are not those that were sent');
+    if (handler.mode !== 'inline' && deps.rooms) {
+      const start = { task, handler, mode: handler.mode, stop };
+      return await runInRoom(start, { ...deps, rooms: deps.rooms });
+    }
+    const preparing = prepare(task, handler);
+    const prepared = preparing instanceof Promise ? await preparing : preparing;
+    if ('kind' in prepared) return prepared;
+    return await runHere({ task, handler, input: prepared.input, stop }, deps);
   } catch (error) {
     // A run that ended in no way at all would come back with every beat, for ever.
     return { kind: 'bury', reason: 'ERR_INVARIANT', error: errorRecord(error) };
   }
 }
 
-async function executeChecked(
-  task: BegunTask,
-  stop: RunStop,
-  deps: ExecuteDeps,
-): Promise<Settlement> {
-  const handler = deps.handlers.get(task.envelope.name);
-  if (!handler)
-    return buried('ERR_TASK_UNKNOWN', `no handler for ${task.envelope.name} in this worker`);
-  if (digestOf(task.envelope) !== task.envelope.digest)
-    return buried('ERR_DIGEST', 'the bytes are not those that were sent');
-  if (handler.mode !== 'inline' && deps.rooms)
-    return await runInRoom(
-      { task, handler, mode: handler.mode, stop },
-      { ...deps, rooms: deps.rooms },
-    );
-  const prepared = await prepare(task, handler);
-  if ('kind' in prepared) return prepared;
-  const scope = new RunScope({ task, handler, input: prepared.input, stop }, deps);
+async function runHere(start: RunScopeStart, deps: ExecuteDeps): Promise<Settlement> {
+  const { task, handler, input } = start;
+  const scope = new RunScope(start, deps);
   try {
-    const value = await scope.race(
-      withTask(scope.context, () => invoke(handler, prepared.input, scope)),
-    );
-    return await settleValue(handler, task, scope, value);
+    const value = await scope.race(withTask(scope.context, () => invoke(handler, input, scope)));
+    const settlement = settleValue(handler, task, scope, value);
+    return settlement instanceof Promise ? await settlement : settlement;
   } catch (error) {
     return settleError(handler, task, scope, error);
   } finally {
@@ -68,28 +64,43 @@ async function executeChecked(
 }
 
 /** A handler that throws before its first await must look like one that rejects. */
-async function invoke(handler: Handler, input: unknown, scope: RunScope): Promise<unknown> {
-  return await handler.run(input, scope.context);
+function invoke(handler: Handler, input: unknown, scope: RunScope): Promise<unknown> {
+  try {
+    return Promise.resolve(handler.run(input, scope.context));
+  } catch (error) {
+    return Promise.reject(error as Error);
+  }
 }
 
 type Prepared = { readonly input: unknown } | Settlement;
 
-async function prepare(task: BegunTask, handler: Handler): Promise<Prepared> {
+/** At once, unless a migration or the schema takes its time. */
+function prepare(task: BegunTask, handler: Handler): Prepared | Promise<Prepared> {
   const { contract } = handler.task;
+  const { envelope } = task;
   let input: unknown;
   try {
-    input = inputFromCall(contract, decodeBody(task.envelope.body));
-    checkFollowUps(task.envelope);
+    input = inputFromCall(contract, decodeBody(envelope.body));
+    checkFollowUps(envelope);
   } catch (error) {
     return { kind: 'bury', reason: 'ERR_UNDECODABLE', error: errorRecord(error) };
   }
   try {
-    input = await migrate(task, handler, input);
-    return { input: await parseInput(task.envelope.name, contract, input) };
+    const parsed =
+      envelope.version === contract.version
+        ? parseInput(envelope.name, contract, input)
+        : migrate(task, handler, input).then(now => parseInput(envelope.name, contract, now));
+    return parsed instanceof Promise
+      ? parsed.then((late: unknown) => ({ input: late }), invalid)
+      : { input: parsed };
   } catch (error) {
-    const reason = isOutlastError(error) ? error.code : 'ERR_INPUT_INVALID';
-    return { kind: 'bury', reason, error: errorRecord(error) };
+    return invalid(error);
   }
+}
+
+function invalid(error: unknown): Settlement {
+  const reason = isOutlastError(error) ? error.code : 'ERR_INPUT_INVALID';
+  return { kind: 'bury', reason, error: errorRecord(error) };
 }
 
 /** Old payloads climb version by version. A newer payload than ours is refused: a newer worker may run it. */
@@ -110,12 +121,13 @@ async function migrate(task: BegunTask, handler: Handler, input: unknown): Promi
   return value;
 }
 
-async function settleValue(
+/** At once, unless the schema of the result takes its time. */
+function settleValue(
   handler: Handler,
   task: BegunTask,
   scope: RunScope,
   value: unknown,
-): Promise<Settlement> {
+): Settlement | Promise<Settlement> {
   const verdict = asVerdict(value);
   switch (verdict?.kind) {
     case 'discard':
@@ -128,19 +140,25 @@ async function settleValue(
         askedMs: verdict.delayMs,
       });
     case undefined: {
-      const text = await encodeResult(handler, value);
-      const isKept = text !== null && scope.options.keepResult !== false;
-      const result = isKept ? toBytes(text) : null;
-      return { kind: 'commit', outcome: { kind: 'done', result }, value: text ?? 'null' };
+      const schema = handler.task.contract.result;
+      if (!schema) return doneWith(null, scope);
+      const checked = validate(schema, value);
+      return checked instanceof Promise
+        ? checked.then(late => doneWith(encodeResult(late, value), scope))
+        : doneWith(encodeResult(checked, value), scope);
     }
   }
 }
 
-/** Null where there is no value. It is checked as the handler gave it, and stored so; readers parse it. */
-async function encodeResult(handler: Handler, value: unknown): Promise<string | null> {
-  const schema = handler.task.contract.result;
-  if (!schema) return null;
-  const checked = await validate(schema, value);
+/** Null where there is no value. */
+function doneWith(text: string | null, scope: RunScope): Settlement {
+  const isKept = text !== null && scope.options.keepResult !== false;
+  const result = isKept ? toBytes(text) : null;
+  return { kind: 'commit', outcome: { kind: 'done', result }, value: text ?? 'null' };
+}
+
+/** It is checked as the handler gave it, and stored so; readers parse it. */
+function encodeResult(checked: Checked, value: unknown): string {
   if ('issues' in checked) {
     const [first] = checked.issues;
     throw new TypeError(

@@ -82,10 +82,12 @@ function setup(run: Run, options: EnvelopeOptions = {}) {
     },
   };
   const stop = new RunStop(new AbortController().signal);
-  const settlement = execute(
-    begun,
-    stop,
-    { ledger, runtime, handlers: new Map([[contract.name, handler]]) },
+  const settlement = Promise.resolve().then(() =>
+    execute(begun, stop, {
+      ledger,
+      runtime,
+      handlers: new Map([[contract.name, handler]]),
+    }),
   );
   return { time, settlement, committed, kept, warnings, stop };
 }

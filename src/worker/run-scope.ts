@@ -3,7 +3,6 @@ import type { BegunTask, Ledger } from '../ledger/ledger.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import type { SendRest, Task, TaskShape } from '../task/define-task.ts';
 import type { EnvelopeOptions } from '../task/envelope.ts';
-import type { Logger } from '../telemetry/logger.ts';
 import { fingerprintOf } from '../task/digest.ts';
 import { check } from '../task/input.ts';
 import { decodeJson, encodeJson, toBytes, toText } from '../task/json.ts';
@@ -12,6 +11,7 @@ import type { SendOptions } from '../task/define-task.ts';
 import type { TaskContext } from './context.ts';
 import type { EffectDoor } from './door.ts';
 import type { Handler } from './handler.ts';
+import { RunContext } from './run-context.ts';
 import type { RunStop, StopReason } from './run-stop.ts';
 import { timedOut } from './settlement.ts';
 
@@ -65,7 +65,14 @@ export class RunScope {
     this.#seq = task.checkpointSeq;
     this.options = optionsOf(task);
     this.#undo.push(stop.onStop(() => this.#end(leaseLost(task))));
-    this.context = this.#makeContext(input);
+    this.context = new RunContext(task, input, this.options, {
+      log: deps.runtime.log,
+      hard: () => this.#hardSignal(),
+      soft: () => this.#softSignal(),
+      checkpoint: data => this.#checkpoint(data),
+      transaction: (fn, step) => this.#transaction(fn, step),
+      send: (sent, rest) => this.#send(sent, rest),
+    });
     this.#startTimers();
   }
 
@@ -190,40 +197,6 @@ export class RunScope {
     } catch (error) {
       report(error);
     }
-  }
-
-  #makeContext(input: unknown): TaskContext {
-    const { id, epoch, failures, crashes, envelope, checkpoint } = this.#task;
-    const { deadlineMs, headers, rootId } = this.options;
-    const { log } = this.#deps.runtime;
-    const [hard, soft] = [() => this.#hardSignal(), () => this.#softSignal()];
-    let ownLog: Logger | null = null;
-    return {
-      id,
-      name: envelope.name,
-      queue: envelope.queue,
-      rootId: rootId ?? id,
-      headers: headers ?? {},
-      input,
-      attempt: failures + 1,
-      resurrections: crashes,
-      epoch,
-      fence: epoch,
-      get signal() {
-        return hard();
-      },
-      get softSignal() {
-        return soft();
-      },
-      deadline: deadlineMs === undefined ? null : new Date(deadlineMs),
-      get log() {
-        return (ownLog ??= log.child({ task: id, name: envelope.name, epoch }));
-      },
-      lastCheckpoint: checkpoint === null ? undefined : decodeJson(toText(checkpoint)),
-      checkpoint: data => this.#checkpoint(data),
-      transaction: (fn, options) => this.#transaction(fn, options?.step ?? 'main'),
-      send: (task, ...rest) => this.#send(task, rest),
-    };
   }
 
   async #checkpoint(data: unknown): Promise<void> {

@@ -83,6 +83,7 @@ export class Run {
   async #run(): Promise<void> {
     const { runtime, observer } = this.#deps;
     const { id, envelope, epoch, failures } = this.task;
+    // Awaited in any case: a whole batch is known to the worker before the first of its handlers starts.
     await runtime.faultPoint('worker.begun-not-started');
     runtime.emit('task:started', {
       id,
@@ -96,15 +97,18 @@ export class Run {
     this.#onRan();
     const ranMs = runtime.clock.monotonic() - this.startedAt;
     const followUps = this.#followUps(settlement);
+    const ended = this.#endedAt(settlement);
+    if (ended) await ended;
     const answer = await this.#settle(settlement, followUps);
     const status = answer === 'refused' ? await this.#giveUp() : answer;
     // Before anything else is waited for: the next run of a task may begin meanwhile, and would be told of first.
     if (status === 'ok') observer?.settled(this.task, settlement, ranMs);
     else observer?.lost(this.task);
-    await this.#acknowledge(status);
+    if (this.#delivery !== null) await this.#acknowledge(status);
     if (status === 'ok') {
       this.#tell(settlement);
-      await this.#follow([...followUps, ...this.#ended(settlement)]);
+      const following = [...followUps, ...this.#ended(settlement)];
+      if (following.length > 0) await this.#follow(following);
     } else if (settlement.kind !== 'drop')
       runtime.log.warn(
         { task: id, epoch, status, settlement: settlement.kind },
@@ -112,35 +116,38 @@ export class Run {
       );
   }
 
-  async #settle(settlement: Settlement, after: readonly FollowUp[]): Promise<SettleStatus> {
-    const { settler, runtime, dedupMs, resultMs } = this.#deps;
+  /** The gap between the end of a handler and its being told. */
+  #endedAt({ kind }: Settlement): Promise<void> | undefined {
+    const { faultPoint } = this.#deps.runtime;
+    if (kind === 'commit') return faultPoint('worker.ran-not-committed');
+    return kind === 'fail' ? faultPoint('worker.failed-not-told') : undefined;
+  }
+
+  #settle(settlement: Settlement, after: readonly FollowUp[]): Promise<SettleStatus> {
+    const { settler, dedupMs, resultMs } = this.#deps;
     const { id, epoch, run } = this.task;
     const ref = { id, epoch, run };
     switch (settlement.kind) {
-      case 'commit': {
-        await runtime.faultPoint('worker.ran-not-committed');
-        const { outcome } = settlement;
-        return await settler.commit.settle({
+      case 'commit':
+        return settler.commit.settle({
           ref,
-          outcome,
+          outcome: settlement.outcome,
           after,
           dedupMs,
           resultMs,
         });
-      }
       case 'fail': {
-        await runtime.faultPoint('worker.failed-not-told');
         const { error, delayMs, reason, isCrash } = settlement;
-        return await settler.fail.settle({ ref, error, delayMs, reason, isCrash });
+        return settler.fail.settle({ ref, error, delayMs, reason, isCrash });
       }
       case 'bury': {
         const { reason, error } = settlement;
-        return await settler.bury.settle({ kind: 'run', ref, reason, error });
+        return settler.bury.settle({ kind: 'run', ref, reason, error });
       }
       case 'release':
-        return await settler.release.settle(ref);
+        return settler.release.settle(ref);
       case 'drop':
-        return 'stale';
+        return Promise.resolve('stale');
     }
   }
 
@@ -230,7 +237,6 @@ export class Run {
 
   /** Carries out what the settling step wrote into `after`, and strikes off what the broker confirmed. */
   async #follow(entries: readonly AfterEntry[]): Promise<void> {
-    if (entries.length === 0) return;
     const { broker, ledger, runtime } = this.#deps;
     const committedAt = runtime.clock.monotonic();
     await runtime.faultPoint('worker.committed-not-followed');

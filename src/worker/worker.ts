@@ -14,6 +14,7 @@ import { orderQueues } from './order-queues.ts';
 import { Run, type RunDeps } from './run.ts';
 import type { RunObserver } from './run-observer.ts';
 import { createSettler } from './settler.ts';
+import { TakeAhead } from './take-ahead.ts';
 
 export interface WorkerSettings {
   /** Queue names with their weights. */
@@ -68,6 +69,7 @@ export class Worker {
   readonly #asked = new Set<string>();
   readonly #wake: Wakeable;
   readonly #draining = new AbortController();
+  readonly #ahead: TakeAhead;
   #queues: Readonly<Record<string, number>>;
   #runDeps: RunDeps;
   #worker = '';
@@ -85,6 +87,7 @@ export class Worker {
     this.#deps = deps;
     this.#queues = deps.settings.queues;
     this.#wake = new Wakeable(deps.runtime.clock);
+    this.#ahead = new TakeAhead(deps.broker, deps.runtime.clock);
     // Every run listens to it: many listeners are no leak here.
     setMaxListeners(0, this.#draining.signal);
     this.#runDeps = this.#makeRunDeps();
@@ -151,7 +154,9 @@ export class Worker {
       if (signal.aborted) return;
       const free = this.#free();
       if (free <= 0 || this.#isFenced) {
-        await this.#wake.sleep(settings.idleTimeMs, signal);
+        await this.#ahead.giveBackLate();
+        const sleepMs = Math.min(settings.idleTimeMs, this.#ahead.patienceMs ?? Infinity);
+        await this.#wake.sleep(sleepMs, signal);
         return;
       }
       const reply = await this.#take(free, signal);
@@ -215,19 +220,19 @@ export class Worker {
   }
 
   async #take(free: number, signal: AbortSignal): Promise<BeginOpen | null> {
-    const { broker, runtime, settings, handlers, observer } = this.#deps;
+    const { broker, ledger, runtime, settings, handlers, observer } = this.#deps;
     const queues = orderQueues(this.#queues, () => runtime.random.next());
     const taken = this.#isLedgerAway ? [] : await this.#takeMessages(queues, free);
     const deliveries = await acceptDeliveries(taken, this.#runDeps).catch(
       async (error: unknown) => {
         // The ledger did not take what cannot run now: nobody else will answer for these messages.
         this.#isLedgerAway = true;
-        await broker.giveBack(taken);
+        await this.#giveBack(taken);
         throw error;
       },
     );
     if (deliveries.length > 0) await runtime.faultPoint('worker.taken-not-begun');
-    const messages = deliveries.map(delivery => delivery.envelope);
+    const messages = deliveries.map(({ envelope }) => envelope);
     const request: BeginRequest = {
       worker: this.#worker,
       run: runtime.random.token(),
@@ -235,6 +240,7 @@ export class Worker {
       limit: free - messages.length,
       suspects: [...this.#runs.values()].some(run => run.task.isSuspect) ? 0 : 1,
       messages,
+      ...(ledger.acknowledges ? { tags: deliveries.map(({ delivery }) => delivery.tag) } : {}),
       crashBudgets: {
         '*': UNKNOWN_TASK_BUDGET,
         ...Object.fromEntries(
@@ -245,10 +251,13 @@ export class Worker {
     // Until its tasks are started the answer is ours to know: a beat must not take them for forgotten ones.
     this.#asked.add(request.run);
     try {
-      const reply = await this.#begin(request, signal);
+      const begun = this.#begin(request, signal);
+      // There was more than we asked for: the next batch comes while this one is begun.
+      if (taken.length === free) this.#ahead.ask(queues, settings.concurrency);
+      const reply = await begun;
       this.#isLedgerAway = reply === null;
       if (reply === null) {
-        await broker.giveBack(deliveries.map(delivery => delivery.delivery));
+        await this.#giveBack(deliveries.map(({ delivery }) => delivery));
         return null;
       }
       const byId = await answerDeliveries(deliveries, reply.answers, this.#runDeps);
@@ -271,7 +280,12 @@ export class Worker {
   #takeMessages(queues: readonly string[], limit: number): Promise<readonly Delivery[]> {
     const { broker } = this.#deps;
     this.#unsubscribe ??= broker.onReady(queues, this.#wake.hint);
-    return broker.take(queues, limit);
+    return this.#ahead.take(queues, limit);
+  }
+
+  /** Nothing can be begun: what was taken ahead belongs to others as well. */
+  async #giveBack(deliveries: readonly Delivery[]): Promise<void> {
+    await Promise.all([this.#deps.broker.giveBack(deliveries), this.#ahead.giveBack()]);
   }
 
   #stopConsuming(): void {
@@ -305,7 +319,10 @@ export class Worker {
     this.#handling += 1;
     let isHandling = true;
     const onRan = (): void => {
-      if (isHandling) this.#handling -= 1;
+      if (isHandling) {
+        this.#handling -= 1;
+        this.#ahead.noteRun(this.#deps.runtime.clock.monotonic() - run.startedAt);
+      }
       isHandling = false;
       this.#wake.hint();
     };
@@ -375,6 +392,7 @@ export class Worker {
     );
     for (const run of this.#runs.values()) run.stop('release');
     this.#stopConsuming();
+    void this.#ahead.giveBack().catch(() => undefined);
   }
 
   /** Lets what runs come to an end, releases what does not, and leaves. */
@@ -382,6 +400,7 @@ export class Worker {
     const { clock, faultPoint, log, emit } = this.#deps.runtime;
     const { ledger, heart, settings } = this.#deps;
     this.#draining.abort();
+    const given = this.#ahead.giveBack().catch(() => undefined);
     const all = (): Promise<unknown> =>
       Promise.all([...this.#runs.values()].map(run => run.finished.catch(() => undefined)));
     const patience = new AbortController();
@@ -392,7 +411,8 @@ export class Worker {
     const released = this.#runs.size;
     await faultPoint('worker.drain-before-release');
     for (const run of this.#runs.values()) run.stop('release');
-    await Promise.race([all(), sleep(clock, RELEASE_PATIENCE_MS)]);
+    // What the broker does not take back now it takes when it is closed.
+    await Promise.race([Promise.all([all(), given]), sleep(clock, RELEASE_PATIENCE_MS)]);
     // The store does not answer: what we run comes back when our lease is over.
     this.#isGivingUp = true;
     await all();
