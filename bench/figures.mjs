@@ -11,6 +11,9 @@ export const FIGURES = {
   relay: { servers: ['postgres', 'rabbitmq', 'redis'] },
   latency: { servers: ['postgres', 'rabbitmq', 'redis'] },
   backlog: { servers: ['postgres', 'rabbitmq'] },
+  worker: { servers: ['postgres', 'rabbitmq', 'redis', 'celery'] },
+  dispatch: { servers: ['postgres', 'rabbitmq', 'redis'] },
+  recovery: { servers: ['postgres', 'rabbitmq', 'redis'] },
 };
 
 const USAGE = `npm run bench -- [--only ${Object.keys(FIGURES).join(',')}] [--quick] [--json]`;

@@ -56,8 +56,13 @@ export class QueueConsumer {
   }
 
   /** Of a channel that is gone nothing can be answered: the server has delivered its messages again. */
-  answer(subscription: string, deliveryTag: number, isDone: boolean): void {
-    if (this.#subscription?.name === subscription) this.#subscription.answer(deliveryTag, isDone);
+  acknowledge(tags: readonly TagParts[]): void {
+    const ours = tags.filter(({ subscription }) => subscription === this.#subscription?.name);
+    this.#subscription?.acknowledge(ours.map(({ deliveryTag }) => deliveryTag));
+  }
+
+  giveBack({ subscription, deliveryTag }: TagParts): void {
+    if (this.#subscription?.name === subscription) this.#subscription.giveBack(deliveryTag);
   }
 
   /** Stops consuming and gives back what nobody has taken. The next `take` goes on. */
@@ -65,10 +70,7 @@ export class QueueConsumer {
     this.#isWanted = false;
     // Cancelled first: otherwise the server would give them straight back to us.
     await this.#subscription?.stop();
-    for (const { tag } of this.#buffer.splice(0)) {
-      const { subscription, deliveryTag } = readTag(tag);
-      this.answer(subscription, deliveryTag, false);
-    }
+    for (const { tag } of this.#buffer.splice(0)) this.giveBack(readTag(tag));
   }
 
   async close(): Promise<void> {
@@ -129,7 +131,7 @@ export class QueueConsumer {
   #receive(subscription: Subscription, { fields, properties, content }: ConsumeMessage): void {
     const { deliveryTag } = fields;
     // It has crossed our cancelling on the way.
-    if (!this.#isWanted) return subscription.answer(deliveryTag, false);
+    if (!this.#isWanted) return subscription.giveBack(deliveryTag);
     this.#buffer.push({
       tag: writeTag({ queue: this.#queue, subscription: subscription.name, deliveryTag }),
       message: decodeMessage({
@@ -143,7 +145,7 @@ export class QueueConsumer {
   }
 }
 
-interface TagParts {
+export interface TagParts {
   readonly queue: string;
   readonly subscription: string;
   readonly deliveryTag: number;

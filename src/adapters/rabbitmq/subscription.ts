@@ -78,13 +78,27 @@ export class Subscription {
     this.#end('stopped');
   }
 
-  /** Once for every message: a second answer would close the channel, and is ignored. */
-  answer(deliveryTag: number, isDone: boolean): void {
-    if (!this.#held.delete(deliveryTag)) return;
-    const message = { fields: { deliveryTag } } as ConsumeMessage;
+  /**
+   * Once for every message: a second answer would close the channel, and is ignored. One frame answers for all that were
+   * delivered before the first that has no answer yet.
+   */
+  acknowledge(deliveryTags: readonly number[]): void {
+    const ours = deliveryTags.filter(tag => this.#held.delete(tag));
+    // Tags grow, and a set keeps the order in which they came.
+    const [open = Infinity] = this.#held;
+    const early = Math.max(...ours.filter(tag => tag < open));
+    if (early > 0) this.#send(early, message => this.#channel.ack(message, true));
+    for (const tag of ours) if (tag > open) this.#send(tag, message => this.#channel.ack(message));
+  }
+
+  giveBack(deliveryTag: number): void {
+    if (this.#held.delete(deliveryTag))
+      this.#send(deliveryTag, message => this.#channel.nack(message, false, true));
+  }
+
+  #send(deliveryTag: number, answer: (message: ConsumeMessage) => void): void {
     try {
-      if (isDone) this.#channel.ack(message);
-      else this.#channel.nack(message, false, true);
+      answer({ fields: { deliveryTag } } as ConsumeMessage);
     } catch {
       // The channel is just closing: the server delivers the message again, and the ledger answers for it.
     }
