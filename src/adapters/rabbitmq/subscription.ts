@@ -15,6 +15,7 @@ export class Subscription {
   readonly #channel: Channel;
   readonly #held = new Set<number>();
   #consumerTag: string | null = null;
+  #extraTag: string | null = null;
   #isStopping = false;
   #end: (how: ConsumingEnd) => void = () => undefined;
   #isOpen = true;
@@ -68,11 +69,36 @@ export class Subscription {
     return await ended;
   }
 
+  /**
+   * A second consumer of the queue, with a window of its own: that of a consumer cannot be changed, and one that takes
+   * the place of another begins with an empty window.
+   */
+  async widen(queue: string, receive: (message: ConsumeMessage) => void): Promise<void> {
+    const { consumerTag } = await this.#channel.consume(queue, message => {
+      if (message === null) {
+        this.#extraTag = null;
+        return;
+      }
+      this.#held.add(message.fields.deliveryTag);
+      receive(message);
+    });
+    this.#extraTag = consumerTag;
+    if (this.#isStopping) await this.narrow();
+  }
+
+  /** Ends the second consumer; what was delivered to it can still be answered. */
+  async narrow(): Promise<void> {
+    const consumerTag = this.#extraTag;
+    this.#extraTag = null;
+    if (consumerTag !== null) await this.#channel.cancel(consumerTag).catch(() => undefined);
+  }
+
   /** Ends `consume`; what is on its way still comes. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     const consumerTag = this.#consumerTag;
     this.#consumerTag = null;
+    await this.narrow();
     if (consumerTag === null) return;
     await this.#channel.cancel(consumerTag).catch(() => undefined);
     this.#end('stopped');
