@@ -12,9 +12,9 @@ const boss = new PgBoss({
 });
 await boss.start();
 note('loaded');
-let isStopping = false;
-process.on('SIGTERM', () => (isStopping = true));
-while (!isStopping) {
+const stopping = new AbortController();
+process.on('SIGTERM', () => stopping.abort());
+while (!stopping.signal.aborted) {
   const jobs = await boss.fetch(QUEUE, { batchSize: 50 });
   await Promise.all(jobs.map(async () => ran()));
   if (jobs.length > 0)

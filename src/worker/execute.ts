@@ -68,7 +68,7 @@ function invoke(handler: Handler, input: unknown, scope: RunScope): Promise<unkn
   try {
     return Promise.resolve(handler.run(input, scope.context));
   } catch (error) {
-    return Promise.reject(error as Error);
+    return Promise.reject(error);
   }
 }
 

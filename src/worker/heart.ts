@@ -76,3 +76,16 @@ export class LoopHeart implements Heart {
     await this.#running;
   }
 }
+
+/** Waits for the heart, but no longer than the signal; leaves no listener behind. */
+export function untilReady(heart: Heart, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const done = (): void => {
+      signal.removeEventListener('abort', done);
+      resolve();
+    };
+    if (signal.aborted) return resolve();
+    signal.addEventListener('abort', done, { once: true });
+    heart.ready().then(done, reject);
+  });
+}

@@ -91,7 +91,7 @@ export class RunScope {
         },
         (error: unknown) => {
           this.#hasEnded = true;
-          reject(error as Error);
+          reject(error);
         },
       );
     });

@@ -6,10 +6,12 @@ import { sleep } from '../runtime/clock.ts';
 import { endOfTick } from '../runtime/end-of-tick.ts';
 import { Wakeable } from '../runtime/wakeable.ts';
 import type { Redact } from '../task/redact.ts';
+import { beginSurely, STORE_RETRY_MS } from './begin-surely.ts';
 import { BrokerAnswers } from './broker-answers.ts';
 import { acceptDeliveries, answerDeliveries } from './deliveries.ts';
 import type { ExecuteDeps } from './execute.ts';
-import type { Beat, Heart } from './heart.ts';
+import { untilReady, type Beat, type Heart } from './heart.ts';
+import { watchLease } from './watch-lease.ts';
 import { orderQueues } from './order-queues.ts';
 import { Run, type RunDeps } from './run.ts';
 import type { RunObserver } from './run-observer.ts';
@@ -47,10 +49,6 @@ export interface WorkerDeps extends ExecuteDeps {
 const UNKNOWN_TASK_BUDGET = 5;
 /** What is due and was not handed out is being handed to others: asking again at once would only burn the store. */
 const SHORTEST_NAP_MS = 10;
-/** Pause after the store failed a call of the main loop. */
-const STORE_RETRY_MS = 250;
-/** A message not begun for this long is given back: another worker may reach the ledger. */
-const KEEP_UNBEGUN_MS = 10_000;
 /** How long a drain waits for the store to take back what was not finished. */
 const RELEASE_PATIENCE_MS = 5_000;
 
@@ -70,6 +68,7 @@ export class Worker {
   readonly #wake: Wakeable;
   readonly #draining = new AbortController();
   readonly #ahead: TakeAhead;
+  readonly #crashBudgets: Readonly<Record<string, number>>;
   #queues: Readonly<Record<string, number>>;
   #runDeps: RunDeps;
   #worker = '';
@@ -86,6 +85,8 @@ export class Worker {
   constructor(deps: WorkerDeps) {
     this.#deps = deps;
     this.#queues = deps.settings.queues;
+    const budgets = [...deps.handlers].map(([name, of]) => [name, of.maxResurrections] as const);
+    this.#crashBudgets = { '*': UNKNOWN_TASK_BUDGET, ...Object.fromEntries(budgets) };
     this.#wake = new Wakeable(deps.runtime.clock);
     this.#ahead = new TakeAhead(deps.broker, deps.runtime.clock);
     // Every run listens to it: many listeners are no leak here.
@@ -130,7 +131,8 @@ export class Worker {
    */
   async run(signal: AbortSignal, retire?: AbortSignal): Promise<void> {
     const undo = this.#deps.ledger.onReady(this.#wake.hint);
-    const unwatch = this.#watchLease();
+    const { heart, runtime, settings } = this.#deps;
+    const unwatch = watchLease(heart, runtime.clock, settings.leaseMs, () => this.#fence());
     const either = retire ? AbortSignal.any([signal, retire]) : signal;
     try {
       while (!either.aborted) await this.#turn(either);
@@ -220,7 +222,7 @@ export class Worker {
   }
 
   async #take(free: number, signal: AbortSignal): Promise<BeginOpen | null> {
-    const { broker, ledger, runtime, settings, handlers, observer } = this.#deps;
+    const { broker, ledger, runtime, settings, observer } = this.#deps;
     const queues = orderQueues(this.#queues, () => runtime.random.next());
     const taken = this.#isLedgerAway ? [] : await this.#takeMessages(queues, free);
     const deliveries = await acceptDeliveries(taken, this.#runDeps).catch(
@@ -241,12 +243,7 @@ export class Worker {
       suspects: [...this.#runs.values()].some(run => run.task.isSuspect) ? 0 : 1,
       messages,
       ...(ledger.acknowledges ? { tags: deliveries.map(({ delivery }) => delivery.tag) } : {}),
-      crashBudgets: {
-        '*': UNKNOWN_TASK_BUDGET,
-        ...Object.fromEntries(
-          [...handlers].map(([name, { maxResurrections }]) => [name, maxResurrections]),
-        ),
-      },
+      crashBudgets: this.#crashBudgets,
     };
     // Until its tasks are started the answer is ours to know: a beat must not take them for forgotten ones.
     this.#asked.add(request.run);
@@ -293,25 +290,12 @@ export class Worker {
     this.#unsubscribe = null;
   }
 
-  /** Repeats the call after a lost reply: it names its run, so it gets what it was given before. Null: nothing can be begun. */
+  /** Null: nothing can be begun. */
   async #begin(request: BeginRequest, signal: AbortSignal): Promise<BeginOpen | null> {
-    const { ledger, runtime } = this.#deps;
-    const startedAt = runtime.clock.monotonic();
     const isOurs = (): boolean => this.#worker === request.worker && !this.#isClosed;
-    for (;;) {
-      try {
-        const reply = await ledger.begin(request);
-        if (reply.status === 'closed') this.#close(request.worker);
-        return reply.status === 'open' && isOurs() ? reply : null;
-      } catch (error) {
-        if (!isUnavailable(error)) throw error;
-        runtime.log.warn({ error }, 'begin failed');
-        // What landed without our knowing is found by the next beat and released.
-        if (signal.aborted || !isOurs() || runtime.clock.monotonic() - startedAt > KEEP_UNBEGUN_MS)
-          return null;
-        await sleep(runtime.clock, STORE_RETRY_MS, signal);
-      }
-    }
+    const reply = await beginSurely(request, this.#deps, { signal, isOurs });
+    if (reply?.status === 'closed') this.#close(request.worker);
+    return reply?.status === 'open' && isOurs() ? reply : null;
   }
 
   #start(task: BegunTask, delivery: Delivery | null): void {
@@ -368,23 +352,8 @@ export class Worker {
     this.#wake.hint();
   }
 
-  /** Fences this process itself a moment before its lease ends, by its own monotonic clock. */
-  #watchLease(): () => void {
-    const { clock } = this.#deps.runtime;
-    const { leaseMs } = this.#deps.settings;
-    const marginMs = Math.min(1_000, leaseMs / 5);
-    let cancel = (): void => undefined;
-    const look = (): void => {
-      const leftMs = this.#deps.heart.lastBeatAt() + leaseMs - marginMs - clock.monotonic();
-      if (leftMs <= 0 && !this.#isClosed) this.#fence();
-      cancel = clock.timer(Math.max(leftMs, marginMs / 2), look);
-    };
-    cancel = clock.timer(leaseMs - marginMs, look);
-    return () => cancel();
-  }
-
   #fence(): void {
-    if (this.#isFenced) return;
+    if (this.#isFenced || this.#isClosed) return;
     this.#isFenced = true;
     this.#deps.runtime.log.warn(
       { worker: this.#worker },
@@ -428,16 +397,3 @@ export class Worker {
 }
 
 const keyOf = (ref: RunRef): string => `${ref.id} ${ref.epoch} ${ref.run}`;
-
-/** Waits for the heart, but no longer than the signal; leaves no listener behind. */
-function untilReady(heart: Heart, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const done = (): void => {
-      signal.removeEventListener('abort', done);
-      resolve();
-    };
-    if (signal.aborted) return resolve();
-    signal.addEventListener('abort', done, { once: true });
-    heart.ready().then(done, reject);
-  });
-}
