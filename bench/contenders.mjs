@@ -46,7 +46,7 @@ export const INPUT = { customer: 'ada@example.com', pad: 'x'.repeat(162) };
  * @property {boolean} [isSlow] gets a tenth of the tasks
  */
 
-/** @typedef {Contender & { send: (what: import('../dist/index.js').Task, count: number) => Promise<void>, queue: string }} OutlastContender */
+/** @typedef {Contender & { send: (what: import('../dist/index.js').Task, count: number) => Promise<void>, push: (what: import('../dist/index.js').Task) => Promise<unknown>, queue: string }} OutlastContender */
 
 /**
  * @param {string} name
@@ -61,19 +61,18 @@ async function outlastOn(name, { database, queue, broker, ledger, store }) {
     ...(broker === undefined ? {} : { broker }),
     ...(ledger === undefined ? {} : { ledger }),
   };
+  const { tasks: _, ...client } = config;
+  const outlast = createOutlast({ ...client, adapter: fromPg(pool) });
   const send = async (
     /** @type {import('../dist/index.js').Task} */ what,
     /** @type {number} */ count,
   ) => {
-    const { tasks: _, ...client } = config;
-    const outlast = createOutlast({ ...client, adapter: fromPg(pool) });
     for (let left = count; left > 0; left -= BATCH) {
       const calls = Array.from({ length: Math.min(left, BATCH) }, () =>
         what.with(INPUT, { queue }),
       );
       await outlast.transaction(tx => outlast.sendMany(tx, calls));
     }
-    await outlast.close();
     await runCli(
       ['relay', '--drain', '--batch-size', '1000', '--publish-concurrency', '1000'],
       config,
@@ -85,6 +84,7 @@ async function outlastOn(name, { database, queue, broker, ledger, store }) {
     queue,
     pool,
     send,
+    push: what => outlast.push(what, INPUT, { queue }),
     fill: count => send(noop, count),
     start: (processes, { concurrency = CONCURRENCY } = {}) => {
       const folder = makeFolder();
@@ -93,7 +93,10 @@ async function outlastOn(name, { database, queue, broker, ledger, store }) {
       const { child } = startCli(['worker', '--queues', queue, ...sizes], config, env);
       return { folder, children: [child], stop: () => stopAll([child]) };
     },
-    close: () => pool.end(),
+    close: async () => {
+      await outlast.close();
+      await pool.end();
+    },
   };
 }
 

@@ -10,6 +10,7 @@ export const FIGURES = {
   enqueue: { servers: ['postgres'] },
   relay: { servers: ['postgres', 'rabbitmq', 'redis'] },
   latency: { servers: ['postgres', 'rabbitmq', 'redis'] },
+  poison: { servers: ['postgres', 'rabbitmq'] },
   backlog: { servers: ['postgres', 'rabbitmq'] },
   worker: { servers: ['postgres', 'rabbitmq', 'redis', 'celery'] },
   dispatch: { servers: ['postgres', 'rabbitmq', 'redis'] },

@@ -52,11 +52,15 @@ const SEED = 1_000;
  * them: a million sends would take longer than what is measured.
  * @param {Target} target
  * @param {number} count a multiple of a thousand, or less than that
+ * @param {string} [missing] an exchange that is not there: one row in a thousand goes to it
  */
-export async function commitTasks(target, count) {
+export async function commitTasks(target, count, missing) {
   const outlast = createOutlast({ ...target.config, adapter: fromPg(target.outbox) });
-  const calls = Array.from({ length: Math.min(count, SEED) }, () =>
-    receipt.with(INPUT, { queue: target.queue }),
+  const calls = Array.from({ length: Math.min(count, SEED) }, (_, index) =>
+    receipt.with(INPUT, {
+      queue: target.queue,
+      ...(missing !== undefined && index === SEED / 2 ? { celery: { exchange: missing } } : {}),
+    }),
   );
   await outlast.transaction(async tx => {
     await outlast.sendMany(tx, calls);

@@ -3,11 +3,18 @@ export * from './task/index.ts';
 export { defineConfig } from './config/config.ts';
 export type { OutlastConfig } from './config/config.ts';
 export { createOutlast } from './wiring/create-outlast.ts';
-export type { CreateOptions, HandlesOf, Outlast, SqlTransaction } from './wiring/outlast.ts';
+export type {
+  CreateOptions,
+  HandlesOf,
+  LockOptions,
+  Outlast,
+  SqlTransaction,
+} from './wiring/outlast.ts';
 export type { TransactionAdapter, TransactionStatus } from './outbox/transaction-adapter.ts';
 export type { ResultOptions, TaskHandle } from './result/result-handle.ts';
 export type { LifeState } from './result/result-store.ts';
-export { startRelay, startResurrector, startWorker, runOnce } from './wiring/services.ts';
+export { startRelay, startResurrector, startWorker } from './wiring/services.ts';
+export { runOnce } from './wiring/run-once.ts';
 export type { StartOptions } from './wiring/services.ts';
 export { shutdownSignal } from './wiring/shutdown-signal.ts';
 export type { Service } from './runtime/service.ts';

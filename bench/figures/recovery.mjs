@@ -87,7 +87,7 @@ async function killSupervisors(tier, count) {
  */
 async function killRunner(tier, places, kill) {
   const seen = places.map(({ folder }) => lengthOf(folder));
-  await tier.send(hold, 1);
+  await tier.push(hold);
   const news = (/** @type {(note: import('../tallies.mjs').Note) => boolean} */ isIt) =>
     Promise.any(
       places.map(({ folder }, place) =>

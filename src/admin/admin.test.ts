@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
+import { MemoryIdempotencyStore } from '../adapters/memory/memory-idempotency-store.ts';
 import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
 import { MemoryOutboxReads } from '../adapters/memory/memory-outbox-reads.ts';
 import { MemoryOutboxStore } from '../adapters/memory/memory-outbox-store.ts';
@@ -32,8 +33,11 @@ function setup() {
   const outbox = new MemoryOutboxStore({ clock });
   const ledger = new MemoryLedger({ clock });
   const outboxReads = new MemoryOutboxReads(outbox);
-  const reads = composeReads(outboxReads, new MemoryLedgerReads(ledger));
-  const admin = adminOn(() => Promise.resolve({ outbox, outboxReads, ledger, reads }));
+  const ledgerReads = new MemoryLedgerReads(ledger);
+  const reads = composeReads(outboxReads, ledgerReads);
+  const idempotency = new MemoryIdempotencyStore(clock);
+  const stores = { outbox, outboxReads, ledger, ledgerReads, idempotency, reads };
+  const admin = adminOn(() => Promise.resolve(stores));
   const write = (task: Envelope): void => {
     const tx = outbox.begin();
     outbox.write(tx, [task]);
@@ -51,7 +55,15 @@ function setup() {
       { kind: 'message', envelope: envelope(id), reason: 'ERR_TIMEOUT', error: ERROR },
     ]);
   };
-  return { admin, ledger, write, killRow, killTask, advance: (ms: number) => void (nowMs += ms) };
+  return {
+    admin,
+    ledger,
+    idempotency,
+    write,
+    killRow,
+    killTask,
+    advance: (ms: number) => void (nowMs += ms),
+  };
 }
 
 async function walk(admin: Admin, between: () => Promise<void> = async () => undefined) {
@@ -166,5 +178,38 @@ describe('a purge', () => {
     await expect(admin.deadLetters.purge({ taskName: 'a' })).rejects.toMatchObject({
       code: 'ERR_OPTIONS_CONFLICT',
     });
+  });
+});
+
+describe('idempotency keys', () => {
+  const taken = async () => {
+    const made = setup();
+    const owner = { taskId: 'holder', epoch: 1 };
+    await made.idempotency.acquire({ key: 'pay#17', digest: 'd', ...owner });
+    made.advance(60_000);
+    return { ...made, owner };
+  };
+
+  it('are left alone while their holder lives, and woken for when they are freed', async () => {
+    const { admin, ledger, idempotency } = await taken();
+    await ledger.park([{ envelope: envelope('holder'), delayMs: 0 }]);
+    await ledger.park([{ envelope: envelope('waiting'), delayMs: 3_600_000 }]);
+    await idempotency.acquire({ key: 'pay#17', digest: 'd', taskId: 'waiting', epoch: 1 });
+    expect(await admin.idempotency.show('pay#17')).toMatchObject({ isHolderAlive: true });
+    expect(await admin.idempotency.reset('pay#17')).toBe('conflict');
+    expect(await admin.idempotency.reset('pay#17', { force: true })).toBe('ok');
+    expect(ledger.state.records.get('waiting')?.dueMs).toBe(ledger.state.nowMs);
+    expect(await admin.idempotency.reset('pay#17')).toBe('absent');
+    expect(await admin.idempotency.show('pay#17')).toBeNull();
+  });
+
+  it('are freed when their holder has ended, is forgotten, or has left a result', async () => {
+    const { admin, ledger, idempotency, owner } = await taken();
+    await ledger.cancel('holder');
+    expect(await admin.idempotency.show('pay#17')).toMatchObject({ isHolderAlive: false });
+    expect(await admin.idempotency.reset('pay#17')).toBe('ok');
+    await idempotency.acquire({ key: 'pay#17', digest: 'd', ...owner });
+    await idempotency.complete({ key: 'pay#17', ...owner, result: null, ttlMs: 1_000 });
+    expect(await admin.idempotency.reset('pay#17')).toBe('ok');
   });
 });

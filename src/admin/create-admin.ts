@@ -1,3 +1,5 @@
+import type { IdempotencyStore } from '../idempotency/idempotency-store.ts';
+import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { OutboxPage, OutboxReads } from '../outbox/outbox-reads.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
@@ -13,6 +15,7 @@ import {
   type RetryStatus,
   type RetrySummary,
 } from './dead-letters.ts';
+import { resetKey, showKey, type KeyDetails, type ResetStatus } from './idempotency-keys.ts';
 import type {
   DeadLetterDetails,
   DeadLetterPage,
@@ -48,6 +51,12 @@ export interface Admin {
     inspect(id: string): Promise<TaskDetails | null>;
     cancel(id: string): Promise<'ok' | 'terminal'>;
   };
+  readonly idempotency: {
+    /** Who has a key, or what came of it. A task's key is its name, `#`, and the key; of free-standing code only the last two. */
+    show(key: string): Promise<KeyDetails | null>;
+    /** Forgets a result, or a holder that has ended; with `force` also one that is alive, and may have its effect beside the next. */
+    reset(key: string, options?: { readonly force?: boolean }): Promise<ResetStatus>;
+  };
 }
 
 /** The ports an operator works through; outbox and ledger may be different stores. */
@@ -55,6 +64,8 @@ export interface AdminStores {
   readonly outbox: OutboxStore;
   readonly outboxReads: OutboxReads;
   readonly ledger: Ledger;
+  readonly ledgerReads: LedgerReads;
+  readonly idempotency: IdempotencyStore;
   readonly reads: ReadModel;
 }
 
@@ -100,6 +111,10 @@ export function adminOn(stores: () => Promise<AdminStores>): Admin {
     tasks: {
       inspect: async id => await (await stores()).reads.inspect(id),
       cancel: async id => await (await stores()).ledger.cancel(id),
+    },
+    idempotency: {
+      show: async key => await showKey(await stores(), key),
+      reset: async (key, options) => await resetKey(await stores(), key, options?.force ?? false),
     },
   };
 }

@@ -7,6 +7,7 @@ export type {
   RetryStatus,
   RetrySummary,
 } from './dead-letters.ts';
+export type { KeyDetails, ResetStatus } from './idempotency-keys.ts';
 export type {
   DeadLetterDetails,
   DeadLetterPage,

@@ -8,6 +8,7 @@ import { addConfig } from './commands/config.ts';
 import { addDeadLetters } from './commands/dead-letters.ts';
 import { addDev } from './commands/dev.ts';
 import { addDoctor } from './commands/doctor.ts';
+import { addIdempotency } from './commands/idempotency.ts';
 import { addMigrate } from './commands/migrate.ts';
 import { addOutbox } from './commands/outbox.ts';
 import { addRelay } from './commands/relay.ts';
@@ -30,6 +31,7 @@ const COMMANDS: readonly AddCommand[] = [
   addStats,
   addOutbox,
   addDeadLetters,
+  addIdempotency,
   addDoctor,
   addConfig,
 ];

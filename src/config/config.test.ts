@@ -210,6 +210,28 @@ describe('broker and ledger', () => {
     });
   });
 
+  it('let go of a message when it is begun where both are one Redis, unless told otherwise', () => {
+    const url = 'redis://r1';
+    expect(messaging({ broker: url })).toMatchObject({ broker: { ackOn: 'begin' } });
+    expect(messaging({ broker: { url, ackOn: 'commit' } })).toMatchObject({
+      broker: {
+        ackOn: 'commit',
+      },
+    });
+    expect(messaging({ broker: url, ledger: 'redis://r2' })).toMatchObject({
+      broker: {
+        ackOn: 'commit',
+      },
+    });
+  });
+
+  it('are refused as a ledger that nobody brings tasks to', () => {
+    const refused = { code: 'ERR_CONFIG_TIER', option: 'OUTLAST_LEDGER_URL' };
+    const env = { OUTLAST_LEDGER_URL: 'redis://r' };
+    expect(thrownBy(() => messaging({}, env))).toMatchObject(refused);
+    expect(thrownBy(() => messaging({ ledger: 'redis://r' }))).toMatchObject({ option: 'ledger' });
+  });
+
   it('take their URLs from variables, and the rest from the file', () => {
     const file = { broker: { url: 'amqp://file', queueType: 'quorum', ackOn: 'begin' } };
     const env = { OUTLAST_BROKER_URL: 'amqp://env', OUTLAST_LEDGER_URL: 'redis://env' };

@@ -36,7 +36,7 @@ const DATABASE = `URLs are never flags. \`OUTLAST_RESULT_URL\` is refused with \
 | \`url\` | none | \`amqp://user:password@host:5672/vhost\` or \`amqps://…\`; several hosts as \`host1,host2\` or as whole URLs with \`;\` between. \`redis://\`, \`rediss://\`, \`sentinel://\`, \`redis+cluster://\`. The variable takes the place of this one; the others stay. |
 | \`queueType\` | \`classic\` | \`classic\` or \`quorum\`: RabbitMQ queues that are not there yet. Those that are stay as they are. |
 | \`maxPriority\` | none | 1 to 255: priorities of classic RabbitMQ queues declared here, as Celery's \`task_queue_max_priority\`. |
-| \`ackOn\` | \`commit\` | \`commit\`: the broker's copy is let go when the run is settled, after 10 minutes at the latest; \`begin\`: as soon as the ledger has the task. |
+| \`ackOn\` | \`commit\`; where \`ledger\` is the same Redis \`begin\` | \`commit\`: the broker's copy is let go when the run is settled, after 10 minutes at the latest; \`begin\`: as soon as the ledger has the task. |
 
 An AMQP URL may say \`?heartbeat=\` (seconds, 10), \`connection_timeout=\` (milliseconds, 5000), and for \`amqps\`
 \`cacertfile=\`, \`certfile=\`, \`keyfile=\`, \`server_name_indication=\`. Certificates are always verified.
@@ -46,15 +46,16 @@ An AMQP URL may say \`?heartbeat=\` (seconds, 10), \`connection_timeout=\` (mill
 | \`database\` | \`broker\` | \`ledger\` |
 | --- | --- | --- |
 | \`pglite:\`, \`postgres://\` | none | the database |
-| \`pglite:\`, \`postgres://\` | RabbitMQ | the database |
-| \`pglite:\`, \`postgres://\` | Redis | that Redis |
-| \`mysql://\`, \`mariadb://\` | Redis | that Redis |
+| \`pglite:\`, \`postgres://\` | RabbitMQ | the database, or a Redis: \`ledger\` |
+| \`pglite:\`, \`postgres://\` | Redis | that Redis, or another: \`ledger\` |
+| \`mysql://\`, \`mariadb://\` | Redis | that Redis, or another: \`ledger\` |
 | \`mysql://\`, \`mariadb://\` | RabbitMQ | a Redis: \`ledger\` must be given |
 
-Workers, results and cancelling need a ledger, and one in Redis is not part of this version: they say
-\`ERR_CONFIG_TIER\`. Sending, relaying to Redis and Python workers there do not need it.
-MySQL and MariaDB hold an outbox and nothing else: as \`database\` without a broker, or with RabbitMQ and no \`ledger\`,
-they are refused with the same code.
+\`ledger\` takes \`redis://\`, \`rediss://\`, \`sentinel://\` and \`redis+cluster://\`. Results are kept there for
+\`worker.resultTtl\`, in Celery's format too unless it is a cluster. [Redis](../operations/redis.md) must be set up not to forget.
+
+Anything else is refused with \`ERR_CONFIG_TIER\`: MySQL and MariaDB, which hold an outbox and nothing else, without a
+broker, or with RabbitMQ and no \`ledger\`; a \`ledger\` without a \`broker\`, where no worker would look for what the relay moves.
 `;
 
 const RELATIONS = `## Relations

@@ -1,5 +1,6 @@
 import type { ReadModel } from '../admin/read-model.ts';
-import type { SqlDatabase, SqlRow } from '../adapters/postgres/sql-database.ts';
+import type { SqlDatabase } from '../adapters/postgres/sql-database.ts';
+import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import { toText } from '../task/json.ts';
 import type { Child } from '../worker/supervisor.ts';
 import { journeyOf } from './journey.ts';
@@ -9,6 +10,7 @@ import type { ProgressView, Snapshot, TaskView } from './view.ts';
 export interface SnapshotSource {
   readonly db: SqlDatabase;
   readonly reads: ReadModel;
+  readonly ledgerReads: Pick<LedgerReads, 'moments'>;
   /** What to call the database on the page; holds no password. */
   readonly database: string;
   readonly children: () => readonly Child[];
@@ -18,30 +20,28 @@ export interface SnapshotSource {
 
 /** As many as a person looks at. */
 const SHOWN = 30;
+/** A task that runs longer than so many newer ones took to be sent is not found by its child. */
+const MOST_RECENT = 200;
 
-// What the live view needs beyond the read model: where a task runs, when it is due, how far it is.
 // Times are absolute, so that a task which only waits looks the same at every look.
-const MOMENTS = `
-select t.id, t.version, w.process, t.checkpoint,
-  (extract(epoch from t.due) * 1000)::bigint::text as due_ms
-from outlast_task t left join outlast_worker w on w.id = t.owner
-where t.id = any($1::text[]) and t.state in ('waiting', 'running', 'dead')
-union all
-select task_id, 0, null, null, (extract(epoch from available_at) * 1000)::bigint::text
+const PENDING = `
+select task_id as id, (extract(epoch from available_at) * 1000)::bigint::text as due_ms
 from outlast_outbox where task_id = any($1::text[])`;
 
 /** Reads everything the page shows. */
 export async function readSnapshot(source: SnapshotSource): Promise<Snapshot> {
-  const { db, reads, shop, database } = source;
+  const { db, reads, ledgerReads, shop, database } = source;
   const stats = await reads.stats(0);
   const recent = await reads.recent(SHOWN);
   const ids = recent.map(task => task.id);
-  const moments = new Map((await db.query(MOMENTS, [ids])).map(row => [row['id'], row]));
+  const moments = new Map((await ledgerReads.moments(ids)).map(moment => [moment.id, moment]));
+  const pending = new Map((await db.query(PENDING, [ids])).map(row => [row['id'], row['due_ms']]));
   const orders = await shop?.describe(ids);
   const tasks = recent.map((task): TaskView => {
     const moment = moments.get(task.id);
     const order = orders?.get(task.id);
-    const dueMs = moment?.['due_ms'];
+    const pendingMs = pending.get(task.id);
+    const dueMs = moment?.dueMs ?? (typeof pendingMs === 'string' ? Number(pendingMs) : null);
     return {
       id: task.id,
       name: task.name,
@@ -51,15 +51,14 @@ export async function readSnapshot(source: SnapshotSource): Promise<Snapshot> {
       epoch: task.epoch,
       crashes: task.crashes,
       failures: task.failures,
-      stations: journeyOf(task, typeof dueMs === 'string' ? Number(dueMs) : null),
-      progress: readProgress(moment),
-      deadVersion:
-        task.state === 'dead' ? ((moment?.['version'] as number | undefined) ?? null) : null,
+      stations: journeyOf(task, dueMs),
+      progress: readProgress(moment?.checkpoint ?? null),
+      deadVersion: task.state === 'dead' ? (moment?.version ?? null) : null,
     };
   });
   const { waiting, running, done, dead } = stats.tasks;
   const counts = { pending: stats.queueDepth, waiting, running, done, dead };
-  const owners = [...moments.values()].map(moment => moment['process']);
+  const owners = [...moments.values()].map(({ process }) => process);
   const workers = source.children().map(({ pid, process }) => ({
     pid,
     running: owners.filter(owner => owner === process).length,
@@ -69,13 +68,12 @@ export async function readSnapshot(source: SnapshotSource): Promise<Snapshot> {
 
 /** The newest shown task that a child of ours is running, and that child. */
 export async function findBusyChild(source: SnapshotSource): Promise<Child | null> {
-  const rows = await source.db.query(
-    `select w.process from outlast_task t join outlast_worker w on w.id = t.owner
-     where t.state = 'running' order by t.created_at desc limit 100`,
-  );
-  const children = source.children();
-  for (const row of rows) {
-    const child = children.find(({ process }) => process === row['process']);
+  const recent = await source.reads.recent(MOST_RECENT);
+  const running = recent.filter(({ state }) => state === 'running').map(({ id }) => id);
+  const moments = await source.ledgerReads.moments(running);
+  for (const id of running) {
+    const owner = moments.find(moment => moment.id === id)?.process;
+    const child = source.children().find(({ process }) => process === owner);
     if (child) return child;
   }
   return null;
@@ -84,9 +82,8 @@ export async function findBusyChild(source: SnapshotSource): Promise<Child | nul
 /** Longer progress is for the handler, not for the page. */
 const MAX_PROGRESS = 160;
 
-function readProgress(moment: SqlRow | undefined): ProgressView | null {
-  const bytes = moment?.['checkpoint'];
-  if (!(bytes instanceof Uint8Array)) return null;
+function readProgress(bytes: Uint8Array | null): ProgressView | null {
+  if (bytes === null) return null;
   const text = toText(bytes);
   if (text.length > 4_096) return { kind: 'text', text: `${text.slice(0, MAX_PROGRESS)}…` };
   const { step, of, label } = (JSON.parse(text) ?? {}) as Readonly<Record<string, unknown>>;

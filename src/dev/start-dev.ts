@@ -7,8 +7,9 @@ import type { LoadedConfig } from '../config/load-config.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { startService, type Service } from '../runtime/service.ts';
 import type { Logger, LogLevel } from '../telemetry/logger.ts';
+import { preflight } from '../wiring/check-redis.ts';
 import { messagingOf } from '../wiring/messaging.ts';
-import { makeRelay, makeResurrector, preflight } from '../wiring/services.ts';
+import { makeRelay, makeResurrector } from '../wiring/services.ts';
 import { migrate, openDatabase, storesOn, type Stores } from '../wiring/stores.ts';
 import { makeSupervisor } from '../wiring/supervise.ts';
 import type { Supervisor } from '../worker/supervisor.ts';
@@ -53,17 +54,18 @@ export async function startDevOn(given: DevContext, settings: DevSettings): Prom
   const target = requireLedger(config.database);
   const database = nameOf(target);
   log.info({}, `opening ${database}`);
+  await preflight(config, log);
   const db = await openDatabase(target, { embedded: 'own', createIfMissing: true });
   try {
     await migrate(db);
     const stores = await storesOn(db, messagingOf(config, log));
-    await preflight(stores, log);
     const shop = config.tasks.length === 0 ? await Shop.open(stores, log) : null;
     const supervisor = superviseDev(context, settings, stores);
     let isDraining = false;
     const source: SnapshotSource = {
       db,
       reads: stores.reads,
+      ledgerReads: stores.ledgerReads,
       database,
       shop,
       children: () => supervisor.children,

@@ -14,8 +14,24 @@ export interface LedgerReads {
   listDead(page: LetterPageRequest): Promise<DeadLetterPage>;
   showDead(id: string): Promise<DeadLetterDetails | null>;
   inspect(id: string): Promise<TaskDetails | null>;
+  /** The states of these tasks, in their order. Null: nothing is known of it. */
+  states(ids: readonly string[]): Promise<readonly (TaskState | null)[]>;
   /** The newest tasks, newest first. */
   recent(limit: number): Promise<readonly TaskDetails[]>;
+  /** Of these tasks those that are not over: for a live view. */
+  moments(ids: readonly string[]): Promise<readonly TaskMoment[]>;
+}
+
+/** What changes while a task waits and runs. */
+export interface TaskMoment {
+  readonly id: string;
+  /** Names the last death, for a revival. */
+  readonly version: number;
+  /** The operating-system process that runs it, as its supervisor calls it. */
+  readonly process: string | null;
+  readonly checkpoint: Uint8Array | null;
+  /** The instant from which it may be begun. */
+  readonly dueMs: number;
 }
 
 /** Figures of one moment. Ended tasks that were forgotten since are counted. */

@@ -12,7 +12,7 @@ import type { Envelope } from '../task/envelope.ts';
  *      │            reap ▼  │begin
  *      └──park, publish─► waiting           cancel: any of these but done, dead ─► cancelled
  *
- * Only `begin` moves the epoch; only `condemn` judges death. A record that is not there never counts
+ * Only `begin` and `lift` move the epoch; only `condemn` judges death. A record that is not there never counts
  * as success: the answer is `absent` and nothing is written.
  */
 export interface Ledger {
@@ -29,16 +29,31 @@ export interface Ledger {
   renew(worker: string): Promise<RenewReply>;
   /** Stores progress; `seq` must grow within a run, so progress never moves backwards. */
   checkpoint(run: RunRef, seq: number, data: Uint8Array): Promise<StepStatus>;
+  /**
+   * Raises the epoch of a run above one that a fence elsewhere has seen: the ledger has forgotten who had it. Below the
+   * run's own epoch nothing moves, and the answer says whether it still owns its task.
+   */
+  lift(run: RunRef, above: number): Promise<LiftReply>;
   commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]>;
   /** A failed attempt, or a crash that hurt nobody else: waits `delayMs`, or is dead when that is null. */
   fail(items: readonly FailItem[]): Promise<readonly StepStatus[]>;
-  /** Gives back what could not be finished: due as before, so in front of what came later; nothing counted. */
-  release(items: readonly RunRef[]): Promise<readonly StepStatus[]>;
+  /**
+   * Gives back what could not be finished; nothing counted. Due as before, so in front of what came later, or after
+   * `delayMs` where there is something to wait for.
+   */
+  release(items: readonly ReleaseItem[]): Promise<readonly StepStatus[]>;
+  /** What those tasks waited for is there: the waiting ones become due now, all others are left alone. Polling must do without. */
+  wake(ids: readonly string[]): Promise<void>;
   /**
    * Takes custody of messages whose time has not come. A record that is there already is left alone; the same id with
    * other bytes is buried under id and digest, so that it neither runs nor vanishes.
    */
   park(items: readonly ParkItem[]): Promise<void>;
+  /**
+   * Takes custody again of tasks it has handed out and then forgotten with all it knew: waiting, due now. Those that are
+   * known, or were handed out since, are left alone. A ledger that does not lose its memory has no such step.
+   */
+  rescue?(runs: readonly LostRun[]): Promise<void>;
   /** Ends runs, and messages that can never run, as dead letters. */
   bury(items: readonly BuryItem[]): Promise<readonly StepStatus[]>;
   /** Closes incarnations that are dead: nothing begins under them afterwards. A commit that lands before `reap` counts. */
@@ -158,6 +173,10 @@ export interface RunRef {
   readonly run: string;
 }
 
+export interface ReleaseItem extends RunRef {
+  readonly delayMs?: number;
+}
+
 export interface BeginRequest {
   readonly worker: string;
   /** Random per call; a repeat after a lost reply names the same one and gets the same tasks. */
@@ -222,6 +241,11 @@ export type RenewReply =
  */
 export type StepStatus = 'ok' | 'stale' | 'absent';
 
+/** `ok`: the run owns its task, and from now on under this epoch. */
+export type LiftReply =
+  | { readonly status: 'ok'; readonly epoch: number }
+  | { readonly status: 'stale' | 'absent' };
+
 export interface CommitItem {
   readonly ref: RunRef;
   readonly outcome: Outcome;
@@ -257,6 +281,12 @@ export interface ErrorRecord {
 export interface ParkItem {
   readonly envelope: Envelope;
   readonly delayMs: number;
+}
+
+/** A run that owns nothing any more, with the bytes of its task. */
+export interface LostRun {
+  readonly epoch: number;
+  readonly envelope: Envelope;
 }
 
 export type BuryItem =

@@ -78,6 +78,7 @@ export async function composeTask(
     expiresMs: expiresOf(task, options, deps.nowMs),
   };
   const orderingKey = orderingKeyOf(task, input, options);
+  checkIdempotencyKey(task, input);
   // Ids are drawn anew by every send, so what follows is compared without them.
   const shapeOf = (): string => (embed === EMBED ? '' : embedOf(id, following, { hasIds: false }));
   return {
@@ -127,6 +128,12 @@ function checkSize(name: string, bytes: number, maxBytes: number): void {
     hint: 'Store the data elsewhere and send a reference to it, or raise maxPayloadBytes.',
     fields: { bytes, maxBytes },
   });
+}
+
+/** A key that no store can hold would be found by the worker, where nobody can correct it. */
+function checkIdempotencyKey({ name, contract }: Task, input: unknown): void {
+  const key = contract.idempotent?.key ?? null;
+  if (key !== null) safeKey(key(plainInput(contract, input)), `the idempotency key of ${name}`);
 }
 
 /** A row that waits for its time would hold back all that were committed after it, or be overtaken: neither is an order. */

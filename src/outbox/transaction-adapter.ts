@@ -21,8 +21,11 @@ export interface TransactionAdapter<Tx> {
     text: string,
     values: readonly (string | null)[],
   ): Promise<readonly TextRow[]>;
-  /** Commits when `fn` returns and rolls back when it throws. */
-  transaction<T>(fn: (tx: Tx) => Promise<T>): Promise<T>;
+  /**
+   * Commits when `fn` returns and rolls back when it throws. Where settings outlive a transaction, and idle ones are
+   * ended, `leave` is called on the same connection after that: one on which it fails is not used again.
+   */
+  transaction<T>(fn: (tx: Tx) => Promise<T>, leave?: (tx: Tx) => Promise<void>): Promise<T>;
   status(tx: Tx): TransactionStatus;
 }
 

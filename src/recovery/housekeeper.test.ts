@@ -1,9 +1,14 @@
 import { describe, expect, it } from 'vitest';
+import { MemoryIdempotencyStore } from '../adapters/memory/memory-idempotency-store.ts';
+import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
+import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
 import { outlastError } from '../errors/error.ts';
 import type { PurgeRequest } from '../outbox/outbox-store.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { noFaults } from '../runtime/fault-point.ts';
 import { systemRandom } from '../runtime/random.ts';
+import type { Envelope } from '../task/envelope.ts';
+import { makeEnvelopes } from '../../test/conformance/envelopes.ts';
 import { noEvents } from '../telemetry/events.ts';
 import { silentLogger } from '../telemetry/logger.ts';
 import { Housekeeper, type DeadLetterAge, type KeptOutbox } from './housekeeper.ts';
@@ -32,6 +37,8 @@ class Room implements KeptOutbox {
     return 0;
   }
 
+  async wake(): Promise<void> {}
+
   async purgeDeadLetters(request: PurgeRequest) {
     this.requests.push(request);
     const count = Math.min(request.limit, this.letters);
@@ -55,7 +62,13 @@ function setup(letters: number, deadLetterAge: DeadLetterAge | null = MONTH) {
     emit: noEvents,
   };
   const [ledger, outbox] = [new Room(0), new Room(letters)];
-  const keeper = new Housekeeper({ ledger, outbox, deadLetterAge, runtime });
+  const keeper = new Housekeeper({
+    ledger,
+    keys: null,
+    outbox,
+    deadLetterAge,
+    runtime,
+  });
   return { keeper, ledger, outbox, advance: (ms: number) => void (nowMs += ms) };
 }
 
@@ -97,5 +110,49 @@ describe('a housekeeper', () => {
     ledger.isAway = true;
     await keeper.look();
     expect([ledger.pruned, outbox.pruned, outbox.letters]).toEqual([0, 1, 0]);
+  });
+});
+
+describe('idempotency keys that nobody asks for again', () => {
+  const HOUR = 3_600_000;
+
+  it('are freed when their holder has ended where nobody knew of its key, and whoever waits is woken', async () => {
+    let nowMs = Date.UTC(2026, 0, 1);
+    const clock = { now: () => nowMs, monotonic: () => nowMs, timer: () => () => undefined };
+    const runtime = {
+      clock,
+      random: systemRandom,
+      faultPoint: noFaults,
+      log: silentLogger,
+      emit: noEvents,
+    };
+    const ledger = new MemoryLedger({ clock });
+    const store = new MemoryIdempotencyStore(clock);
+    const keeper = new Housekeeper({
+      ledger,
+      keys: { store, reads: new MemoryLedgerReads(ledger) },
+      outbox: new Room(0),
+      deadLetterAge: null,
+      runtime,
+    });
+    const [alive, ended, waiting] = makeEnvelopes(3, {}) as [Envelope, Envelope, Envelope];
+    await ledger.park([
+      { envelope: alive, delayMs: 0 },
+      { envelope: ended, delayMs: 0 },
+      { envelope: waiting, delayMs: 100 * HOUR },
+    ]);
+    const asking = (key: string, { id }: Envelope) =>
+      store.acquire({ key, digest: 'd', taskId: id, epoch: 1 });
+    await asking('a', alive);
+    await asking('b', ended);
+    await asking('b', waiting);
+    await ledger.cancel(ended.id);
+    await keeper.look();
+    expect(await store.read('b')).not.toBeNull();
+    nowMs += 2 * HOUR;
+    await keeper.look();
+    expect(await store.read('a')).not.toBeNull();
+    expect(await store.read('b')).toBeNull();
+    expect(ledger.state.records.get(waiting.id)?.dueMs).toBe(nowMs);
   });
 });

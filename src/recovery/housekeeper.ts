@@ -1,6 +1,10 @@
 import { isUnavailable } from '../errors/error.ts';
+import { freeOrphans } from '../idempotency/free-orphans.ts';
+import type { IdempotencyStore } from '../idempotency/idempotency-store.ts';
+import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { OutboxStore, PurgeReply, PurgeRequest } from '../outbox/outbox-store.ts';
+import { keepFences, type KeptFences } from './keep-fences.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 
 /** Which dead letters are deleted by themselves. */
@@ -12,10 +16,19 @@ export type DeadLetterAge = Pick<
 /** An outbox as a housekeeper sees it. */
 export type KeptOutbox = Pick<OutboxStore, 'prune' | 'purgeDeadLetters'>;
 
+/** Idempotency keys, and who knows whether their holders are alive. */
+export interface KeptKeys {
+  readonly store: Pick<IdempotencyStore, 'prune' | 'review' | 'free'>;
+  readonly reads: Pick<LedgerReads, 'inspect'>;
+}
+
 export interface HouseParts {
-  /** Null: this is about an outbox apart. */
-  readonly ledger: Pick<Ledger, 'prune' | 'purgeDead'> | null;
+  /** Null: this is about an outbox apart, and so are `keys`. */
+  readonly ledger: Pick<Ledger, 'prune' | 'purgeDead' | 'wake'> | null;
+  readonly keys: KeptKeys | null;
   readonly outbox: KeptOutbox;
+  /** Fences of tasks whose ledger is elsewhere; left out: there are none. */
+  readonly fences?: KeptFences | null;
   /** Null: dead letters are kept for ever. */
   readonly deadLetterAge: DeadLetterAge | null;
   readonly runtime: Runtime;
@@ -30,16 +43,18 @@ const PURGE_EVERY_MS = 60_000;
 interface Room {
   prune(limit: number): Promise<number>;
   purge(request: PurgeRequest): Promise<PurgeReply>;
+  /** Looks at some of those that stay until somebody asks for them. */
+  review?(limit: number): Promise<number>;
 }
 
-/** Forgets what has had its time: tombstones, enqueue keys, and dead letters where the configuration says so. */
+/** Forgets what has had its time: tombstones, enqueue keys, fences, and dead letters where the configuration says so. */
 export class Housekeeper {
   readonly #parts: HouseParts;
   readonly #rooms: readonly Room[];
   #purgeAtMs = 0;
 
   constructor(parts: HouseParts) {
-    const { ledger, outbox } = parts;
+    const { ledger, keys, outbox, fences } = parts;
     this.#parts = parts;
     this.#rooms = [
       ...(ledger === null
@@ -50,7 +65,14 @@ export class Housekeeper {
               purge: (request: PurgeRequest) => ledger.purgeDead(request),
             },
           ]),
+      ...(ledger === null || keys === null ? [] : [keyRoom(keys, ledger)]),
       { prune: limit => outbox.prune(limit), purge: request => outbox.purgeDeadLetters(request) },
+      ...(fences
+        ? [
+            { prune: (limit: number) => keepFences(fences, limit), purge: nothingToPurge },
+            { prune: (limit: number) => fences.rows.prune(limit), purge: nothingToPurge },
+          ]
+        : []),
     ];
   }
 
@@ -63,6 +85,7 @@ export class Housekeeper {
       try {
         await inBites(() => room.prune(BITE));
         if (isPurging) await this.#purge(room);
+        if (isPurging) await room.review?.(BITE);
       } catch (error) {
         if (!isUnavailable(error)) throw error;
         log.warn({ error }, 'a store cannot be cleaned up now');
@@ -81,6 +104,17 @@ export class Housekeeper {
     });
     if (!isDone) this.#purgeAtMs = 0;
   }
+}
+
+const nothingToPurge = async (): Promise<PurgeReply> => ({ counts: [] });
+
+/** Keys have no dead letters. */
+function keyRoom({ store, reads }: KeptKeys, ledger: Pick<Ledger, 'wake'>): Room {
+  return {
+    prune: limit => store.prune(limit),
+    purge: nothingToPurge,
+    review: limit => freeOrphans({ store, reads, ledger }, limit),
+  };
 }
 
 /** False: there may be more. */

@@ -6,7 +6,8 @@ import { sleep } from '../runtime/clock.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import type { Redact } from '../task/redact.ts';
 import { Reaper, type ReaperSettings } from '../ledger/reaper.ts';
-import { Housekeeper, type DeadLetterAge, type KeptOutbox } from './housekeeper.ts';
+import type { KeptFences } from './keep-fences.ts';
+import { Housekeeper, type DeadLetterAge, type KeptKeys, type KeptOutbox } from './housekeeper.ts';
 
 export interface ResurrectorSettings extends ReaperSettings {
   readonly intervalMs: number;
@@ -22,6 +23,9 @@ export interface ResurrectorDeps {
   readonly ledger: Ledger;
   readonly broker: Broker;
   readonly outbox: KeptOutbox;
+  readonly keys: KeptKeys;
+  /** Null: the task rows are the fences. */
+  readonly fences?: KeptFences | null;
   readonly runtime: Runtime;
   readonly settings: ResurrectorSettings;
 }
@@ -35,9 +39,9 @@ export class Resurrector {
   constructor(deps: ResurrectorDeps) {
     this.#deps = deps;
     this.#reaper = new Reaper(deps.ledger, deps.runtime, deps.settings);
-    const { ledger, outbox, runtime, settings } = deps;
+    const { ledger, outbox, keys, fences = null, runtime, settings } = deps;
     const { deadLetterAge } = settings;
-    this.#housekeeper = new Housekeeper({ ledger, outbox, deadLetterAge, runtime });
+    this.#housekeeper = new Housekeeper({ ledger, outbox, keys, fences, deadLetterAge, runtime });
   }
 
   async run(signal: AbortSignal): Promise<void> {

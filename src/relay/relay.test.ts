@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
 import { MemoryOutboxStore } from '../adapters/memory/memory-outbox-store.ts';
 import type { PublishOutcome } from '../broker/broker.ts';
@@ -7,6 +9,7 @@ import type { Envelope } from '../task/envelope.ts';
 import { silentLogger } from '../telemetry/logger.ts';
 import { makeEnvelopes } from '../../test/conformance/envelopes.ts';
 import { VirtualTime } from '../../test/sim/virtual-time.ts';
+import type { OutboxRow } from '../outbox/outbox-store.ts';
 import type { RelayDeps, RelaySettings } from './relay-deps.ts';
 import { Relay } from './relay.ts';
 
@@ -362,5 +365,36 @@ describe('a long batch', () => {
     }
     await kit.time.runUntil(500_000);
     expect(kit.confirmed).toHaveLength(50);
+  });
+});
+
+describe('the memory of a relay', () => {
+  it('does not grow with the backlog: what was settled is let go', async () => {
+    setFlagsFromString('--expose-gc');
+    const collectGarbage = runInNewContext('gc') as () => void;
+    const rows: WeakRef<OutboxRow>[] = [];
+    const kept: number[] = [];
+    // Virtual time keeps a cancelled timer until its time: a short one lets go of its rows soon.
+    const { outbox, time, write, relay, stop } = setup(
+      each(() => OK),
+      { sendTimeoutMs: 15 },
+    );
+    const claim = outbox.claim.bind(outbox);
+    outbox.claim = async request => {
+      if (rows.length === 300) {
+        collectGarbage();
+        kept.push(rows.filter(row => row.deref() !== undefined).length);
+      }
+      // Copies: the store in memory has its own reasons to keep a row.
+      const claimed = (await claim(request)).map(row => ({ ...row }));
+      rows.push(...claimed.map(row => new WeakRef(row)));
+      return claimed;
+    };
+    write(310);
+    const drained = relay.drain(stop.signal);
+    await time.runUntil(10_000);
+    expect(await drained).toBe(310);
+    // Two batches are under way at most, and a third is claimed.
+    expect(kept[0]).toBeLessThanOrEqual(30);
   });
 });

@@ -157,20 +157,22 @@ export class Relay {
     if (!this.#lease.isSure) await this.#lease.beat();
     // Half-open: a single message shows whether the broker is back.
     const limit = this.#breaker.state === 'closed' ? this.#deps.settings.batchSize : 1;
-    const begun: Batch[] = [];
-    let before = Promise.resolve();
+    // Sums only: a backlog may be longer than what fits into memory.
+    let [begun, taken, sent] = [0, 0, 0];
+    let before: Promise<void> = Promise.resolve();
     let ahead: Promise<Batch> | null = this.#claim(limit);
     try {
       while (ahead !== null) {
         const batch: Batch = await ahead;
         ahead = null;
-        if (begun.length > 0 && signal.aborted) await batch.giveBack();
-        if (batch.rows.length === 0 || (begun.length > 0 && signal.aborted)) break;
-        begun.push(batch);
-        const running = batch.run(signal);
+        if (begun > 0 && signal.aborted) await batch.giveBack();
+        if (batch.rows.length === 0 || (begun > 0 && signal.aborted)) break;
+        begun++;
+        taken = batch.rows.length;
+        const running = batch.run(signal).then(() => void (sent += batch.sent));
         running.catch(() => undefined);
         await batch.half;
-        if (begun.length < batches && this.#mayClaimMore(batch, limit, signal)) {
+        if (begun < batches && this.#mayClaimMore(batch, limit, signal)) {
           ahead = this.#claim(limit);
           ahead.catch(() => undefined);
         }
@@ -183,10 +185,7 @@ export class Relay {
       await ahead?.then(batch => batch.giveBack()).catch(() => undefined);
     }
     this.#breaker.judge();
-    return {
-      taken: begun.at(-1)?.rows.length ?? 0,
-      sent: begun.reduce((total, { sent }) => total + sent, 0),
-    };
+    return { taken, sent };
   }
 
   #mayClaimMore(batch: Batch, limit: number, signal: AbortSignal): boolean {

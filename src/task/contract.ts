@@ -1,6 +1,7 @@
 import { outlastError } from '../errors/error.ts';
 import { checkTimeouts } from './check-timeouts.ts';
 import { durationMs, type Duration } from './duration.ts';
+import { idempotencyOf, type Idempotency } from './idempotency.ts';
 import { safeName } from './names.ts';
 import type { StandardSchema } from './standard-schema.ts';
 
@@ -18,6 +19,7 @@ export interface Contract {
   readonly softTimeoutMs: number | null;
   readonly expiresMs: number | null;
   readonly ordering: Ordering | null;
+  readonly idempotent: Idempotency | null;
 }
 
 export interface Ordering {
@@ -40,6 +42,7 @@ interface GivenOptions {
   readonly softTimeout?: Duration;
   readonly expires?: Duration;
   readonly ordering?: { readonly key?: unknown; readonly whenDead?: unknown };
+  readonly idempotent?: unknown;
 }
 
 const KNOWN_OPTIONS: readonly (keyof GivenOptions)[] = [
@@ -55,6 +58,7 @@ const KNOWN_OPTIONS: readonly (keyof GivenOptions)[] = [
   'softTimeout',
   'expires',
   'ordering',
+  'idempotent',
 ];
 
 /** Checks what was given to `task()` and fills in the defaults. */
@@ -85,6 +89,7 @@ export function resolveContract(name: string, given: object): Contract {
     softTimeoutMs: lengthMs('softTimeout'),
     expiresMs: lengthMs('expires'),
     ordering: orderingOf(name, options.ordering),
+    idempotent: idempotencyOf(name, options.idempotent),
   });
   return checkTimeouts(name, contract);
 }

@@ -40,6 +40,17 @@ export interface TaskOptions<I, R, A, K, P = readonly string[]> {
     readonly key: (input: ShapeOf<I, R, A, K>['input']) => string;
     readonly whenDead?: 'park' | 'go-on';
   };
+  /**
+   * Of tasks with the same key one runs; the others wait for it, spend no attempt, and end with its result, which is kept
+   * for `ttl`. `true`: the key is made of name and input. The same key with another input is `ERR_IDEMPOTENCY_MISMATCH`.
+   * `ttl` is `'24h'` unless said.
+   */
+  readonly idempotent?:
+    | boolean
+    | {
+        readonly key?: (input: ShapeOf<I, R, A, K>['input']) => string;
+        readonly ttl?: Duration;
+      };
 }
 
 /** Options of one send. */

@@ -2,7 +2,7 @@ import { createHash, hash } from 'node:crypto';
 import type { Envelope } from './envelope.ts';
 
 /** A length goes in front of every part, so that no two lists of parts give the same bytes. */
-const sized = (part: string): string => `${Buffer.byteLength(part)}:${part}`;
+export const sized = (part: string): string => `${Buffer.byteLength(part)}:${part}`;
 
 /** What the digest covers; whoever still has the body as text need not wait for its bytes. */
 interface DigestParts extends Pick<Envelope, 'name' | 'id' | 'version'> {

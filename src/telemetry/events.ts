@@ -19,6 +19,8 @@ export interface EventMap {
   };
   'task:failed': TaskEvent & { readonly where: Where; readonly error: unknown };
   'task:done': TaskEvent & { readonly epoch: number };
+  /** Another task with the same idempotency key had run: this one ended with its result. */
+  'task:deduplicated': TaskEvent & { readonly key: string; readonly original: string };
   'task:discarded': TaskEvent & { readonly why: string };
   'task:cancelled': TaskEvent;
   'task:expired': TaskEvent;

@@ -1,11 +1,18 @@
 import type { ResolvedConfig } from '../config/config.ts';
 import type { OutboxTarget } from '../config/database-url.ts';
 import { Housekeeper } from '../recovery/housekeeper.ts';
+import type { KeptFences } from '../recovery/keep-fences.ts';
 import { sleep } from '../runtime/clock.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { openOutboxApart } from './stores.ts';
 
 const EVERY_MS = 60_000;
+
+export interface CleaningDeps {
+  readonly runtime: Runtime;
+  /** Whom fences in these databases are asked about. */
+  readonly asking: Omit<KeptFences, 'rows'>;
+}
 
 /**
  * Forgets what has had its time in outboxes that live in databases of their own. It runs beside the resurrector and
@@ -13,13 +20,14 @@ const EVERY_MS = 60_000;
  */
 export async function cleanOutboxes(
   { outboxes, retention }: Pick<ResolvedConfig, 'outboxes' | 'retention'>,
-  runtime: Runtime,
+  deps: CleaningDeps,
   signal: AbortSignal,
 ): Promise<void> {
+  const { runtime } = deps;
   const named = Object.entries(outboxes);
   while (named.length > 0 && !signal.aborted) {
     for (const [name, target] of named) {
-      await cleanOutbox(target, retention.deadLetters, runtime).catch((error: unknown) =>
+      await cleanOutbox(target, retention.deadLetters, deps).catch((error: unknown) =>
         runtime.log.warn({ error, outbox: name }, 'an outbox cannot be cleaned up now'),
       );
     }
@@ -30,11 +38,19 @@ export async function cleanOutboxes(
 async function cleanOutbox(
   target: OutboxTarget,
   deadLetterAge: ResolvedConfig['retention']['deadLetters'],
-  runtime: Runtime,
+  { runtime, asking }: CleaningDeps,
 ): Promise<void> {
-  const { db, outbox } = await openOutboxApart(target);
+  const { db, outbox, fences: rows } = await openOutboxApart(target);
+  const fences = { ...asking, rows };
   try {
-    await new Housekeeper({ ledger: null, outbox, deadLetterAge, runtime }).look();
+    await new Housekeeper({
+      ledger: null,
+      keys: null,
+      outbox,
+      fences,
+      deadLetterAge,
+      runtime,
+    }).look();
   } finally {
     await db.close();
   }

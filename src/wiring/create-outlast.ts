@@ -1,6 +1,4 @@
-import { PostgresDoor } from '../adapters/postgres/postgres-door.ts';
 import { fromDatabase, type SqlTransaction } from '../adapters/postgres/sql-transaction.ts';
-import type { LedgerTarget } from '../config/messaging.ts';
 import { outlastError } from '../errors/error.ts';
 import type { SentCall } from '../outbox/compose-call.ts';
 import { Producer } from '../outbox/producer.ts';
@@ -17,9 +15,10 @@ import type { SendOptions } from '../task/define-task.ts';
 import type { Call, Task } from '../task/define-task.ts';
 import { currentTask } from '../worker/context.ts';
 import { defineHandler } from '../worker/handler.ts';
-import type { FaultPoint } from '../runtime/fault-point.ts';
-import type { EffectDoor, HandlerOrigin } from '../worker/door.ts';
+import type { HandlerOrigin } from '../worker/door.ts';
+import { doorOf } from './door-of.ts';
 import { Internals } from './internals.ts';
+import { lockIn } from './lock-in.ts';
 import { INTERNALS, type CreateOptions, type Outlast } from './outlast.ts';
 import { redactOf } from './redact-of.ts';
 import type { Stores } from './stores.ts';
@@ -73,7 +72,7 @@ function instanceOf<Tx>(
         )
       : handleOf(sent.task, { id: sent.id, isNew: sent.isNew, before: sent.before, isUncommitted });
   const origin: HandlerOrigin = {
-    door: faultPoint => doorOf(adapter, config.ledger, faultPoint),
+    door: parts => doorOf(adapter, internals, parts),
     sendInside: async (tx, task, input, sendOptions) => {
       const [sent] = await producer.send(tx as Tx, [{ task, input, options: sendOptions }]);
       return sent?.id ?? '';
@@ -101,6 +100,7 @@ function instanceOf<Tx>(
     transaction: <T>(fn: (tx: Tx) => Promise<T>) => adapter.transaction(fn),
     handler: (task: Task, handler: Parameters<typeof defineHandler>[1]) =>
       defineHandler(task, handler, origin),
+    idempotencyLock: lockIn(internals),
     on: internals.events.on.bind(internals.events),
     via: <Other>(other: TransactionAdapter<Other>) => instanceOf(internals, other),
     close: () => internals.close(),
@@ -108,26 +108,6 @@ function instanceOf<Tx>(
     [INTERNALS]: internals,
   };
   return made as unknown as Outlast<Tx>;
-}
-
-/** A fence stands where the ledger is, and that is elsewhere where it is in Redis. */
-function doorOf<Tx>(
-  adapter: TransactionAdapter<Tx>,
-  ledger: LedgerTarget,
-  faultPoint: FaultPoint,
-): EffectDoor<Tx> {
-  const isBeside = adapter.dialect === 'postgres' && ledger.kind === 'database';
-  if (isBeside) return new PostgresDoor(adapter, faultPoint);
-  return {
-    pass: run =>
-      Promise.reject(
-        outlastError('ERR_CONFIG_TIER', {
-          message: `the task row of ${run.id} is not in the database of this transaction, so it cannot be fenced`,
-          hint: 'There is no effect-once door yet where the ledger is in Redis or the adapter is on MySQL. Use a handler whose adapter is on `database`, and the ledger there.',
-          fields: { option: 'adapter' },
-        }),
-      ),
-  };
 }
 
 /** The one backend of an embedded database is busy with the open transaction: whoever reads now waits for himself. */

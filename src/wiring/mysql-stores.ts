@@ -8,6 +8,7 @@ import {
 } from '../adapters/mysql/migrate.ts';
 import { MysqlDatabase } from '../adapters/mysql/mysql-database.ts';
 import { MysqlCheckup } from '../adapters/mysql/mysql-checkup.ts';
+import { MysqlFenceRows } from '../adapters/mysql/mysql-fence-rows.ts';
 import { MysqlGenerationStore } from '../adapters/mysql/mysql-generation-store.ts';
 import { MysqlOutboxReads } from '../adapters/mysql/mysql-outbox-reads.ts';
 import { MysqlOutboxStore } from '../adapters/mysql/mysql-outbox-store.ts';
@@ -37,6 +38,7 @@ export async function openMysqlOutbox(url: string): Promise<OutboxApart> {
     reads: new MysqlOutboxReads(db),
     results: new MysqlResultStore(db),
     generations: new MysqlGenerationStore(db),
+    fences: new MysqlFenceRows(db),
   };
 }
 

@@ -103,6 +103,7 @@ class OpenRoom implements Room {
         return this.#hear?.(message);
       case 'begun':
       case 'checkpoint':
+      case 'lift':
         return this.#hear?.(message);
     }
   }

@@ -2,6 +2,7 @@ import type { SqlDatabase } from '../adapters/postgres/sql-database.ts';
 import type { GenerationStore } from '../ledger/generation-store.ts';
 import type { OutboxReads } from '../outbox/outbox-reads.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
+import type { FenceRows } from '../recovery/fence-rows.ts';
 import type { ResultStore } from '../result/result-store.ts';
 import type { Dialect } from './writer-of.ts';
 
@@ -15,4 +16,6 @@ export interface OutboxApart {
   readonly results: ResultStore;
   /** Remembers how often a ledger elsewhere has lost its memory. */
   readonly generations: GenerationStore;
+  /** Of tasks whose effects are here. */
+  readonly fences: FenceRows;
 }

@@ -1,6 +1,7 @@
 import type { SqlTransaction } from '../adapters/postgres/sql-transaction.ts';
 import type { OutlastConfig } from '../config/config.ts';
 import type { TransactionAdapter } from '../outbox/transaction-adapter.ts';
+import type { Duration } from '../task/duration.ts';
 import type { TaskHandle } from '../result/result-handle.ts';
 import type { Call, ResultOf, SendRest, Task, TaskShape } from '../task/define-task.ts';
 import type { EventListener, EventName } from '../telemetry/events.ts';
@@ -21,6 +22,12 @@ export interface CreateOptions<Tx> extends OutlastConfig {
   readonly adapter?: TransactionAdapter<Tx>;
   /** A named outbox of the configuration, in a database of its own; the adapter's must be the same. */
   readonly outbox?: string;
+}
+
+/** Options of `idempotencyLock`. */
+export interface LockOptions {
+  /** How long to wait while another runs; after that `ERR_RESULT_TIMEOUT`. @default as long as the other takes */
+  readonly wait?: Duration;
 }
 
 /** Outlast as an application sees it. `Tx` is the transaction type of your own library. */
@@ -44,6 +51,19 @@ export interface Outlast<Tx = SqlTransaction> extends AsyncDisposable {
     task: Task<S>,
     handler: HandlerFunction<S, Tx, C> | HandlerOptions<S, Tx, C>,
   ): Handler;
+  /**
+   * Runs `fn` once for its key; whoever else asks, in any process, waits and gets its answer, which is kept for `ttl`. The
+   * answer must be JSON. A function that throws leaves the key to the next. `signal` fires when another may have the key.
+   *
+   * @example
+   * const { rows } = await outlast.idempotencyLock('import-7', '1h', signal => importFile('7.csv', { signal }));
+   */
+  idempotencyLock<T>(
+    key: string,
+    ttl: Duration,
+    fn: (signal: AbortSignal) => Promise<T> | T,
+    options?: LockOptions,
+  ): Promise<T>;
   /** Subscribes to an event of this process; returns the undo. */
   on<N extends EventName>(
     name: N,

@@ -9,12 +9,11 @@ import type { Runtime } from '../runtime/runtime.ts';
 import { Resurrector, type ResurrectorSettings } from '../recovery/resurrector.ts';
 import { systemRandom } from '../runtime/random.ts';
 import { startService, type Service } from '../runtime/service.ts';
-import { durationMs, type Duration } from '../task/duration.ts';
-import type { Logger } from '../telemetry/logger.ts';
 import type { Handler } from '../worker/handler.ts';
 import { LoopHeart, type Heart } from '../worker/heart.ts';
 import type { RoomPool } from '../worker/room-pool.ts';
 import { Worker } from '../worker/worker.ts';
+import { preflight } from './check-redis.ts';
 import { cleanOutboxes } from './clean-outboxes.ts';
 import { embeddedDefaults } from './embedded-defaults.ts';
 import { handlerMap } from './handler-map.ts';
@@ -33,7 +32,7 @@ export interface StartOptions {
   readonly signal?: AbortSignal;
 }
 
-type AnyOutlast = Pick<Outlast<never>, typeof INTERNALS>;
+export type AnyOutlast = Pick<Outlast<never>, typeof INTERNALS>;
 
 /** Runs a relay in this process. */
 export async function startRelay(
@@ -82,17 +81,28 @@ export function makeRelay({ stores, outboxTarget, runtime, settings }: RelayPart
   };
 }
 
+type OwnWorkerOptions = StartOptions &
+  Omit<WorkerOptions, 'processes' | 'maxTasks'> & { readonly tasks: readonly Handler[] };
+
 /** Runs a worker in this process: no supervisor, so its death is seen when its lease is over. */
 export async function startWorker(
   outlast: AnyOutlast,
-  options: StartOptions &
-    Omit<WorkerOptions, 'processes' | 'maxTasks'> & { readonly tasks: readonly Handler[] },
+  options: OwnWorkerOptions,
 ): Promise<Service> {
+  return (await startWatchedWorker(outlast, options)).service;
+}
+
+/** The same, for somebody who wants to see how it does. */
+export async function startWatchedWorker(
+  outlast: AnyOutlast,
+  options: OwnWorkerOptions,
+): Promise<{ readonly service: Service; readonly isOpen: () => boolean }> {
   const { signal, tasks, ...worker } = options;
   const internals = outlast[INTERNALS];
   const { runtime } = internals;
   const config = embeddedDefaults(resolveConfig(internals.file, process.env, { worker }));
   const handlers = handlerMap(tasks);
+  await preflight(config, internals.log);
   const rooms = await openRooms({
     handlers,
     source: () => findHandlerSource(config),
@@ -102,13 +112,12 @@ export async function startWorker(
   const name = `own:${systemRandom.token()}`;
   try {
     if (rooms) await shareEmbedded(internals);
-    return await startOn(
-      internals,
-      signal,
-      stores =>
-        withRooms(rooms, makeWorker({ internals, stores, config, handlers, rooms, process: name })),
-      preflight,
-    );
+    let made: WorkerService | null = null;
+    const service = await startOn(internals, signal, stores => {
+      made = makeWorker({ internals, stores, config, handlers, rooms, process: name });
+      return withRooms(rooms, made);
+    });
+    return { service, isOpen: () => made?.isOpen ?? false };
   } catch (error) {
     await rooms?.close();
     throw error;
@@ -138,11 +147,18 @@ export function makeResurrector(parts: ResurrectorParts): Pick<Resurrector, 'run
   const { stores, config, runtime } = parts;
   const { ledger, broker, outbox } = stores;
   const settings = resurrectorSettings(config, runtime);
-  const resurrector = new Resurrector({ ledger, broker, outbox, runtime, settings });
+  const keys = { store: stores.idempotency, reads: stores.ledgerReads };
+  const asking = { ledger: stores.ledgerReads, dedupMs: config.worker.dedupWindowMs };
+  const fences = stores.fences && { ...asking, rows: stores.fences };
+  const resurrector = new Resurrector({ ledger, broker, outbox, keys, fences, runtime, settings });
   return {
     run: async signal => {
       const ended = new AbortController();
-      const cleaning = cleanOutboxes(config, runtime, AbortSignal.any([signal, ended.signal]));
+      const cleaning = cleanOutboxes(
+        config,
+        { runtime, asking },
+        AbortSignal.any([signal, ended.signal]),
+      );
       try {
         await resurrector.run(signal);
       } finally {
@@ -153,65 +169,15 @@ export function makeResurrector(parts: ResurrectorParts): Pick<Resurrector, 'run
   };
 }
 
-/**
- * Relays, runs and recovers until nothing is left to do or the time is over: for cron routes.
- *
- * @example
- * await runOnce(outlast, { tasks: [chargeHandler], maxTime: '50s' });
- */
-export async function runOnce(
-  outlast: AnyOutlast,
-  options: { readonly tasks: readonly Handler[]; readonly maxTime?: Duration },
-): Promise<void> {
-  const internals = outlast[INTERNALS];
-  const { clock } = internals.runtime;
-  const endsAt = clock.monotonic() + durationMs(options.maxTime ?? '50s', 'maxTime');
-  const services: Service[] = [];
-  try {
-    services.push(await startRelay(outlast));
-    services.push(await startWorker(outlast, { tasks: options.tasks }));
-    // Where nothing runs between two calls nobody else brings back what a killed call was running.
-    services.push(await startResurrector(outlast));
-    const ended = Promise.all(services.map(({ finished }) => finished));
-    ended.catch(() => undefined);
-    // A broker apart does not tell what it still has: whoever consumes it is given time for some looks.
-    const looks = internals.config.broker === null ? 1 : 5;
-    for (let idle = 0; clock.monotonic() < endsAt;) {
-      idle = (await isIdle(internals)) ? idle + 1 : 0;
-      if (idle >= looks) return;
-      await Promise.race([new Promise<void>(resolve => void clock.timer(200, resolve)), ended]);
-    }
-  } finally {
-    await Promise.all(services.map(service => service.stop()));
-  }
-}
-
-/** Nothing is due in the outbox, and nothing is left in the queues that are served here. */
-async function isIdle(internals: Internals): Promise<boolean> {
-  const { reads, outbox } = await internals.stores();
-  const { outbox: rows, queues } = await reads.stats(0);
-  const dueMs = await outbox.nextDueMs();
-  const isOutboxIdle = rows.pending + rows.claimed === 0 || (dueMs ?? 1) > 0;
-  const isServed = (queue: string): boolean => queue in internals.config.worker.queues;
-  return (
-    isOutboxIdle && queues.every(row => !isServed(row.queue) || row.waiting + row.running === 0)
-  );
-}
-
 /** Opens connections of its own for a service, and closes them when it has ended. */
 async function startOn(
   internals: Internals,
   signal: AbortSignal | undefined,
   make: (stores: Stores) => { run(signal: AbortSignal): Promise<void> },
-  check: (stores: Stores, log: Logger) => Promise<void> = () => Promise.resolve(),
 ): Promise<Service> {
   // PGlite has one handle per process: services share the instance's.
   const isShared = internals.config.database.kind === 'pglite';
   const stores = isShared ? await internals.stores() : await internals.openStores();
-  await check(stores, internals.log).catch(async (error: unknown) => {
-    if (!isShared) await stores.close();
-    throw error;
-  });
   return startService(async inner => {
     try {
       await make(stores).run(inner);
@@ -222,11 +188,6 @@ async function startOn(
       if (!isShared) await stores.close();
     }
   }, signal);
-}
-
-/** Before tasks are run: a ledger that may forget by itself is refused, one that forgets when it stops is told of. */
-export async function preflight(stores: Pick<Stores, 'preflight'>, log: Logger): Promise<void> {
-  for (const warning of await stores.preflight()) log.warn({}, warning);
 }
 
 export interface WorkerParts {
@@ -242,7 +203,7 @@ export interface WorkerParts {
 }
 
 /** A worker, and with it what makes it known to the tools of its fleet. */
-export type WorkerService = Pick<Worker, 'run' | 'begun'>;
+export type WorkerService = Pick<Worker, 'run' | 'begun' | 'isOpen'>;
 
 export function makeWorker({
   internals,
@@ -266,12 +227,16 @@ export function makeWorker({
   const ackOn = config.broker?.ackOn ?? 'commit';
   const settings = { ...config.worker, ackOn, process: name, host: hostname(), pid: process.pid };
   const redact = redactOf(config, runtime);
-  const deps = { ledger, broker, handlers, runtime, heart: beating, redact, settings };
+  const keys = { store: stores.idempotency, reads: stores.ledgerReads };
+  const deps = { ledger, broker, handlers, keys, runtime, heart: beating, redact, settings };
   const registered = [...handlers.keys()];
   let worker: Worker | null = null;
   return {
     get begun() {
       return worker?.begun ?? 0;
+    },
+    get isOpen() {
+      return worker?.isOpen ?? false;
     },
     run: async (signal, retire) => {
       const member = await joinFleet({ config, stores, runtime, registered, onShutdown });

@@ -8,7 +8,9 @@ import {
 } from '../adapters/postgres/migrate.ts';
 import { PgDatabase } from '../adapters/postgres/pg-database.ts';
 import { PostgresBroker } from '../adapters/postgres/postgres-broker.ts';
+import { PostgresFenceRows } from '../adapters/postgres/postgres-fence-rows.ts';
 import { PostgresGenerationStore } from '../adapters/postgres/postgres-generation-store.ts';
+import { PostgresIdempotencyStore } from '../adapters/postgres/postgres-idempotency-store.ts';
 import { PostgresLedger } from '../adapters/postgres/postgres-ledger.ts';
 import { PostgresLedgerReads } from '../adapters/postgres/postgres-ledger-reads.ts';
 import { PostgresOutboxReads } from '../adapters/postgres/postgres-outbox-reads.ts';
@@ -22,10 +24,12 @@ import { isSameKeyspace } from '../adapters/redis/redis-url.ts';
 import type { Broker } from '../broker/broker.ts';
 import { outlastError } from '../errors/error.ts';
 import type { DatabaseTarget, OutboxTarget } from '../config/database-url.ts';
+import type { IdempotencyStore } from '../idempotency/idempotency-store.ts';
 import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { OutboxReads } from '../outbox/outbox-reads.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
+import type { FenceRows } from '../recovery/fence-rows.ts';
 import type { ResultStore } from '../result/result-store.ts';
 import { migrateMysql, openMysqlOutbox, printMysqlMigrations } from './mysql-stores.ts';
 import type { OutboxApart } from './outbox-apart.ts';
@@ -40,13 +44,14 @@ export interface Stores {
   readonly outbox: OutboxStore;
   readonly broker: Broker;
   readonly ledger: Ledger;
+  readonly idempotency: IdempotencyStore;
   readonly results: ResultStore;
   readonly outboxReads: OutboxReads;
   readonly ledgerReads: LedgerReads;
+  /** Null: the ledger is in the database, and its task rows are the fences. */
+  readonly fences: FenceRows | null;
   /** Both in one picture. */
   readonly reads: ReadModel;
-  /** Before tasks are run: refuses a ledger that may forget by itself; returns warnings about what it does not keep. */
-  preflight(): Promise<readonly string[]>;
   close(): Promise<void>;
 }
 
@@ -126,11 +131,12 @@ export async function storesOn(db: SqlDatabase, options: Messaging = {}): Promis
     outbox: new PostgresOutboxStore(db, { movesIntoLedger: parts === undefined }),
     broker,
     ledger: new PostgresLedger(db),
+    idempotency: new PostgresIdempotencyStore(db),
     results: new PostgresResultStore(db),
     outboxReads,
     ledgerReads,
+    fences: null,
     reads: composeReads(outboxReads, ledgerReads),
-    preflight: () => Promise.resolve([]),
     close: async () => {
       await broker.close();
       await db.close();
@@ -140,7 +146,7 @@ export async function storesOn(db: SqlDatabase, options: Messaging = {}): Promis
 
 /** The outbox in one place, broker and ledger in others. */
 async function storesApart(apart: OutboxApart, { broker, ledger }: Messaging): Promise<Stores> {
-  const { db, outbox, reads: outboxReads, results, generations } = apart;
+  const { db, outbox, reads: outboxReads, results, generations, fences } = apart;
   if (broker === undefined || ledger === undefined) {
     await db.close();
     throw outlastError('ERR_CONFIG_TIER', {
@@ -171,11 +177,12 @@ async function storesApart(apart: OutboxApart, { broker, ledger }: Messaging): P
     outbox,
     broker: published,
     ledger: opened.ledger,
+    idempotency: opened.idempotency,
     results: resultsOf(opened.results, results),
     outboxReads,
     ledgerReads: opened.reads,
+    fences,
     reads: composeReads(outboxReads, opened.reads),
-    preflight: () => opened.preflight(),
     close: async () => {
       await published.close();
       await opened.close();
@@ -202,6 +209,7 @@ function postgresOutbox(db: SqlDatabase): OutboxApart {
     reads: new PostgresOutboxReads(db),
     results: new PostgresResultStore(db),
     generations: new PostgresGenerationStore(db),
+    fences: new PostgresFenceRows(db),
   };
 }
 

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { MemoryBroker } from '../adapters/memory/memory-broker.ts';
+import { MemoryIdempotencyStore } from '../adapters/memory/memory-idempotency-store.ts';
 import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
+import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
 import type { Broker } from '../broker/broker.ts';
 import { outlastError } from '../errors/error.ts';
 import { noFaults } from '../runtime/fault-point.ts';
@@ -71,11 +73,12 @@ function setup(ackOn: 'commit' | 'begin' = 'commit') {
   const handler = defineHandler(
     task('conformance.task', { args: unchecked<unknown[]>(), kwargs: unchecked<object>() }),
     () => finished,
-    { door: () => ({ pass: away }), sendInside: away },
+    { door: () => ({ pass: away, fence: away }), sendInside: away },
   );
   const worker = new Worker({
     ledger,
     broker,
+    keys: { store: new MemoryIdempotencyStore(clock), reads: new MemoryLedgerReads(store) },
     handlers: new Map([['conformance.task', handler]]),
     runtime,
     heart: new LoopHeart(ledger, runtime, 1_000),

@@ -5,10 +5,12 @@ import { digestOf } from '../task/digest.ts';
 import { decodeBody, inputFromCall, parseInput, validate, type Checked } from '../task/input.ts';
 import { encodeJson, toBytes } from '../task/json.ts';
 import { asVerdict } from '../task/verdict.ts';
+import { callKeyOf } from './call-key-of.ts';
 import { withTask } from './context.ts';
 import { errorRecord } from './error-record.ts';
 import type { Handler } from './handler.ts';
 import type { Rooms } from './room.ts';
+import { migrateInput } from './migrate-input.ts';
 import { runInRoom } from './run-in-room.ts';
 import { RunScope, type RunScopeDeps, type RunScopeStart } from './run-scope.ts';
 import type { RunStop } from './run-stop.ts';
@@ -64,12 +66,9 @@ async function runHere(start: RunScopeStart, deps: ExecuteDeps): Promise<Settlem
 }
 
 /** A handler that throws before its first await must look like one that rejects. */
-function invoke(handler: Handler, input: unknown, scope: RunScope): Promise<unknown> {
-  try {
-    return Promise.resolve(handler.run(input, scope.context));
-  } catch (error) {
-    return Promise.reject(error);
-  }
+async function invoke(handler: Handler, input: unknown, scope: RunScope): Promise<unknown> {
+  if (handler.fence === 'start') await scope.fenceOff();
+  return await handler.run(input, scope.context);
 }
 
 type Prepared = { readonly input: unknown } | Settlement;
@@ -86,10 +85,10 @@ function prepare(task: BegunTask, handler: Handler): Prepared | Promise<Prepared
     return { kind: 'bury', reason: 'ERR_UNDECODABLE', error: errorRecord(error) };
   }
   try {
-    const parsed =
-      envelope.version === contract.version
-        ? parseInput(envelope.name, contract, input)
-        : migrate(task, handler, input).then(now => parseInput(envelope.name, contract, now));
+    const { idempotent, version } = contract;
+    if (envelope.version !== version || idempotent !== null)
+      return prepareSlowly(task, handler, input).catch(invalid);
+    const parsed = parseInput(envelope.name, contract, input);
     return parsed instanceof Promise
       ? parsed.then((late: unknown) => ({ input: late }), invalid)
       : { input: parsed };
@@ -103,22 +102,13 @@ function invalid(error: unknown): Settlement {
   return { kind: 'bury', reason, error: errorRecord(error) };
 }
 
-/** Old payloads climb version by version. A newer payload than ours is refused: a newer worker may run it. */
-async function migrate(task: BegunTask, handler: Handler, input: unknown): Promise<unknown> {
-  const wanted = handler.task.contract.version;
-  let value = input;
-  for (let version = task.envelope.version; version !== wanted; version++) {
-    const step = handler.migrations.get(version);
-    if (!step || version > wanted) {
-      throw outlastError('ERR_VERSION_UNREACHABLE', {
-        message: `a payload of version ${version} cannot become version ${wanted}`,
-        hint: 'Deploy a handler with a migration from that version, then retry the dead letter.',
-        fields: { task: task.envelope.name, version },
-      });
-    }
-    value = await step(value);
-  }
-  return value;
+async function prepareSlowly(task: BegunTask, handler: Handler, input: unknown): Promise<Prepared> {
+  const { contract } = handler.task;
+  const current = await migrateInput(task, handler, input);
+  const parsed = await parseInput(task.envelope.name, contract, current);
+  // Without a key it has not been claimed: it must not run.
+  await callKeyOf(task, handler);
+  return { input: parsed };
 }
 
 /** At once, unless the schema of the result takes its time. */

@@ -3,7 +3,7 @@ import { task, type Task, type TaskShape } from '../task/define-task.ts';
 import { defineHandler, type HandlerOptions } from './handler.ts';
 
 const unused = {
-  door: () => ({ pass: () => Promise.resolve(null) }),
+  door: () => ({ pass: () => Promise.resolve(null), fence: () => Promise.resolve() }),
   sendInside: () => Promise.resolve(''),
 };
 const run = (): void => undefined;
@@ -42,6 +42,7 @@ describe('a handler', () => {
   it('has the defaults that are documented', () => {
     expect(define({ run })).toMatchObject({
       mode: 'inline',
+      fence: 'door',
       maxResurrections: 5,
       maxAttempts: 5,
       backoff: { baseMs: 1_000, maxMs: 3_600_000, jitter: 'full' },
@@ -50,6 +51,7 @@ describe('a handler', () => {
 
   it.each([
     [{ run, mode: 'fiber' }, 'ERR_OPTION_RANGE', 'mode'],
+    [{ run, fence: 'end' }, 'ERR_OPTION_RANGE', 'fence'],
     [{}, 'ERR_OPTION_RANGE', 'run'],
     [{ run, onSoftTimeout: 5 }, 'ERR_OPTION_RANGE', 'onSoftTimeout'],
     [{ run, retries: 5 }, 'ERR_UNKNOWN_OPTION', 'retries'],

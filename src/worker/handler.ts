@@ -29,6 +29,10 @@ export interface RetryOptions {
  */
 export type HandlerMode = 'inline' | 'thread' | 'process';
 
+/** When a run fences off those before it. */
+export type FenceTime = 'start' | 'door';
+
+const FENCE_TIMES: readonly string[] = ['start', 'door'] satisfies FenceTime[];
 const MODES: readonly string[] = ['inline', 'thread', 'process'] satisfies HandlerMode[];
 
 export interface HandlerOptions<S extends TaskShape, Tx, C> {
@@ -37,6 +41,12 @@ export interface HandlerOptions<S extends TaskShape, Tx, C> {
   /** How often the task may lose its worker, or its own thread or process, before it is dead. @default 5 */
   readonly maxResurrections?: number;
   readonly retry?: RetryOptions;
+  /**
+   * When earlier runs of the task are fenced off in your database: `start`, before the handler runs, or `door`, by its
+   * first `ctx.transaction`. Where the ledger is the same database every run is fenced when it begins.
+   * @default 'door'
+   */
+  readonly fence?: FenceTime;
   /** Steps that turn the input of version n into version n + 1. */
   readonly migrations?: Readonly<Record<number, (old: never) => unknown>>;
   /** Types and checks `ctx.checkpoint` and `ctx.lastCheckpoint`. */
@@ -59,6 +69,7 @@ export interface Handler {
   readonly [HANDLER]: true;
   readonly task: Task;
   readonly mode: HandlerMode;
+  readonly fence: FenceTime;
   readonly maxResurrections: number;
   readonly maxAttempts: number;
   readonly backoff: BackoffPolicy;
@@ -72,6 +83,7 @@ export interface Handler {
 
 const KNOWN_OPTIONS = [
   'mode',
+  'fence',
   'maxResurrections',
   'retry',
   'migrations',
@@ -94,6 +106,7 @@ export function defineHandler<S extends TaskShape, Tx, C = never>(
     [HANDLER]: true as const,
     task,
     mode: options.mode ?? 'inline',
+    fence: options.fence ?? 'door',
     maxResurrections: inRange(options.maxResurrections ?? 5, 'maxResurrections', 0, 1_000),
     ...retry,
     migrations,
@@ -110,15 +123,18 @@ export function isHandler(value: unknown): value is Handler {
 
 interface LooseOptions {
   readonly mode?: string;
+  readonly fence?: string;
   readonly run?: unknown;
   readonly onSoftTimeout?: unknown;
 }
 
 function checkOptions(name: string, options: LooseOptions): void {
-  const { mode, run, onSoftTimeout } = options;
+  const { mode, fence, run, onSoftTimeout } = options;
   refuseUnknown(Object.keys(options), KNOWN_OPTIONS, `the handler of ${name}`);
   if (mode !== undefined && !MODES.includes(mode))
     throw outOfRange(name, 'mode', mode, `Use one of ${MODES.join(', ')}.`);
+  if (fence !== undefined && !FENCE_TIMES.includes(fence))
+    throw outOfRange(name, 'fence', fence, `Use one of ${FENCE_TIMES.join(', ')}.`);
   if (typeof run !== 'function')
     throw outOfRange(name, 'run', run, 'Give a function, or options with `run`.');
   if (onSoftTimeout !== undefined && typeof onSoftTimeout !== 'function')

@@ -21,6 +21,19 @@ export interface Heart {
   stop(): Promise<void>;
 }
 
+/** Waits for the heart, but no longer than the signal; leaves no listener behind. */
+export function untilReady(heart: Heart, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const done = (): void => {
+      signal.removeEventListener('abort', done);
+      resolve();
+    };
+    if (signal.aborted) return resolve();
+    signal.addEventListener('abort', done, { once: true });
+    heart.ready().then(done, reject);
+  });
+}
+
 /** A heart on the event loop of its process: for the simulator, and for workers inside somebody's own process. */
 export class LoopHeart implements Heart {
   readonly #ledger: Pick<Ledger, 'renew'>;
@@ -75,17 +88,4 @@ export class LoopHeart implements Heart {
     this.#stopping.abort();
     await this.#running;
   }
-}
-
-/** Waits for the heart, but no longer than the signal; leaves no listener behind. */
-export function untilReady(heart: Heart, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const done = (): void => {
-      signal.removeEventListener('abort', done);
-      resolve();
-    };
-    if (signal.aborted) return resolve();
-    signal.addEventListener('abort', done, { once: true });
-    heart.ready().then(done, reject);
-  });
 }

@@ -1,5 +1,5 @@
 import type { WireError } from '../errors/wire-error.ts';
-import type { BegunTask, StepStatus } from '../ledger/ledger.ts';
+import type { BegunTask, LiftReply, StepStatus } from '../ledger/ledger.ts';
 import type { HandlerMode } from './handler.ts';
 import type { RunStop, StopReason } from './run-stop.ts';
 import type { Settlement } from './settlement.ts';
@@ -40,7 +40,8 @@ export type ToRoom =
   | { readonly kind: 'stop'; readonly reason: StopReason }
   | { readonly kind: 'drain' }
   | { readonly kind: 'kept'; readonly call: number; readonly status: StepStatus }
-  | { readonly kind: 'not-kept'; readonly call: number; readonly error: WireError };
+  | { readonly kind: 'lifted'; readonly call: number; readonly reply: LiftReply }
+  | { readonly kind: 'not-asked'; readonly call: number; readonly error: WireError };
 
 /** What a room says about the run in it. */
 export type FromRoom =
@@ -52,6 +53,7 @@ export type FromRoom =
       readonly seq: number;
       readonly data: Uint8Array;
     }
+  | { readonly kind: 'lift'; readonly call: number; readonly above: number }
   /** Said when the handler itself has ended, so nothing of it goes on in the room. */
   | {
       readonly kind: 'settled';

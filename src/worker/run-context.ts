@@ -8,6 +8,8 @@ import type { TaskContext } from './context.ts';
 /** What a context asks of its run. */
 export interface RunDesk {
   readonly log: Logger;
+  /** The one it has now: it may have been lifted since it began. */
+  epoch(): number;
   hard(): AbortSignal;
   soft(): AbortSignal;
   checkpoint(data: unknown): Promise<void>;
@@ -61,11 +63,11 @@ export class RunContext implements TaskContext {
   }
 
   get epoch(): number {
-    return this.#task.epoch;
+    return this.#desk.epoch();
   }
 
   get fence(): number {
-    return this.#task.epoch;
+    return this.#desk.epoch();
   }
 
   get signal(): AbortSignal {
@@ -82,7 +84,8 @@ export class RunContext implements TaskContext {
   }
 
   get log(): Logger {
-    const { id, name, epoch } = this;
+    const { id, epoch } = this.#task;
+    const { name } = this;
     return (this.#log ??= this.#desk.log.child({ task: id, name, epoch }));
   }
 

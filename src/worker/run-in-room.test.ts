@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { VirtualTime } from '../../test/sim/virtual-time.ts';
-import type { BegunTask, StepStatus } from '../ledger/ledger.ts';
+import type { BegunTask, LiftReply, StepStatus } from '../ledger/ledger.ts';
 import { noFaults } from '../runtime/fault-point.ts';
 import { task } from '../task/define-task.ts';
 import { digestOf } from '../task/digest.ts';
@@ -24,7 +24,7 @@ const handler = defineHandler(
     run: () => undefined,
   },
   {
-    door: () => ({ pass: () => Promise.resolve(null) }),
+    door: () => ({ pass: () => Promise.resolve(null), fence: () => Promise.resolve() }),
     sendInside: () => Promise.resolve(''),
   },
 );
@@ -98,6 +98,8 @@ function setup(options: EnvelopeOptions = {}, crashes = 0, noRoom?: Error) {
       const away = { message: 'away', hint: '', fields: {} };
       return Promise.reject(outlastError('ERR_STORE_UNAVAILABLE', away));
     },
+    lift: (_run: unknown, above: number): Promise<LiftReply> =>
+      Promise.resolve({ status: 'ok', epoch: above + 1 }),
   };
   const settlement = runInRoom(
     {
@@ -147,7 +149,17 @@ describe('a run in a room', () => {
     expect(kept).toEqual([4, 5]);
     expect(heard.slice(1)).toMatchObject([
       { kind: 'kept', call: 1, status: 'ok' },
-      { kind: 'not-kept', call: 2, error: { fields: { code: 'ERR_STORE_UNAVAILABLE' } } },
+      { kind: 'not-asked', call: 2, error: { fields: { code: 'ERR_STORE_UNAVAILABLE' } } },
+    ]);
+  });
+
+  it('asks the ledger for the fence of a room, under the run that the worker has', async () => {
+    const { time, heard, say } = setup();
+    await time.runUntil(1);
+    say({ kind: 'lift', call: 1, above: 8 });
+    await time.runUntil(2);
+    expect(heard.slice(1)).toEqual([
+      { kind: 'lifted', call: 1, reply: { status: 'ok', epoch: 9 } },
     ]);
   });
 

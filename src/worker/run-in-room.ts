@@ -1,5 +1,5 @@
 import { encodeError } from '../errors/wire-error.ts';
-import type { BegunTask, Ledger } from '../ledger/ledger.ts';
+import type { BegunTask } from '../ledger/ledger.ts';
 import { sleep } from '../runtime/clock.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import type { EnvelopeOptions } from '../task/envelope.ts';
@@ -7,6 +7,7 @@ import { toText } from '../task/json.ts';
 import type { Handler } from './handler.ts';
 import { unpackError } from './pack-error.ts';
 import type { FromRoom, PackedSettlement, Room, RoomMode, Rooms } from './room.ts';
+import type { RunLedger } from './run-scope.ts';
 import type { RunStop } from './run-stop.ts';
 import { crashed, failed, timedOut, type Circumstances, type Settlement } from './settlement.ts';
 
@@ -26,7 +27,7 @@ export interface RoomRunStart {
 
 export interface RoomRunDeps {
   readonly rooms: Rooms;
-  readonly ledger: Pick<Ledger, 'checkpoint'>;
+  readonly ledger: RunLedger;
   readonly runtime: Runtime;
 }
 
@@ -87,6 +88,9 @@ function tight(task: BegunTask): BegunTask {
   };
 }
 
+/** What a room asks the ledger, through its worker. */
+type Question = Extract<FromRoom, { readonly kind: 'checkpoint' | 'lift' }>;
+
 /** The worker's end of one run in a room. */
 class RoomRun {
   readonly #start: RoomRunStart;
@@ -139,7 +143,8 @@ class RoomRun {
         this.#hasBegun = true;
         return;
       case 'checkpoint':
-        return void this.#checkpoint(message);
+      case 'lift':
+        return void this.#ask(message);
       case 'settled':
         return this.#end(this.#settled(message.settlement));
     }
@@ -152,13 +157,19 @@ class RoomRun {
     return packed.kind === 'fail' ? { ...packed, cause: unpackError(packed.cause) } : packed;
   }
 
-  async #checkpoint(message: Extract<FromRoom, { readonly kind: 'checkpoint' }>): Promise<void> {
-    const { call, seq, data } = message;
+  async #ask(message: Question): Promise<void> {
+    const { call } = message;
+    const { ledger } = this.#deps;
+    const { task } = this.#start;
     try {
-      const status = await this.#deps.ledger.checkpoint(this.#start.task, seq, data);
+      if (message.kind === 'lift') {
+        const reply = await ledger.lift(task, message.above);
+        return this.#room.post({ kind: 'lifted', call, reply });
+      }
+      const status = await ledger.checkpoint(task, message.seq, message.data);
       this.#room.post({ kind: 'kept', call, status });
     } catch (error) {
-      this.#room.post({ kind: 'not-kept', call, error: encodeError(error) });
+      this.#room.post({ kind: 'not-asked', call, error: encodeError(error) });
     }
   }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { VirtualTime } from '../../test/sim/virtual-time.ts';
-import type { BegunTask, StepStatus } from '../ledger/ledger.ts';
+import type { BegunTask, LiftReply, StepStatus } from '../ledger/ledger.ts';
 import { noFaults } from '../runtime/fault-point.ts';
 import { task } from '../task/define-task.ts';
 import { digestOf } from '../task/digest.ts';
@@ -48,6 +48,7 @@ function setup(run: Run, options: EnvelopeOptions = {}) {
       committed.push(step);
       return value;
     },
+    fence: (): Promise<void> => Promise.resolve(),
   };
   const handler = defineHandler(
     contract,
@@ -80,6 +81,7 @@ function setup(run: Run, options: EnvelopeOptions = {}) {
       kept.push(seq);
       return Promise.resolve('ok');
     },
+    lift: (): Promise<LiftReply> => Promise.resolve({ status: 'ok', epoch: 1 }),
   };
   const stop = new RunStop(new AbortController().signal);
   const settlement = Promise.resolve().then(() =>

@@ -1,5 +1,5 @@
 import { isUnavailable, outlastError } from '../errors/error.ts';
-import type { BegunTask, Ledger } from '../ledger/ledger.ts';
+import type { BegunTask, Ledger, LiftReply, RunRef } from '../ledger/ledger.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import type { SendRest, Task, TaskShape } from '../task/define-task.ts';
 import type { EnvelopeOptions } from '../task/envelope.ts';
@@ -9,7 +9,7 @@ import { decodeJson, encodeJson, toBytes, toText } from '../task/json.ts';
 import { safeName } from '../task/names.ts';
 import type { SendOptions } from '../task/define-task.ts';
 import type { TaskContext } from './context.ts';
-import type { EffectDoor } from './door.ts';
+import { fenceStale, type EffectDoor } from './door.ts';
 import type { Handler } from './handler.ts';
 import { RunContext } from './run-context.ts';
 import type { RunStop, StopReason } from './run-stop.ts';
@@ -18,8 +18,11 @@ import { timedOut } from './settlement.ts';
 /** Larger progress belongs into the user's own tables. */
 const MAX_CHECKPOINT_BYTES = 262_144;
 
+/** What a run asks of the ledger. It is asked under the epoch the run has now, whatever the one was that it began with. */
+export type RunLedger = Pick<Ledger, 'checkpoint' | 'lift'>;
+
 export interface RunScopeDeps {
-  readonly ledger: Pick<Ledger, 'checkpoint'>;
+  readonly ledger: RunLedger;
   readonly runtime: Runtime;
   /** Told the promise of the handler itself, which may outlive its run. */
   readonly onRunning?: (handler: Promise<unknown>) => void;
@@ -51,6 +54,7 @@ export class RunScope {
   readonly #undo: (() => void)[] = [];
   readonly #steps = new Set<string>();
   #seq: number;
+  #epoch: number;
   readonly #sends = new Map<string, number>();
   #storeFailure: unknown;
   #hasEnded = true;
@@ -61,12 +65,17 @@ export class RunScope {
     this.#handler = handler;
     this.#stop = stop;
     this.#deps = deps;
-    this.#door = handler.origin.door(deps.runtime.faultPoint);
+    this.#epoch = task.epoch;
+    this.#door = handler.origin.door({
+      faultPoint: deps.runtime.faultPoint,
+      ledger: { lift: (run, above) => this.#lift(run, above) },
+    });
     this.#seq = task.checkpointSeq;
     this.options = optionsOf(task);
     this.#undo.push(stop.onStop(() => this.#end(leaseLost(task))));
     this.context = new RunContext(task, input, this.options, {
       log: deps.runtime.log,
+      epoch: () => this.#epoch,
       hard: () => this.#hardSignal(),
       soft: () => this.#softSignal(),
       checkpoint: data => this.#checkpoint(data),
@@ -137,7 +146,7 @@ export class RunScope {
   /** What goes on after its run must find every door shut, also between the end of the run and its settlement. */
   #refuseIfOver(): void {
     if (this.#endedBy !== null) throw this.#endedBy;
-    if (this.#isOver) throw this.#stale();
+    if (this.#isOver) throw fenceStale(this.#ref());
   }
 
   /** The first reason counts. */
@@ -215,7 +224,22 @@ export class RunScope {
     const status = await this.#guarded(
       this.#deps.ledger.checkpoint(this.#task, ++this.#seq, bytes),
     );
-    if (status !== 'ok') throw this.#stale();
+    if (status !== 'ok') throw fenceStale(this.#ref());
+  }
+
+  /** Fences off earlier runs before the handler runs, where it wants that. */
+  async fenceOff(): Promise<void> {
+    if (this.#handler.fence === 'start') await this.#guarded(this.#door.fence(this.#ref()));
+  }
+
+  #ref(): RunRef {
+    return { id: this.#task.id, epoch: this.#epoch, run: this.#task.run };
+  }
+
+  async #lift(run: RunRef, above: number): Promise<LiftReply> {
+    const reply = await this.#deps.ledger.lift(run, above);
+    if (reply.status === 'ok') this.#epoch = reply.epoch;
+    return reply;
   }
 
   async #transaction<T>(fn: (tx: unknown) => Promise<T>, step: string): Promise<T> {
@@ -236,7 +260,7 @@ export class RunScope {
     step: string,
     fn: (tx: unknown) => Promise<Uint8Array | null>,
   ): Promise<Uint8Array | null> {
-    return await this.#door.pass(this.#task, step, async tx => {
+    return await this.#door.pass(this.#ref(), step, async tx => {
       this.#refuseIfOver();
       const value = await fn(tx);
       this.#refuseIfOver();
@@ -266,15 +290,6 @@ export class RunScope {
       message: `the step ${step} was used before in this run`,
       hint: "Give each ctx.transaction of a handler its own name: { step: 'charge' }.",
       fields: { step },
-    });
-  }
-
-  #stale(): Error {
-    const { id, epoch } = this.#task;
-    return outlastError('ERR_FENCE_STALE', {
-      message: `another run owns ${id}`,
-      hint: 'Nothing to do: this run must end without writing.',
-      fields: { id, epoch },
     });
   }
 }

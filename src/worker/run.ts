@@ -7,13 +7,18 @@ import {
   type BegunTask,
   type FollowUp,
   type Ledger,
+  type RunRef,
   type StepStatus,
 } from '../ledger/ledger.ts';
 import type { Redact } from '../task/redact.ts';
 import { hasFollowUps } from '../task/signature.ts';
 import type { BrokerAnswers } from './broker-answers.ts';
+import { claimKey, type KeyClaim, type KeyDeps } from './claim-key.ts';
+import { rescueRun } from './rescue-run.ts';
 import { execute, type ExecuteDeps } from './execute.ts';
+import type { KeyHold } from './key-hold.ts';
 import type { RunObserver } from './run-observer.ts';
+import type { RunLedger } from './run-scope.ts';
 import { RunStop, type StopReason } from './run-stop.ts';
 import type { Settlement } from './settlement.ts';
 import type { Settler, SettleStatus } from './settler.ts';
@@ -23,6 +28,7 @@ export interface RunDeps extends ExecuteDeps {
   readonly broker: Broker;
   readonly settler: Settler;
   readonly answers: BrokerAnswers;
+  readonly keys: KeyDeps;
   readonly dedupMs: number;
   readonly resultMs: number;
   /** Null: people see the arguments of follow-ups themselves. */
@@ -53,9 +59,12 @@ export class Run {
   readonly #deps: RunDeps;
   readonly #stop: RunStop;
   readonly #onRan: () => void;
+  /** The run as the ledger knows it now. */
+  #ref: RunRef;
 
   constructor({ task, delivery, draining, onRan }: RunStart, deps: RunDeps) {
     this.task = task;
+    this.#ref = { id: task.id, epoch: task.epoch, run: task.run };
     this.#delivery = delivery;
     this.#deps = deps;
     this.#stop = new RunStop(draining);
@@ -85,28 +94,37 @@ export class Run {
     const { id, envelope, epoch, failures } = this.task;
     // Awaited in any case: a whole batch is known to the worker before the first of its handlers starts.
     await runtime.faultPoint('worker.begun-not-started');
-    runtime.emit('task:started', {
-      id,
-      name: envelope.name,
-      queue: envelope.queue,
-      epoch,
-      attempt: failures + 1,
-    });
-    observer?.started(this.task);
-    const settlement = await execute(this.task, this.#stop, this.#deps);
+    const claim = await claimKey(this.task, this.#deps);
+    const hold = claim.kind === 'run' ? claim.hold : null;
+    // What waits for another task has not started.
+    if (claim.kind !== 'wait') {
+      const attempt = failures + 1;
+      const { name, queue } = envelope;
+      runtime.emit('task:started', { id, name, queue, epoch, attempt });
+      observer?.started(this.task);
+    }
+    const settlement =
+      claim.kind === 'run'
+        ? await execute(this.task, this.#stop, { ...this.#deps, ledger: this.#asking() })
+        : claim.settlement;
     this.#onRan();
     const ranMs = runtime.clock.monotonic() - this.startedAt;
     const followUps = this.#followUps(settlement);
     const ended = this.#endedAt(settlement);
     if (ended) await ended;
-    const answer = await this.#settle(settlement, followUps);
+    const answer = await this.#settle(settlement, followUps, hold);
     const status = answer === 'refused' ? await this.#giveUp() : answer;
     // Before anything else is waited for: the next run of a task may begin meanwhile, and would be told of first.
-    if (status === 'ok') observer?.settled(this.task, settlement, ranMs);
-    else observer?.lost(this.task);
+    if (claim.kind !== 'wait') {
+      if (status === 'ok') observer?.settled(this.task, settlement, ranMs);
+      else observer?.lost(this.task);
+    }
     if (this.#delivery !== null) await this.#acknowledge(status);
+    if (status !== 'ok') await rescueRun(this.task, this.#stop.draining, this.#deps);
     if (status === 'ok') {
       this.#tell(settlement);
+      if (claim.kind === 'answer' && claim.original !== id) this.#tellDuplicate(claim);
+      if (hold !== null) await hold.ended(settlement);
       const following = [...followUps, ...this.#ended(settlement)];
       if (following.length > 0) await this.#follow(following);
     } else if (settlement.kind !== 'drop')
@@ -116,6 +134,19 @@ export class Run {
       );
   }
 
+  /** Whoever asks knows the epoch of some time ago: a door of this run may have been lifted since. */
+  #asking(): RunLedger {
+    const { ledger } = this.#deps;
+    return {
+      checkpoint: (_, seq, data) => ledger.checkpoint(this.#ref, seq, data),
+      lift: async (_, above) => {
+        const reply = await ledger.lift(this.#ref, above);
+        if (reply.status === 'ok') this.#ref = { ...this.#ref, epoch: reply.epoch };
+        return reply;
+      },
+    };
+  }
+
   /** The gap between the end of a handler and its being told. */
   #endedAt({ kind }: Settlement): Promise<void> | undefined {
     const { faultPoint } = this.#deps.runtime;
@@ -123,41 +154,61 @@ export class Run {
     return kind === 'fail' ? faultPoint('worker.failed-not-told') : undefined;
   }
 
-  #settle(settlement: Settlement, after: readonly FollowUp[]): Promise<SettleStatus> {
+  /** Keeps the result for duplicates first, where there may be some. */
+  async #keep(value: string, hold: KeyHold): Promise<'ok' | 'refused' | 'unknown'> {
+    const kept = await hold.complete(value, this.#stop.signal);
+    if (kept !== 'refused' && kept !== 'unknown') {
+      await this.#deps.runtime.faultPoint('worker.kept-not-committed');
+      return 'ok';
+    }
+    return kept;
+  }
+
+  async #settle(
+    settlement: Settlement,
+    after: readonly FollowUp[],
+    hold: KeyHold | null,
+  ): Promise<SettleStatus> {
     const { settler, dedupMs, resultMs } = this.#deps;
-    const { id, epoch, run } = this.task;
-    const ref = { id, epoch, run };
+    const ref = this.#ref;
     switch (settlement.kind) {
-      case 'commit':
-        return settler.commit.settle({
+      case 'commit': {
+        if (hold !== null && settlement.outcome.kind === 'done') {
+          const kept = await this.#keep(settlement.value, hold);
+          if (kept === 'refused') return kept;
+          if (kept === 'unknown') return await settler.release.settle(ref);
+        }
+        return await settler.commit.settle({
           ref,
           outcome: settlement.outcome,
           after,
           dedupMs,
           resultMs,
         });
+      }
       case 'fail': {
         const { error, delayMs, reason, isCrash } = settlement;
-        return settler.fail.settle({ ref, error, delayMs, reason, isCrash });
+        return await settler.fail.settle({ ref, error, delayMs, reason, isCrash });
       }
       case 'bury': {
         const { reason, error } = settlement;
-        return settler.bury.settle({ kind: 'run', ref, reason, error });
+        return await settler.bury.settle({ kind: 'run', ref, reason, error });
       }
       case 'release':
-        return settler.release.settle(ref);
+        return await settler.release.settle(
+          settlement.delayMs === undefined ? ref : { ...ref, delayMs: settlement.delayMs },
+        );
       case 'drop':
-        return Promise.resolve('stale');
+        return 'stale';
     }
   }
 
   /** What the store can never take must not come back for ever: it ends as a dead letter. */
   async #giveUp(): Promise<StepStatus> {
-    const { id, epoch, run } = this.task;
     const message = 'the store refused what the run ended with; see the log of the worker';
     const answer = await this.#deps.settler.bury.settle({
       kind: 'run',
-      ref: { id, epoch, run },
+      ref: this.#ref,
       reason: 'ERR_INVARIANT',
       error: { type: 'ERR_INVARIANT', message, traceback: '' },
     });
@@ -197,6 +248,12 @@ export class Run {
     }
   }
 
+  #tellDuplicate({ key, original }: Extract<KeyClaim, { readonly kind: 'answer' }>): void {
+    const { id, envelope } = this.task;
+    const { name, queue } = envelope;
+    this.#deps.runtime.emit('task:deduplicated', { id, name, queue, key, original });
+  }
+
   #tellFailure(settlement: Extract<Settlement, { readonly kind: 'fail' }>): void {
     const { emit } = this.#deps.runtime;
     const { id, envelope, failures, crashes } = this.task;
@@ -219,7 +276,8 @@ export class Run {
 
   /** What the store has written into `after` by itself, because the task is dead. */
   #ended(settlement: Settlement): readonly AfterEntry[] {
-    const { envelope, epoch } = this.task;
+    const { envelope } = this.task;
+    const { epoch } = this.#ref;
     const isDead =
       settlement.kind === 'bury' || (settlement.kind === 'fail' && settlement.delayMs === null);
     if (!isDead || settlement.reason === 'ERR_DIGEST' || !hasFollowUps(envelope.body)) return [];

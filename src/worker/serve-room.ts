@@ -1,5 +1,5 @@
 import { decodeError } from '../errors/wire-error.ts';
-import type { BegunTask, RunRef, StepStatus } from '../ledger/ledger.ts';
+import type { BegunTask, LiftReply, StepStatus } from '../ledger/ledger.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { execute } from './execute.ts';
 import type { Handler } from './handler.ts';
@@ -16,14 +16,14 @@ export interface RoomServerDeps {
 }
 
 interface Call {
-  readonly resolve: (status: StepStatus) => void;
+  readonly resolve: (answer: never) => void;
   readonly reject: (error: Error) => void;
 }
 
 /**
  * The inside of a room: runs one task at a time as a worker would, and asks the worker for what only that can do.
- * Effects need nothing of the worker: the handler was loaded here and has connections of its own, and the fence it
- * passes is the run's.
+ * Effects have connections of their own, for the handler was loaded here; only what a fence wants to know of the ledger
+ * is asked of the worker.
  */
 export class RoomServer {
   readonly #deps: RoomServerDeps;
@@ -45,8 +45,10 @@ export class RoomServer {
       case 'drain':
         return this.#draining.abort();
       case 'kept':
-        return this.#answer(message.call)?.resolve(message.status);
-      case 'not-kept':
+        return this.#answer(message.call)?.resolve(message.status as never);
+      case 'lifted':
+        return this.#answer(message.call)?.resolve(message.reply as never);
+      case 'not-asked':
         return this.#answer(message.call)?.reject(decodeError(message.error));
     }
   }
@@ -60,7 +62,11 @@ export class RoomServer {
     const settlement = await execute(task, this.#stop, {
       handlers,
       runtime,
-      ledger: { checkpoint: (run, seq, data) => this.#checkpoint(run, seq, data) },
+      ledger: {
+        checkpoint: (_, seq, data) =>
+          this.#ask<StepStatus>(call => ({ kind: 'checkpoint', call, seq, data })),
+        lift: (_, above) => this.#ask<LiftReply>(call => ({ kind: 'lift', call, above })),
+      },
       onRunning: handler => {
         running = handler;
       },
@@ -70,11 +76,11 @@ export class RoomServer {
     post({ kind: 'settled', settlement: packed(settlement), rssBytes: rssBytes() });
   }
 
-  #checkpoint(_run: RunRef, seq: number, data: Uint8Array): Promise<StepStatus> {
+  #ask<Answer>(question: (call: number) => FromRoom): Promise<Answer> {
     const call = ++this.#lastCall;
     return new Promise((resolve, reject) => {
       this.#calls.set(call, { resolve, reject });
-      this.#deps.post({ kind: 'checkpoint', call, seq, data });
+      this.#deps.post(question(call));
     });
   }
 

@@ -18,8 +18,8 @@ export type Settlement =
       readonly isCrash: boolean;
     }
   | { readonly kind: 'bury'; readonly reason: string; readonly error: ErrorRecord }
-  /** Not finished and not failed: given back. */
-  | { readonly kind: 'release' }
+  /** Not finished and not failed: given back, due as before or after a delay. */
+  | { readonly kind: 'release'; readonly delayMs?: number }
   /** Somebody else owns the task now: write nothing. */
   | { readonly kind: 'drop' };
 

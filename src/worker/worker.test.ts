@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { ledgerBroker } from '../adapters/memory/memory-broker.ts';
+import { MemoryIdempotencyStore } from '../adapters/memory/memory-idempotency-store.ts';
 import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
+import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
 import { outlastError } from '../errors/error.ts';
 import { ALONE, composeTask } from '../outbox/compose.ts';
 import { noFaults } from '../runtime/fault-point.ts';
@@ -39,7 +41,7 @@ function setup() {
   const runtime = { clock, random, faultPoint: noFaults, log: silentLogger, emit: noEvents };
   const aborts: number[] = [];
   const long = task('worker.long');
-  const unused = { door: () => ({ pass: away }), sendInside: away };
+  const unused = { door: () => ({ pass: away, fence: away }), sendInside: away };
   const handler = defineHandler(
     long,
     (_, ctx) =>
@@ -68,6 +70,7 @@ function setup() {
   const worker = new Worker({
     ledger,
     broker: ledgerBroker(store),
+    keys: { store: new MemoryIdempotencyStore(clock), reads: new MemoryLedgerReads(store) },
     handlers: new Map([[long.name, handler]]),
     runtime,
     heart,

@@ -9,6 +9,7 @@ import type { Redact } from '../task/redact.ts';
 import { beginSurely, STORE_RETRY_MS } from './begin-surely.ts';
 import { BrokerAnswers } from './broker-answers.ts';
 import { acceptDeliveries, answerDeliveries } from './deliveries.ts';
+import type { KeyDeps } from './claim-key.ts';
 import type { ExecuteDeps } from './execute.ts';
 import { untilReady, type Beat, type Heart } from './heart.ts';
 import { watchLease } from './watch-lease.ts';
@@ -17,28 +18,13 @@ import { Run, type RunDeps } from './run.ts';
 import type { RunObserver } from './run-observer.ts';
 import { createSettler } from './settler.ts';
 import { TakeAhead } from './take-ahead.ts';
-
-export interface WorkerSettings {
-  /** Queue names with their weights. */
-  readonly queues: Readonly<Record<string, number>>;
-  readonly concurrency: number;
-  readonly leaseMs: number;
-  readonly idleTimeMs: number;
-  readonly shutdownTimeoutMs: number;
-  readonly dedupWindowMs: number;
-  readonly resultTtlMs: number;
-  /** When the broker's copy of a begun task is let go: after its run is settled, or as soon as the ledger has it. */
-  readonly ackOn: 'commit' | 'begin';
-  /** The operating-system process, as its supervisor calls it. */
-  readonly process: string;
-  readonly host: string;
-  readonly pid: number;
-}
+import type { WorkerSettings } from './worker-settings.ts';
 
 export interface WorkerDeps extends ExecuteDeps {
   readonly ledger: Ledger;
   readonly broker: Broker;
   readonly heart: Heart;
+  readonly keys: KeyDeps;
   /** Left out: people see the arguments of follow-ups themselves. */
   readonly redact?: Redact | null;
   readonly observer?: RunObserver;
@@ -97,6 +83,11 @@ export class Worker {
   /** How many tasks are running or being settled. */
   get inflight(): number {
     return this.#runs.size;
+  }
+
+  /** It has an incarnation, and takes tasks. */
+  get isOpen(): boolean {
+    return !this.#isClosed;
   }
 
   /** How many tasks it has begun since it lives. */
@@ -396,4 +387,5 @@ export class Worker {
   }
 }
 
-const keyOf = (ref: RunRef): string => `${ref.id} ${ref.epoch} ${ref.run}`;
+/** A run is drawn anew for every begin, so it names the run also when its epoch is lifted. */
+const keyOf = (ref: RunRef): string => `${ref.id} ${ref.run}`;

@@ -87,6 +87,8 @@ const RELAY: readonly FaultPointName[] = [
   'relay.mid-settle',
   'relay.moved',
 ];
+/** Killed in idempotency.test.ts. */
+const KEYS: readonly FaultPointName[] = ['worker.kept-not-committed', 'worker.ended-not-freed'];
 const OTHERS: readonly FaultPointName[] = [
   'worker.drain-before-release',
   'reaper.closed-not-requeued',
@@ -94,7 +96,13 @@ const OTHERS: readonly FaultPointName[] = [
 ];
 
 it('covers every fault point there is', () => {
-  const covered = [...WORKER_DIES.map(({ point }) => point), ...SIMULATED, ...RELAY, ...OTHERS];
+  const covered = [
+    ...WORKER_DIES.map(({ point }) => point),
+    ...SIMULATED,
+    ...RELAY,
+    ...KEYS,
+    ...OTHERS,
+  ];
   expect(covered.toSorted()).toEqual([...FAULT_POINTS].toSorted());
 });
 

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { isOutlastError } from '../../src/errors/error.ts';
+import type { FaultPoint } from '../../src/runtime/fault-point.ts';
 import type { EffectDoor } from '../../src/worker/door.ts';
 import { AWKWARD_BYTES, bytesOf, makeEnvelope, unique } from './envelopes.ts';
 import { LedgerDriver, type LedgerFixture } from './ledger-driver.ts';
@@ -12,9 +13,11 @@ export interface DoorFixture<Tx> extends LedgerFixture {
   count(key: string): Promise<number>;
   /** False where the ledger cannot be asked while a transaction is open. */
   readonly canInterleave: boolean;
+  /** The same door with fault points; left out where the ledger is the same database. */
+  readonly doorWith?: (faultPoint: FaultPoint) => EffectDoor<Tx>;
 }
 
-/** Everything the effect-once door must do where ledger and effects are one database. */
+/** Everything the effect-once door must do, wherever the ledger is. */
 export function describeEffectDoor<Tx>(
   name: string,
   makeFixture: () => Promise<DoorFixture<Tx>>,
@@ -33,6 +36,7 @@ export function describeEffectDoor<Tx>(
     };
     describe('once', () => onceOnly(current));
     describe('fence', () => fencing(current));
+    describe('keys', () => keys(current));
   });
 }
 
@@ -140,6 +144,17 @@ function fencing<Tx>(current: Current<Tx>): void {
     expect(await fixture.count(key)).toBe(1);
   });
 
+  it('shuts out earlier runs before a later one has had an effect', async () => {
+    const { fixture, driver } = current();
+    const { worker, envelope, task: old } = await driver.running();
+    await driver.crash(worker);
+    const { task: next } = await driver.beginWaiting(envelope);
+    await fixture.door.fence(next);
+    const never = (): Promise<never> => Promise.reject(new Error('ran'));
+    await expect(fixture.door.pass(old, 'main', never)).rejects.toSatisfy(isStale);
+    expect(await fixture.door.pass(next, 'main', async () => VALUE)).toEqual(VALUE);
+  });
+
   it('lets no task be taken away between the check and the effect', async () => {
     const { fixture, driver } = current();
     if (!fixture.canInterleave) return;
@@ -167,5 +182,26 @@ function fencing<Tx>(current: Current<Tx>): void {
       return VALUE;
     });
     expect(await fixture.count(key)).toBe(1);
+  });
+}
+
+function keys<Tx>(current: Current<Tx>): void {
+  it('have each step once, whichever task does it, and no task has the name of a key', async () => {
+    const { fixture, driver } = current();
+    const key = unique('effect');
+    const effect = async (tx: Tx): Promise<Uint8Array> => {
+      await fixture.write(tx, key);
+      return AWKWARD_BYTES;
+    };
+    const never = (): Promise<never> => Promise.reject(new Error('ran again'));
+    const ofKey = { effect: { key: unique('ünusual key\u2028'), ttlMs: 60_000 } };
+    const [{ task: one }, { task: other }] = [await driver.running(), await driver.running()];
+    await fixture.door.pass({ ...one, ...ofKey }, 'main', effect);
+    const found = await fixture.door.pass({ ...other, ...ofKey }, 'main', never);
+    expect(bytesOf(found)).toEqual(bytesOf(AWKWARD_BYTES));
+    await fixture.door.pass(other, 'main', effect);
+    const named = { effect: { key: other.id, ttlMs: 60_000 } };
+    await fixture.door.pass({ ...one, ...named }, 'main', effect);
+    expect(await fixture.count(key)).toBe(3);
   });
 }

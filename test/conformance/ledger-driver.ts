@@ -160,8 +160,9 @@ export class LedgerDriver {
     return status;
   }
 
-  async release(ref: RunRef): Promise<string | undefined> {
-    const [status] = await this.ledger.release([runRef(ref)]);
+  async release(ref: RunRef, delayMs?: number): Promise<string | undefined> {
+    const item = { ...runRef(ref), ...(delayMs === undefined ? {} : { delayMs }) };
+    const [status] = await this.ledger.release([item]);
     return status;
   }
 

@@ -37,6 +37,7 @@ export function describeLedgerReads(
     };
     describe('sample', () => sampling(current));
     describe('dead tasks', () => deadTasks(current));
+    describe('moments', () => moments(current));
     describe('purge', () => purging(current));
   });
 }
@@ -62,6 +63,31 @@ async function shown({ reads }: Parts, id: string): Promise<DeadLetterDetails> {
   const letter = await reads.showDead(id);
   if (letter === null) throw new Error(`${id} is not dead`);
   return letter;
+}
+
+function moments(current: Current): void {
+  it('tell where living tasks run, how far they are and when they are due', async () => {
+    const { reads, driver } = current();
+    const process = unique('process');
+    const { worker } = await driver.open({ process });
+    const { task } = await driver.running(makeEnvelope(), { worker });
+    const progress = new TextEncoder().encode('{"step":1}');
+    await driver.ledger.checkpoint(task, 1, progress);
+    const later = makeEnvelope();
+    const nowMs = await driver.nowMs();
+    await driver.ledger.park([{ envelope: later, delayMs: HOUR }]);
+    const dead = await driver.dead();
+    const done = await driver.done();
+    const asked = [task.id, later.id, dead.id, done.id, 'unknown'];
+    const found = new Map((await reads.moments(asked)).map(moment => [moment.id, moment]));
+    expect([...found.keys()].toSorted()).toEqual([task.id, later.id, dead.id].toSorted());
+    expect(found.get(task.id)).toMatchObject({ process, checkpoint: progress });
+    expect(found.get(later.id)).toMatchObject({ process: null, checkpoint: null });
+    expect(found.get(later.id)?.dueMs).toBeGreaterThanOrEqual(nowMs + HOUR);
+    expect(found.get(dead.id)).toMatchObject({
+      version: (await shown(current(), dead.id)).version,
+    });
+  });
 }
 
 function sampling(current: Current): void {
@@ -92,6 +118,20 @@ function sampling(current: Current): void {
     expect(workers).toBeGreaterThanOrEqual(1);
     await driver.crash(worker);
     expect((await reads.sample(0)).workers).toBe(workers - 1);
+  });
+
+  it('tells the states of many tasks at once, and of what nobody knows nothing', async () => {
+    const { reads, driver } = current();
+    const waiting = makeEnvelope();
+    await driver.put(waiting);
+    const { envelope: running } = await driver.running();
+    const cancelled = unique('task');
+    await driver.ledger.cancel(cancelled);
+    const [done, dead] = [await driver.done(), await driver.dead()];
+    const asked = [unique('task'), waiting.id, running.id, done.id, dead.id, cancelled];
+    const states = [null, 'waiting', 'running', 'done', 'dead', 'cancelled'];
+    expect(await reads.states(asked)).toEqual(states);
+    expect(await reads.states([])).toEqual([]);
   });
 
   it('still counts what was forgotten', async () => {

@@ -18,6 +18,7 @@ export function settleSuite(driver: () => LedgerDriver): void {
   describe('fail and release', () => givingBack(driver));
   describe('repeats and strangers', () => repeats(driver));
   describe('checkpoint', () => checkpoints(driver));
+  describe('lift', () => lifting(driver));
 }
 
 function commits(driver: () => LedgerDriver): void {
@@ -236,6 +237,56 @@ function givingBack(driver: () => LedgerDriver): void {
     expect(next).toMatchObject({ id: envelope.id, epoch: 2, failures: 0, crashes: 0 });
   });
 
+  it('lets a released task wait out the delay it is given, and counts nothing', async () => {
+    const { worker, envelope, task } = await driver().running();
+    expect(await driver().release(task, 10 * MINUTE)).toBe('ok');
+    // The reply was lost: it does not wait longer for that.
+    await driver().fixture.advance(5 * MINUTE);
+    expect(await driver().release(task, 10 * MINUTE)).toBe('ok');
+    const early = await driver().begin(worker, { queues: [envelope.queue], limit: 1 });
+    expect(early.begun).toEqual([]);
+    await driver().fixture.advance(6 * MINUTE);
+    const { task: next } = await driver().beginWaiting(envelope, { worker });
+    expect(next).toMatchObject({ id: envelope.id, epoch: 2, failures: 0, crashes: 0 });
+  });
+
+  it('gives each released item its own delay', async () => {
+    const { worker, envelope, task } = await driver().running();
+    const { envelope: laterEnvelope, task: later } = await driver().running();
+    const refs = [later, task].map(({ id, epoch, run }) => ({ id, epoch, run }));
+    const items = refs.map((ref, n) => (n === 0 ? { ...ref, delayMs: HOUR } : ref));
+    expect(await driver().ledger.release(items)).toEqual(['ok', 'ok']);
+    const queues = [laterEnvelope.queue, envelope.queue];
+    const { begun } = await driver().begin(worker, { queues, limit: 2 });
+    expect(ids(begun)).toEqual([envelope.id]);
+  });
+
+  it('wakes those that wait for their time, with nothing counted', async () => {
+    const { worker, envelope, task } = await driver().running();
+    await driver().release(task, HOUR);
+    await driver().ledger.wake([unique('task'), envelope.id, envelope.id]);
+    const { task: next } = await driver().beginWaiting(envelope, { worker });
+    expect(next).toMatchObject({ id: envelope.id, epoch: 2, failures: 0, crashes: 0 });
+    await driver().ledger.wake([]);
+  });
+
+  it('wakes nobody who runs or has ended, and moves nobody whose turn has come', async () => {
+    const { worker, envelope, task } = await driver().running();
+    const [done, dead] = [await driver().done(), await driver().dead()];
+    const first = makeEnvelope();
+    const second = makeEnvelope({ queue: first.queue });
+    await driver().put(first);
+    await driver().fixture.advance(MINUTE);
+    await driver().put(second);
+    await driver().ledger.wake([envelope.id, done.id, dead.id, first.id]);
+    expect(await driver().state(done.id)).toBe('done');
+    expect(await driver().state(dead.id)).toBe('dead');
+    expect((await driver().begin(worker, { queues: [first.queue], limit: 1 })).begun).toMatchObject(
+      [{ id: first.id }],
+    );
+    expect(await driver().commit(task)).toBe('ok');
+  });
+
   it('parks a message until its delay is over, and leaves a record that is there alone', async () => {
     const { worker, envelope, task } = await driver().running();
     const done = await driver().done();
@@ -382,5 +433,53 @@ function checkpoints(driver: () => LedgerDriver): void {
     const { returned } = await driver().crash(worker);
     expect(ids(returned)).toContain(envelope.id);
     expect(bytesOf((await driver().beginWaiting(envelope)).task.checkpoint)).toEqual([7]);
+  });
+}
+
+function lifting(driver: () => LedgerDriver): void {
+  it('raises the epoch above the one given; only so can the run go on', async () => {
+    const { worker, envelope, task } = await driver().running();
+    const epoch = task.epoch + 7;
+    const lifted = { ...task, epoch: epoch + 1 };
+    expect(await driver().ledger.lift(task, epoch)).toEqual({ status: 'ok', epoch: epoch + 1 });
+    expect(await driver().ledger.renew(worker)).toMatchObject({
+      runs: [{ id: envelope.id, epoch: epoch + 1, run: task.run }],
+    });
+    expect(await driver().ledger.checkpoint(task, 1, Uint8Array.from([1]))).toBe('stale');
+    expect(await driver().commit(task)).toBe('stale');
+    expect(await driver().ledger.checkpoint(lifted, 1, Uint8Array.from([1]))).toBe('ok');
+    expect(await driver().release(lifted)).toBe('ok');
+    expect((await driver().beginWaiting(envelope)).task.epoch).toBe(epoch + 2);
+  });
+
+  it('gives a repeat the same answer, also two that come at once', async () => {
+    const { task } = await driver().running();
+    const answer = { status: 'ok', epoch: 41 };
+    const both = [driver().ledger.lift(task, 40), driver().ledger.lift(task, 40)];
+    expect(await Promise.all(both)).toEqual([answer, answer]);
+    expect(await driver().ledger.lift(task, 40)).toEqual(answer);
+    expect(await driver().commit({ ...task, epoch: 41 })).toBe('ok');
+  });
+
+  it('moves nothing below the epoch of the run, and says whose the task is', async () => {
+    const { task } = await driver().running();
+    const answer = { status: 'ok', epoch: task.epoch };
+    expect(await driver().ledger.lift(task, task.epoch - 1)).toEqual(answer);
+    expect(await driver().ledger.lift(task, 0)).toEqual(answer);
+    expect(await driver().commit(task)).toBe('ok');
+    expect(await driver().ledger.lift(task, task.epoch - 1)).toEqual({ status: 'stale' });
+  });
+
+  it('raises nothing for a run that does not own its task, and for a task nobody knows', async () => {
+    const { worker, envelope, task: old } = await driver().running();
+    await driver().crash(worker);
+    expect(await driver().ledger.lift(old, 90)).toEqual({ status: 'stale' });
+    const { task: next } = await driver().beginWaiting(envelope);
+    for (const ref of [old, { ...next, run: unique('run') }, { ...next, epoch: next.epoch + 1 }])
+      expect(await driver().ledger.lift(ref, 90)).toEqual({ status: 'stale' });
+    expect(await driver().commit(next)).toBe('ok');
+    const nobodys = { ...old, id: unique('task') };
+    expect(await driver().ledger.lift(nobodys, 90)).toEqual({ status: 'absent' });
+    expect(await driver().fixture.readModel.inspect(nobodys.id)).toBeNull();
   });
 }

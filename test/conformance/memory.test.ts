@@ -2,44 +2,28 @@ import { ledgerBroker, MemoryBroker } from '../../src/adapters/memory/memory-bro
 import type { MemoryBrokerConnection } from '../../src/adapters/memory/memory-broker.ts';
 import { MemoryEffects } from '../../src/adapters/memory/memory-effects.ts';
 import { MemoryGenerationStore } from '../../src/adapters/memory/memory-generation-store.ts';
+import { MemoryIdempotencyStore } from '../../src/adapters/memory/memory-idempotency-store.ts';
 import { MemoryLedger } from '../../src/adapters/memory/memory-ledger.ts';
 import { MemoryOutboxStore } from '../../src/adapters/memory/memory-outbox-store.ts';
 import { MemoryLedgerReads } from '../../src/adapters/memory/memory-ledger-reads.ts';
 import { MemoryOutboxReads } from '../../src/adapters/memory/memory-outbox-reads.ts';
 import { MemoryResultStore } from '../../src/adapters/memory/memory-result-store.ts';
 import { composeReads } from '../../src/admin/compose-reads.ts';
+import { makeLedger, stoppedClock } from '../support/memory-ledger.ts';
 import { describeBroker, describeLedgerBroker } from './broker.ts';
 import { describeEffectDoor } from './effect-door.ts';
-import { ledgerModel, type LedgerFixture } from './ledger-driver.ts';
+import { ledgerModel } from './ledger-driver.ts';
+import { describeIdempotencyProperty } from '../property/idempotency-property.ts';
+import { describeIdempotency } from './idempotency.ts';
 import { describeGenerationStore } from './generation-store.ts';
 import { describeLedger } from './ledger.ts';
-import { describeLedgerReads, type LedgerReadsFixture } from './ledger-reads.ts';
+import { describeLedgerReads } from './ledger-reads.ts';
 import { describeOutboxOrdering } from './outbox-ordering.ts';
 import { describeOutboxReads, type OutboxReadsFixture } from './outbox-reads.ts';
 import { describeOutboxStore, type OutboxFixture } from './outbox-store.ts';
 import { describeResultStore, type ResultFixture } from './result-store.ts';
 
 const dispose = async (): Promise<void> => undefined;
-
-/** A clock that stands until it is moved. */
-function stoppedClock(): { now(): number; advance(ms: number): Promise<void> } {
-  let nowMs = Date.UTC(2026, 0, 1);
-  return { now: () => nowMs, advance: async ms => void (nowMs += ms) };
-}
-
-async function makeLedger(): Promise<LedgerFixture & LedgerReadsFixture> {
-  const clock = stoppedClock();
-  const ledger = new MemoryLedger({ clock });
-  const results = new MemoryResultStore(ledger);
-  return {
-    ledger,
-    results,
-    reads: new MemoryLedgerReads(ledger),
-    readModel: ledgerModel(new MemoryLedgerReads(ledger)),
-    advance: ms => clock.advance(ms),
-    dispose,
-  };
-}
 
 async function makeOutbox(
   isOneDatabase: boolean,
@@ -76,6 +60,14 @@ async function makeOutbox(
     dispose,
   };
 }
+
+const makeKeys = async () => {
+  const clock = stoppedClock();
+  const store = new MemoryIdempotencyStore(clock);
+  return { store, advance: (ms: number) => clock.advance(ms), dispose };
+};
+describeIdempotency('memory', makeKeys);
+describeIdempotencyProperty('memory', makeKeys, { numRuns: 1_000, maxCommands: 40 });
 
 const generations = new MemoryGenerationStore();
 

@@ -1,7 +1,9 @@
 import { afterAll, beforeAll } from 'vitest';
 import { describeLedgerProperty } from '../property/ledger-property.ts';
 import { startRedisCluster, type OwnCluster } from '../support/redis-cluster.ts';
-import { openTestClusterLedger } from '../support/redis-ledger.ts';
+import { openTestClusterLedger, openTestKeys } from '../support/redis-ledger.ts';
+import { describeIdempotencyProperty } from '../property/idempotency-property.ts';
+import { describeIdempotency } from './idempotency.ts';
 import { describeLedgerReads } from './ledger-reads.ts';
 import { describeLedger } from './ledger.ts';
 import { describeResultStore } from './result-store.ts';
@@ -26,3 +28,11 @@ describeLedger('Redis Cluster', fixture);
 describeResultStore('Redis Cluster', fixture);
 describeLedgerReads('Redis Cluster', fixture);
 describeLedgerProperty('Redis Cluster', fixture, { numRuns: 15, maxCommands: 25 });
+
+const keys = () =>
+  openTestKeys(
+    cluster.url,
+    cluster.nodes.map(({ url }) => url),
+  );
+describeIdempotency('Redis Cluster', keys);
+describeIdempotencyProperty('Redis Cluster', keys, { numRuns: 15, maxCommands: 25 });

@@ -1,6 +1,8 @@
 import { describeLedgerProperty } from '../property/ledger-property.ts';
-import { openTestLedger } from '../support/redis-ledger.ts';
+import { openTestKeys, openTestLedger } from '../support/redis-ledger.ts';
 import { redisUrl } from '../support/servers.ts';
+import { describeIdempotencyProperty } from '../property/idempotency-property.ts';
+import { describeIdempotency } from './idempotency.ts';
 import { describeLedgerReads } from './ledger-reads.ts';
 import { describeLedger } from './ledger.ts';
 import { describeResultStore } from './result-store.ts';
@@ -11,3 +13,7 @@ describeLedger('Redis', fixture);
 describeResultStore('Redis', fixture);
 describeLedgerReads('Redis', fixture);
 describeLedgerProperty('Redis', fixture, { numRuns: 100, maxCommands: 40 });
+
+const keys = () => openTestKeys(redisUrl());
+describeIdempotency('Redis', keys);
+describeIdempotencyProperty('Redis', keys, { numRuns: 60, maxCommands: 25 });

@@ -1,19 +1,22 @@
 import { PostgresBroker } from '../../src/adapters/postgres/postgres-broker.ts';
+import { PostgresIdempotencyStore } from '../../src/adapters/postgres/postgres-idempotency-store.ts';
 import { PostgresLedger } from '../../src/adapters/postgres/postgres-ledger.ts';
 import { PostgresOutboxStore } from '../../src/adapters/postgres/postgres-outbox-store.ts';
 import { PostgresLedgerReads } from '../../src/adapters/postgres/postgres-ledger-reads.ts';
 import { PostgresOutboxReads } from '../../src/adapters/postgres/postgres-outbox-reads.ts';
 import { PostgresResultStore } from '../../src/adapters/postgres/postgres-result-store.ts';
-import { PostgresDoor } from '../../src/adapters/postgres/postgres-door.ts';
+import { PostgresTaskFences } from '../../src/adapters/postgres/postgres-fences.ts';
 import type { SqlDatabase, SqlRunner } from '../../src/adapters/postgres/sql-database.ts';
 import { SQL } from '../../src/adapters/postgres/sql.generated.ts';
 import { fromDatabase, type SqlTransaction } from '../../src/adapters/postgres/sql-transaction.ts';
 import { composeReads } from '../../src/admin/compose-reads.ts';
 import { noFaults } from '../../src/runtime/fault-point.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
+import { EffectOnceDoor } from '../../src/worker/effect-once-door.ts';
 import type { LedgerBrokerFixture } from './broker.ts';
 import { bodyParts } from './envelopes.ts';
 import type { DoorFixture } from './effect-door.ts';
+import type { IdempotencyFixture } from './idempotency.ts';
 import type { LedgerReadsFixture } from './ledger-reads.ts';
 import type { OutboxReadsFixture, RowWriting } from './outbox-reads.ts';
 import type { OutboxFixture } from './outbox-store.ts';
@@ -29,6 +32,7 @@ const TIMES: Readonly<Record<string, readonly string[]>> = {
   outlast_worker: ['deadline'],
   outlast_after: ['created_at'],
   outlast_chord_part: ['joined_at'],
+  outlast_idempotency: ['held_at', 'reviewed_at', 'expires_at'],
 };
 
 async function advance(db: SqlDatabase, ms: number): Promise<void> {
@@ -89,6 +93,7 @@ const noDispose = async (): Promise<void> => undefined;
 export function sqlFixtures(db: () => SqlDatabase): {
   outbox(movesIntoLedger: boolean): Promise<OutboxFixture & ResultFixture & OutboxReadsFixture>;
   ledger(): Promise<LedgerReadsFixture>;
+  keys(): Promise<IdempotencyFixture>;
   ledgerBroker(): Promise<LedgerBrokerFixture>;
   door(canInterleave: boolean): Promise<DoorFixture<SqlTransaction>>;
 } {
@@ -97,10 +102,11 @@ export function sqlFixtures(db: () => SqlDatabase): {
       await db().query('create table if not exists effect (key text not null)');
       return {
         ...(await sqlFixtures(db).outbox(true)),
-        door: new PostgresDoor(
-          fromDatabase(() => Promise.resolve(db())),
-          noFaults,
-        ),
+        door: new EffectOnceDoor({
+          fences: new PostgresTaskFences(fromDatabase(() => Promise.resolve(db()))),
+          ledger: null,
+          faultPoint: noFaults,
+        }),
         write: async (tx, key) => void (await tx.query('insert into effect values ($1)', [key])),
         count: async key => (await db().query('select 1 from effect where key = $1', [key])).length,
         canInterleave,
@@ -157,6 +163,11 @@ export function sqlFixtures(db: () => SqlDatabase): {
       ...(await sqlFixtures(db).outbox(true)),
       ledger: new PostgresLedger(db()),
       reads: new PostgresLedgerReads(db()),
+    }),
+    keys: async () => ({
+      store: new PostgresIdempotencyStore(db()),
+      advance: ms => advance(db(), ms),
+      dispose: noDispose,
     }),
     ledgerBroker: async () => ({
       broker: new PostgresBroker(db()),

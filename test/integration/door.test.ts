@@ -201,7 +201,7 @@ describe('an effect that fails by itself', () => {
       kit().outlast.handler(hung, (_, ctx) =>
         ctx.transaction(async tx => {
           inside.open();
-          await tx.query('select pg_sleep(4)');
+          await tx.query('select pg_advisory_xact_lock(7)');
         }),
       ),
       kit().outlast.handler(quick, {
@@ -212,13 +212,17 @@ describe('an effect that fails by itself', () => {
         },
       }),
     ];
+    const holder = await kit().database.pool.connect();
+    await holder.query('select pg_advisory_lock(7)');
     await kit().withWorker(handlers, async () => {
       const slow = await kit().outlast.push(hung);
       await inside.opened;
       const sent = await Promise.all([1, 2, 3].map(n => kit().outlast.push(quick, n)));
       expect(await Promise.all(sent.map(handle => handle.result()))).toEqual([1, 2, 3]);
       expect(await slow.state()).toBe('running');
+      await holder.query('select pg_advisory_unlock(7)');
     });
+    holder.release();
   });
 });
 

@@ -1,11 +1,12 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { PostgresDoor } from '../../src/adapters/postgres/postgres-door.ts';
 import { PgDatabase } from '../../src/adapters/postgres/pg-database.ts';
+import { PostgresTaskFences } from '../../src/adapters/postgres/postgres-fences.ts';
 import { PostgresLedger } from '../../src/adapters/postgres/postgres-ledger.ts';
 import { fromPg } from '../../src/adapters/transactions/pg.ts';
 import { noFaults } from '../../src/runtime/fault-point.ts';
+import { EffectOnceDoor } from '../../src/worker/effect-once-door.ts';
 import { makeEnvelope } from '../conformance/envelopes.ts';
-import { migratedDatabase } from '../support/database.ts';
+import { migratedDatabase, until } from '../support/database.ts';
 
 /** A run of its own, and the door in front of its effects. */
 async function setup() {
@@ -31,13 +32,14 @@ async function setup() {
   const reply = await ledger.begin(request);
   const run = reply.status === 'open' ? reply.begun[0] : undefined;
   if (run === undefined) throw new Error('nothing was begun');
-  return { ...database, run };
+  const fences = new PostgresTaskFences(fromPg(database.pool));
+  const door = new EffectOnceDoor({ fences, ledger: null, faultPoint: noFaults });
+  return { ...database, ledger, run, door };
 }
 
 describe('the door', () => {
   it.each(['40001', '40P01'])('starts over when the database says %s', async code => {
-    const { pool, run } = await setup();
-    const door = new PostgresDoor(fromPg(pool), noFaults);
+    const { pool, run, door } = await setup();
     let starts = 0;
     await door.pass(run, 'main', async tx => {
       await tx.query('insert into effect values (1)');
@@ -50,11 +52,10 @@ describe('the door', () => {
   });
 
   it('waits for its fence no longer than 5 s, and then says that the store is busy', async () => {
-    const { pool, run } = await setup();
+    const { pool, run, door } = await setup();
     const holder = await pool.connect();
     await holder.query('begin');
     await holder.query('select 1 from outlast_task where id = $1 for update', [run.id]);
-    const door = new PostgresDoor(fromPg(pool), noFaults);
     const passing = door.pass(run, 'main', () => Promise.resolve(null));
     await expect(passing).rejects.toMatchObject({
       code: 'ERR_STORE_UNAVAILABLE',
@@ -65,13 +66,28 @@ describe('the door', () => {
   });
 
   it('lets the server end the transaction of a process that has forgotten it', async () => {
-    const { pool, run } = await setup();
-    const door = new PostgresDoor(fromPg(pool), noFaults);
+    const { run, door } = await setup();
     let limit: unknown;
     await door.pass(run, 'main', async tx => {
       limit = (await tx.query('show idle_in_transaction_session_timeout')).rows;
       return null;
     });
     expect(limit).toEqual([{ idle_in_transaction_session_timeout: '10s' }]);
+  });
+
+  it('keeps the steps of a key for their time after their task is forgotten', async () => {
+    const { pool, ledger, run, door } = await setup();
+    const effect = { key: 'order 17', ttlMs: 3_600_000 };
+    await door.pass({ ...run, effect }, 'main', () => Promise.resolve(Uint8Array.from([1])));
+    const outcome = { kind: 'done', result: null } as const;
+    await ledger.commit([{ ref: run, outcome, after: [], dedupMs: 1, resultMs: 1 }]);
+    const steps = async (): Promise<number | null> =>
+      (await pool.query('select 1 from outlast_effect')).rowCount;
+    await until(() => ledger.prune(10));
+    await ledger.prune(10);
+    expect(await steps()).toBe(1);
+    await pool.query(`update outlast_effect set ends_at = ends_at - interval '2 hours'`);
+    await ledger.prune(10);
+    expect(await steps()).toBe(0);
   });
 });

@@ -68,19 +68,32 @@ describe('a published message', () => {
     await expect(probe.checkQueue(other)).rejects.toThrow('NOT_FOUND');
   });
 
-  it('to a missing exchange is refused alone, and a suspect among others', async () => {
+  it('to a missing exchange is refused, and harms nothing that goes to a queue', async () => {
     const broker = connect();
     const poison = withOptions({ exchange: unique('missing') });
-    const alone = await broker.publish([poison]);
-    expect(statuses(alone)).toEqual(['refused']);
-    expect(alone[0]).toMatchObject({ error: expect.stringContaining('no exchange') as string });
     const queue = unique('queue');
-    await broker.publish([makeEnvelope({ queue })]);
-    const among = await broker.publish([poison, ...makeEnvelopes(3, { queue })]);
-    expect(among[0]?.status).toBe('suspect');
+    const others = makeEnvelopes(200, { queue });
+    const outcomes = await broker.publish([...others.slice(0, 100), poison, ...others.slice(100)]);
+    expect(outcomes[100]).toMatchObject({
+      status: 'refused',
+      error: expect.stringContaining('no exchange') as string,
+    });
+    expect(statuses(outcomes.toSpliced(100, 1))).toEqual(others.map(() => 'confirmed'));
+  });
+
+  it('to a missing exchange makes suspects only of what goes to other exchanges', async () => {
+    const broker = connect();
+    const [exchange, queue] = [unique('exchange'), unique('queue')];
+    await channel.assertExchange(exchange, 'fanout');
+    await channel.assertQueue(queue);
+    await channel.bindQueue(queue, exchange, '');
+    const poison = withOptions({ exchange: unique('missing') });
+    const routed = Array.from({ length: 3 }, () => withOptions({ exchange }));
+    const [first, ...others] = await broker.publish([poison, ...routed]);
+    expect(first?.status).toBe('suspect');
     // What the server had taken before it closed the channel is confirmed; nothing else may be called so.
-    for (const { status } of among) expect(['suspect', 'confirmed']).toContain(status);
-    expect(statuses(await broker.publish([makeEnvelope({ queue })]))).toEqual(['confirmed']);
+    for (const { status } of others) expect(['suspect', 'confirmed']).toContain(status);
+    expect(statuses(await broker.publish(routed))).toEqual(routed.map(() => 'confirmed'));
   });
 
   it('that cannot be encoded is refused, and the others arrive', async () => {

@@ -276,8 +276,8 @@ describe('a push', () => {
   });
 });
 
-describe('a ledger in Redis', () => {
-  it('is not there yet, and whoever needs one is told', async () => {
+describe('a ledger in Redis that is away', () => {
+  it('keeps workers from starting, and nobody from sending', async () => {
     const own = createOutlast({
       database: database.url,
       broker: rabbitmqUrl(),
@@ -286,12 +286,11 @@ describe('a ledger in Redis', () => {
     });
     onTestFinished(() => own.close());
     const echo = makeEcho();
-    const refused = { code: 'ERR_CONFIG_TIER', option: 'ledger' };
-    await expect(
-      startWorker(own, { tasks: [own.handler(echo, () => 1)] }).then(worker => worker.finished),
-    ).rejects.toMatchObject(refused);
+    const away = { code: 'ERR_STORE_UNAVAILABLE' };
+    const started = startWorker(own, { tasks: [own.handler(echo, () => 1)] });
+    await expect(started).rejects.toMatchObject(away);
     const pushed = await own.push(echo, 1);
-    await expect(pushed.result()).rejects.toMatchObject(refused);
+    await expect(pushed.state()).rejects.toMatchObject(away);
     expect(await rabbit.depth(echo.contract.queue)).toBe(1);
   });
 });

@@ -303,6 +303,26 @@ describe('a ledger that lost its data', { timeout: 60_000 }, () => {
     },
   );
 
+  it('takes what was running again, and nothing that it has forgotten in its own time', async () => {
+    const server = await own();
+    const { driver } = await open(server.url);
+    const { envelope, task } = await driver.running();
+    const forgotten = { epoch: task.epoch, envelope: makeEnvelope() };
+    await driver.ledger.rescue?.([forgotten]);
+    expect(await driver.state(forgotten.envelope.id)).toBeUndefined();
+    await losses['by FLUSHALL'](server);
+    const held = await driver.running();
+    const isNewer = { epoch: held.task.epoch, envelope: makeEnvelope() };
+    const isRunning = { epoch: task.epoch, envelope: held.envelope };
+    const lost = { epoch: task.epoch, envelope };
+    await driver.ledger.rescue?.([lost, lost, isNewer, isRunning]);
+    expect(await driver.state(isNewer.envelope.id)).toBeUndefined();
+    expect(await driver.commit(held.task)).toBe('ok');
+    const { task: again } = await driver.beginWaiting(envelope);
+    expect(generationOf(again.epoch)).toBe(1);
+    expect(await driver.commit(again)).toBe('ok');
+  });
+
   it('raises the generation once when many notice at once', async () => {
     const server = await own();
     const generations = new MemoryGenerationStore();

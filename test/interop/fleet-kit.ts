@@ -18,10 +18,8 @@ import { makeWorker } from '../../src/wiring/services.ts';
 import { openStores, type Stores } from '../../src/wiring/stores.ts';
 
 const BEAT_MS = 500;
-const unused = {
-  door: () => ({ pass: (): Promise<never> => Promise.reject(new Error('not used here')) }),
-  sendInside: (): Promise<never> => Promise.reject(new Error('not used here')),
-};
+const refuse = (): Promise<never> => Promise.reject(new Error('not used here'));
+const unused = { door: () => ({ pass: refuse, fence: refuse }), sendInside: refuse };
 
 /** A handler that takes whatever Python sends. */
 export function handlerOf(

@@ -1,4 +1,4 @@
-import type { RunRef, StepStatus } from '../../src/ledger/ledger.ts';
+import type { LiftReply, RunRef, StepStatus } from '../../src/ledger/ledger.ts';
 
 type State = 'waiting' | 'later' | 'running' | 'done' | 'dead' | 'cancelled';
 export type Settling = 'commit' | 'fail' | 'release' | 'bury';
@@ -67,6 +67,15 @@ export class LedgerModel {
     return 'ok';
   }
 
+  lift(ref: RunRef, above: number): LiftReply {
+    const task = this.tasks.get(ref.id);
+    if (task === undefined) return { status: 'absent' };
+    if (!this.#owns(task, ref) && !this.#owns(task, { ...ref, epoch: above + 1 }))
+      return { status: 'stale' };
+    task.epoch = Math.max(task.epoch, above + 1);
+    return { status: 'ok', epoch: task.epoch };
+  }
+
   checkpoint(ref: RunRef, seq: number): StepStatus {
     const task = this.tasks.get(ref.id);
     if (task === undefined) return 'absent';
@@ -103,6 +112,11 @@ export class LedgerModel {
 
   revive(id: string): void {
     Object.assign(this.#get(id), { state: 'waiting', failures: 0, crashes: 0 });
+  }
+
+  wake(id: string): void {
+    const task = this.tasks.get(id);
+    if (task?.state === 'later') task.state = 'waiting';
   }
 
   park(id: string, isDue: boolean): void {

@@ -14,12 +14,26 @@ const ENDLESS = { suspects: 9, crashBudgets: { '*': 1_000 } } as const;
 /** One step somebody takes. Numbers choose among what is there when the step is taken. */
 export type Command =
   | {
-      readonly kind: 'message' | 'cancel' | 'revive' | 'revive-old' | 'renew' | 'condemn' | 'reap';
+      readonly kind:
+        | 'message'
+        | 'cancel'
+        | 'revive'
+        | 'revive-old'
+        | 'renew'
+        | 'condemn'
+        | 'reap'
+        | 'wake';
       readonly at: number;
     }
   | { readonly kind: 'due'; readonly at: number; readonly limit: number }
   | { readonly kind: 'park'; readonly at: number; readonly isDue: boolean }
-  | { readonly kind: 'commit' | 'release' | 'bury'; readonly at: number; readonly times: number }
+  | { readonly kind: 'commit' | 'bury'; readonly at: number; readonly times: number }
+  | {
+      readonly kind: 'release';
+      readonly at: number;
+      readonly times: number;
+      readonly next: 'waiting' | 'later';
+    }
   | {
       readonly kind: 'fail';
       readonly at: number;
@@ -28,7 +42,13 @@ export type Command =
       /** The run took its own room with it. It is due as before, so never later. */
       readonly isCrash: boolean;
     }
-  | { readonly kind: 'checkpoint'; readonly at: number; readonly seq: number };
+  | { readonly kind: 'checkpoint'; readonly at: number; readonly seq: number }
+  | { readonly kind: 'lift'; readonly at: number; readonly times: number; readonly by: number };
+
+type SettleCommand = Exclude<
+  Extract<Command, { readonly times: number }>,
+  { readonly kind: 'lift' }
+>;
 
 const at = fc.nat({ max: 30 });
 /** A step is sent once, or again after its reply was lost. */
@@ -43,7 +63,16 @@ const commandArbitrary: fc.Arbitrary<Command> = fc.oneof(
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('park'), at, isDue: fc.boolean() }) },
   {
     weight: 4,
-    arbitrary: fc.record({ kind: fc.constantFrom('commit', 'release', 'bury'), at, times }),
+    arbitrary: fc.record({ kind: fc.constantFrom('commit', 'bury'), at, times }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant('release'),
+      at,
+      times,
+      next: fc.constantFrom('waiting', 'later'),
+    }),
   },
   {
     weight: 3,
@@ -63,7 +92,19 @@ const commandArbitrary: fc.Arbitrary<Command> = fc.oneof(
       seq: fc.integer({ min: 1, max: 4 }),
     }),
   },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom('condemn', 'reap', 'renew'), at }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant('lift'),
+      at,
+      times,
+      by: fc.integer({ min: -1, max: 2 }),
+    }),
+  },
+  {
+    weight: 3,
+    arbitrary: fc.record({ kind: fc.constantFrom('condemn', 'reap', 'renew', 'wake'), at }),
+  },
   {
     weight: 1,
     arbitrary: fc.record({ kind: fc.constantFrom('cancel', 'revive', 'revive-old'), at }),
@@ -105,10 +146,14 @@ class Pair {
         return await this.#settle(command);
       case 'checkpoint':
         return await this.#checkpoint(command.at, command.seq);
+      case 'lift':
+        return await this.#lift(command);
       case 'condemn':
         return await this.#condemn(command.at);
       case 'reap':
         return await this.#reap();
+      case 'wake':
+        return await this.#wake(command.at);
       case 'renew':
         return await this.#renew(command.at);
       case 'cancel':
@@ -207,7 +252,7 @@ class Pair {
     );
   }
 
-  async #settle(command: Extract<Command, { readonly times: number }>): Promise<void> {
+  async #settle(command: SettleCommand): Promise<void> {
     const ref = this.#ref(command.at);
     const next = nextState(command);
     for (let sent = 0; sent < command.times; sent++) {
@@ -223,10 +268,10 @@ class Pair {
     }
   }
 
-  async #send(
-    command: Extract<Command, { readonly times: number }>,
-    ref: RunRef,
-  ): Promise<string | undefined> {
+  async #send(command: SettleCommand, ref: RunRef): Promise<string | undefined> {
+    if (command.kind === 'release' && command.next === 'later') {
+      return await this.#driver.release(ref, HOUR);
+    }
     if (command.kind !== 'fail') return await this.#driver[command.kind](ref);
     const delayMs = { waiting: 0, later: HOUR, dead: null }[command.next];
     return await this.#driver.fail(ref, { delayMs, isCrash: command.isCrash });
@@ -236,6 +281,19 @@ class Pair {
     const ref = this.#ref(n);
     const expected = this.#model.checkpoint(ref, seq);
     expect(await this.#driver.ledger.checkpoint(ref, seq, Uint8Array.from([seq]))).toBe(expected);
+  }
+
+  async #lift(command: Extract<Command, { readonly kind: 'lift' }>): Promise<void> {
+    const ref = this.#ref(command.at);
+    const above = ref.epoch + command.by;
+    for (let sent = 0; sent < command.times; sent++) {
+      const expected = this.#model.lift(ref, above);
+      expect(await this.#driver.ledger.lift(ref, above)).toEqual(expected);
+      if (expected.status === 'ok') {
+        this.#epochs.set(ref.id, expected.epoch);
+        this.#runs.push({ ...ref, epoch: expected.epoch });
+      }
+    }
   }
 
   async #condemn(n: number): Promise<void> {
@@ -266,6 +324,12 @@ class Pair {
     );
   }
 
+  async #wake(n: number): Promise<void> {
+    const { id } = this.#envelope(n);
+    this.#model.wake(id);
+    await this.#driver.ledger.wake([id]);
+  }
+
   async #cancel(n: number): Promise<void> {
     const { id } = this.#envelope(n);
     expect(await this.#driver.ledger.cancel(id)).toBe(this.#model.cancel(id));
@@ -283,14 +347,12 @@ class Pair {
   }
 }
 
-function nextState(
-  command: Extract<Command, { readonly times: number }>,
-): 'done' | 'waiting' | 'later' | 'dead' {
+function nextState(command: SettleCommand): 'done' | 'waiting' | 'later' | 'dead' {
   switch (command.kind) {
     case 'commit':
       return 'done';
     case 'release':
-      return 'waiting';
+      return command.next;
     case 'bury':
       return 'dead';
     case 'fail':

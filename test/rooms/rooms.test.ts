@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { CliProcess } from '../support/cli-project.ts';
+import { task, unchecked } from '../../dist/index.js';
 import { until } from '../support/database.ts';
 import { isAlive, RoomsKit, type Mode, type Place } from './rooms-kit.ts';
 
@@ -109,6 +110,24 @@ describe.each(MODES)('a handler in a %s of its own', mode => {
   it('is told softly, with the context of the run that goes on', async () => {
     const sent = await kit.push(mode, { deed: 'soft' }, { soft: '50ms' });
     expect(await sent.result()).toEqual({ isSame: true });
+  });
+});
+
+describe('duplicates of a task in a thread of its own', () => {
+  it('run there once, and all have the result', async () => {
+    const keyed = task('rooms.keyed', {
+      input: unchecked<{ order: string }>(),
+      result: unchecked<Place & { readonly id: string }>(),
+      queue: 'rooms',
+      idempotent: true,
+    });
+    const sent = await Promise.all([1, 2, 3].map(() => kit.outlast.push(keyed, { order: '17' })));
+    const results = await Promise.all(sent.map(handle => handle.result()));
+    const [first] = results;
+    for (const result of results) expect(result).toEqual(first);
+    expect(first?.isMainThread).toBe(false);
+    const runs = await Promise.all(sent.map(({ id }) => kit.count('run', id)));
+    expect(runs.filter(count => count > 0)).toEqual([1]);
   });
 });
 

@@ -9,6 +9,7 @@ const VIOLATIONS = [
   'stale-commit',
   'double-commit',
   'double-effect',
+  'double-run',
   'stale-effect',
   'false-death',
   'foreign-settle',

@@ -2,6 +2,7 @@ import { Reaper } from '../../src/ledger/reaper.ts';
 import { Resurrector } from '../../src/recovery/resurrector.ts';
 import type { RelayDeps } from '../../src/relay/relay-deps.ts';
 import { Relay } from '../../src/relay/relay.ts';
+import type { KeyDeps } from '../../src/worker/claim-key.ts';
 import { LoopHeart } from '../../src/worker/heart.ts';
 import { Worker } from '../../src/worker/worker.ts';
 import { isUnavailable } from '../../src/errors/error.ts';
@@ -9,6 +10,7 @@ import { sleep } from '../../src/runtime/clock.ts';
 import type { FaultKind } from './faults.ts';
 import { makeHandlers } from './handlers.ts';
 import { makeMachine, type Host, type Machine } from './host.ts';
+import { remoteKeys } from './ports.ts';
 import { SeededRandom } from './seeded-random.ts';
 import { QUEUES } from './task-plan.ts';
 import type { Truth } from './truth.ts';
@@ -197,6 +199,7 @@ export class Fleet {
       broker,
       runtime,
       heart: new LoopHeart(ledger, runtime, beatMs),
+      keys: this.#keys(machine),
       handlers: makeHandlers(machine, this.#truth, stores),
       settings: {
         queues: Object.fromEntries(QUEUES.map((queue, place) => [queue, place + 1])),
@@ -214,14 +217,22 @@ export class Fleet {
     });
   }
 
-  #makeResurrector({ ledger, broker, outbox, runtime }: Machine): Resurrector {
+  #makeResurrector(machine: Machine): Resurrector {
+    const { ledger, broker, outbox, runtime } = machine;
+    const keys = this.#keys(machine);
     const settings = {
       ...this.#reaperSettings(),
       intervalMs: this.#host.plan.lookEveryMs,
       afterDelayMs: 5_000,
       deadLetterAge: null,
     };
-    return new Resurrector({ ledger, broker, outbox, runtime, settings });
+    return new Resurrector({ ledger, broker, outbox, keys, runtime, settings });
+  }
+
+  #keys(machine: Machine): KeyDeps {
+    const { stores, mutant } = this.#host;
+    const { store, reads } = remoteKeys(stores, machine.call('ledger'));
+    return { store: mutant?.wrapKeys?.(store) ?? store, reads };
   }
 
   #reaperSettings(): { leaseMs: number; beatMs: number; chunk: number } {

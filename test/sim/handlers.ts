@@ -1,6 +1,7 @@
 import type { MemoryTransaction } from '../../src/adapters/memory/memory-transaction.ts';
 import { sleep } from '../../src/runtime/clock.ts';
 import { task } from '../../src/task/define-task.ts';
+import { unchecked } from '../../src/task/standard-schema.ts';
 import { discard } from '../../src/task/verdict.ts';
 import type { TaskContext } from '../../src/worker/context.ts';
 import type { HandlerOrigin } from '../../src/worker/door.ts';
@@ -8,13 +9,18 @@ import { defineHandler, type Handler } from '../../src/worker/handler.ts';
 import type { Machine } from './host.ts';
 import { remoteDoor } from './ports.ts';
 import type { Stores } from './stores.ts';
-import { CHILD, childEnvelope, PILL, WORK, type TaskPlan } from './task-plan.ts';
+import { CHILD, childEnvelope, KEYED, PILL, WORK, type TaskPlan } from './task-plan.ts';
 import type { Truth } from './truth.ts';
 
 type Verdict = ReturnType<typeof discard>;
 
 const RETRY = { maxAttempts: 3, backoff: '400ms', maxBackoff: '2s' } as const;
-const contracts = { work: task(WORK), pill: task(PILL), child: task(CHILD) };
+const contracts = {
+  work: task(WORK),
+  pill: task(PILL),
+  child: task(CHILD),
+  keyed: task(KEYED, { input: unchecked<string>(), idempotent: true }),
+};
 /** A healthy task must never die of other processes' crashes here, so that every death is a finding. */
 const ENDLESS = 1_000;
 const PILL_BUDGET = 2;
@@ -34,13 +40,14 @@ export function makeHandlers(
     [WORK, handler('work', ENDLESS)],
     [CHILD, handler('child', ENDLESS)],
     [PILL, handler('pill', PILL_BUDGET)],
+    [KEYED, handler('keyed', ENDLESS)],
   ]);
 }
 
 /** Effects and sends of a handler: rows in the stores, in one transaction opened over the network. */
 function makeOrigin(machine: Machine, truth: Truth, stores: Stores): HandlerOrigin {
   return {
-    door: faultPoint => remoteDoor(stores.effects, machine.call('ledger'), faultPoint),
+    door: ({ faultPoint }) => remoteDoor(stores.effects, machine.call('ledger'), faultPoint),
     sendInside: async tx => {
       const id = `sent.${machine.random.token()}`;
       const inside = tx as MemoryTransaction;

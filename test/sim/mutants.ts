@@ -5,6 +5,7 @@ import {
 } from '../../src/adapters/memory/memory-ledger-guards.ts';
 import type { OutboxGuards } from '../../src/adapters/memory/memory-outbox-guards.ts';
 import type { WorkerRow } from '../../src/adapters/memory/memory-record.ts';
+import type { IdempotencyStore } from '../../src/idempotency/idempotency-store.ts';
 import type { Ledger, RunRef, StepStatus } from '../../src/ledger/ledger.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 
@@ -17,6 +18,8 @@ export interface Mutant {
   /** False: what is popped is in nobody's hands but the consumer's memory. */
   readonly holdsUntilAck?: false;
   readonly writesOutsideTransaction?: true;
+  /** Changes what a process asks about idempotency keys. */
+  readonly wrapKeys?: (store: IdempotencyStore) => IdempotencyStore;
   /** Changes what a process asks of its ledger. */
   readonly wrapLedger?: (ledger: Ledger) => Ledger;
   readonly wrapOutbox?: (outbox: OutboxStore, ledger: Ledger) => OutboxStore;
@@ -61,6 +64,18 @@ function settleBeforePublish(outbox: OutboxStore): OutboxStore {
 const releaseNothing = async (items: readonly RunRef[]): Promise<StepStatus[]> =>
   items.map(() => 'ok');
 
+/** A holder is taken for ended without a look at the ledger. */
+function takeFromTheLiving(store: IdempotencyStore): IdempotencyStore {
+  return {
+    ...store,
+    acquire: async request => {
+      const reply = await store.acquire(request);
+      if (reply.status !== 'held') return reply;
+      return await store.acquire({ ...request, insteadOf: reply.holder });
+    },
+  };
+}
+
 export const MUTANTS: readonly Mutant[] = [
   { name: 'commit without epoch check', ledger: { mayCommit: () => true } },
   { name: 'commit checks state only', ledger: { mayCommit: record => record.state === 'running' } },
@@ -95,5 +110,6 @@ export const MUTANTS: readonly Mutant[] = [
   { name: 'tombstone dropped early', ledger: { keepsTombstone: () => false } },
   { name: 'closed incarnation begins', ledger: { mayBeginUnder: anyone } },
   { name: 'drain without release', wrapLedger: ledger => ({ ...ledger, release: releaseNothing }) },
+  { name: 'key taken from a holder that lives', wrapKeys: takeFromTheLiving },
   { name: 'send outside the transaction', writesOutsideTransaction: true },
 ];

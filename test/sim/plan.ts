@@ -1,5 +1,5 @@
 import { SeededRandom } from './seeded-random.ts';
-import { planTasks, type TaskPlan } from './task-plan.ts';
+import { planTasks, withKeys, type TaskPlan } from './task-plan.ts';
 import { topologyOf, type Topology } from './topology.ts';
 
 /** How often each kind of fault strikes. Zero switches a kind off: seeds differ in what they try (swarm testing). */
@@ -108,12 +108,15 @@ export function drawPlan(seed: number, topology: Topology = topologyOf(seed)): S
     faultMs,
     healMs: 2 * staleMs + 6 * leaseMs + 90_000,
     rates: drawRates(random, isSleepy),
-    tasks: planTasks(random, {
-      topology,
-      count: random.int(9, 17),
-      spanMs: Math.min(faultMs, 60_000) * 0.8,
-      // A worker that sleeps past the tombstone between its commit and its follow-up sends that one again: a late copy.
-      hasLinks: !isSleepy,
-    }),
+    tasks: withKeys(
+      planTasks(random, {
+        topology,
+        count: random.int(9, 17),
+        spanMs: Math.min(faultMs, 60_000) * 0.8,
+        // A worker that sleeps past the tombstone between its commit and its follow-up sends that one again: a late copy.
+        hasLinks: !isSleepy,
+      }),
+      new SeededRandom(seed, 'keys'),
+    ),
   };
 }

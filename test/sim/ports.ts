@@ -3,12 +3,16 @@ import type {
   MemoryBrokerConnection,
 } from '../../src/adapters/memory/memory-broker.ts';
 import type { MemoryEffects } from '../../src/adapters/memory/memory-effects.ts';
+import type { MemoryLedger } from '../../src/adapters/memory/memory-ledger.ts';
+import { MemoryLedgerReads } from '../../src/adapters/memory/memory-ledger-reads.ts';
 import { MemoryTransaction } from '../../src/adapters/memory/memory-transaction.ts';
 import type { Broker, Delivery, PublishOutcome } from '../../src/broker/broker.ts';
+import type { IdempotencyStore } from '../../src/idempotency/idempotency-store.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import type { FaultPoint } from '../../src/runtime/fault-point.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
+import type { KeyDeps } from '../../src/worker/claim-key.ts';
 import type { EffectDoor } from '../../src/worker/door.ts';
 import type { Call } from './remote.ts';
 
@@ -21,9 +25,11 @@ export function remoteLedger(ledger: Ledger, call: Call, subscribe: Subscribe): 
     begin: request => call(() => ledger.begin(request)),
     renew: worker => call(() => ledger.renew(worker)),
     checkpoint: (run, seq, data) => call(() => ledger.checkpoint(run, seq, data)),
+    lift: (run, above) => call(() => ledger.lift(run, above)),
     commit: items => call(() => ledger.commit(items)),
     fail: items => call(() => ledger.fail(items)),
     release: items => call(() => ledger.release(items)),
+    wake: ids => call(() => ledger.wake(ids)),
     park: items => call(() => ledger.park(items)),
     bury: items => call(() => ledger.bury(items)),
     condemn: target => call(() => ledger.condemn(target)),
@@ -38,6 +44,25 @@ export function remoteLedger(ledger: Ledger, call: Call, subscribe: Subscribe): 
       strike: keys => call(() => ledger.after.strike(keys)),
     },
     onReady: subscribe(hint => ledger.onReady(hint)),
+  };
+}
+
+export function remoteKeys(
+  { keys, ledger }: { readonly keys: IdempotencyStore; readonly ledger: MemoryLedger },
+  call: Call,
+): KeyDeps {
+  const reads = new MemoryLedgerReads(ledger);
+  return {
+    store: {
+      acquire: request => call(() => keys.acquire(request)),
+      complete: request => call(() => keys.complete(request)),
+      free: request => call(() => keys.free(request)),
+      renew: request => call(() => keys.renew(request)),
+      read: key => call(() => keys.read(key)),
+      review: (idleMs, limit) => call(() => keys.review(idleMs, limit)),
+      prune: limit => call(() => keys.prune(limit)),
+    },
+    reads: { inspect: id => call(() => reads.inspect(id)) },
   };
 }
 
@@ -116,6 +141,7 @@ export function remoteDoor(
   faultPoint: FaultPoint,
 ): EffectDoor<MemoryTransaction> {
   return {
+    fence: () => effects.fence(),
     async pass(run, step, fn) {
       const found = await call(() => effects.enter(run, step));
       await faultPoint('door.fenced');

@@ -1,6 +1,7 @@
 import { createHash, type Hash } from 'node:crypto';
 import { ledgerBroker, MemoryBroker } from '../../src/adapters/memory/memory-broker.ts';
 import { MemoryEffects } from '../../src/adapters/memory/memory-effects.ts';
+import { MemoryIdempotencyStore } from '../../src/adapters/memory/memory-idempotency-store.ts';
 import { MemoryLedger } from '../../src/adapters/memory/memory-ledger.ts';
 import { MemoryOutboxStore } from '../../src/adapters/memory/memory-outbox-store.ts';
 import type { Broker } from '../../src/broker/broker.ts';
@@ -27,6 +28,7 @@ export class Stores {
   readonly outbox: MemoryOutboxStore;
   readonly server: MemoryBroker;
   readonly effects: MemoryEffects;
+  readonly keys: MemoryIdempotencyStore;
   /** Null where messages go through `server`. */
   readonly ownBroker: Broker | null;
   readonly #hash: Hash = createHash('sha256');
@@ -40,6 +42,7 @@ export class Stores {
     this.#trace = watch.trace;
     const clock = { now: () => DAY_ZERO_MS + time.nowMs + this.#jumpMs };
     const isOneDatabase = plan.topology === 'one-database';
+    this.keys = new MemoryIdempotencyStore(clock);
     this.ledger = new MemoryLedger({
       clock,
       guards: mutant?.ledger ?? {},

@@ -40,12 +40,19 @@ export interface TaskPlan {
   readonly hasLink: boolean;
   /** Attempts that throw before one goes through. */
   readonly failures: number;
+  /** Of tasks with the same one a single one runs; null: its duplicates are nobody's concern. */
+  readonly key: string | null;
 }
 
 export const QUEUES = ['mail', 'bulk'] as const;
 export const WORK = 'sim.work';
 export const PILL = 'sim.pill';
 export const CHILD = 'sim.child';
+export const KEYED = 'sim.keyed';
+
+const KEYS = ['k1', 'k2'] as const;
+/** Those that may just as well end with another's result. */
+const MAY_SHARE: readonly TaskKind[] = ['ok', 'fails', 'discards'];
 
 const BODY = '[[],{},{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]';
 
@@ -92,11 +99,20 @@ function planTask(random: SeededRandom, planning: Planning, index: number): Task
     sends: random.chance(0.15) ? 1 : 0,
     hasLink: planning.hasLinks && kind === 'ok' && random.chance(0.25),
     failures: kind === 'fails' ? random.int(1, 2) : 0,
+    key: null,
   };
 }
 
 export function planTasks(random: SeededRandom, planning: Planning): TaskPlan[] {
   return Array.from({ length: planning.count }, (_, index) => planTask(random, planning, index));
+}
+
+/** Drawn apart, so that plans without keys stay what they were. */
+export function withKeys(tasks: readonly TaskPlan[], random: SeededRandom): TaskPlan[] {
+  return tasks.map(plan => {
+    const canShare = MAY_SHARE.includes(plan.kind) && !plan.hasLink;
+    return canShare && random.chance(0.4) ? { ...plan, key: random.pick(KEYS) } : plan;
+  });
 }
 
 /** Other bytes under the id of another task. */
@@ -111,8 +127,9 @@ const LINKED_BODY = `[[],{},{"callbacks":[${LINK}],"errbacks":null,"chain":null,
 
 /** The bytes of a planned task, written when the wall clock of its producer shows `nowMs`. */
 export function envelopeOf(plan: TaskPlan, nowMs: number): Envelope {
-  const name = plan.kind === 'pill' ? PILL : WORK;
-  const body = toBytes(plan.hasLink ? LINKED_BODY : BODY);
+  const name = plan.kind === 'pill' ? PILL : plan.key === null ? WORK : KEYED;
+  const args = plan.key === null ? '[]' : `["${plan.key}"]`;
+  const body = toBytes((plan.hasLink ? LINKED_BODY : BODY).replace('[]', args));
   return {
     id: plan.id,
     name,

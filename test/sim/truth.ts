@@ -23,6 +23,7 @@ const CHILD_PLAN: TaskPlan = {
   sends: 0,
   hasLink: false,
   failures: 0,
+  key: null,
 };
 
 interface Expectation {
@@ -107,6 +108,7 @@ export class Truth {
         this.#checker.report('phantom', `${id} ran, but was never committed`);
     }
     this.#judgeImpostors();
+    this.#judgeKeys();
     const { queued, held } = this.#stores.server.count();
     if (queued + held > 0)
       this.#checker.report(
@@ -115,6 +117,19 @@ export class Truth {
       );
     if (this.#stores.ledger.state.after.size > 0)
       this.#checker.report('stuck', 'follow-ups were never sent');
+  }
+
+  /** Whoever ran and is done has left its result for the others. One that discarded itself has left nothing. */
+  #judgeKeys(): void {
+    const doers = new Map<string, string>();
+    for (const [id, { key, kind }] of this.#plans) {
+      if (key === null || kind === 'discards' || !this.#executed.has(id)) continue;
+      if (this.#endingOf(id) !== 'done') continue;
+      const other = doers.get(key);
+      if (other !== undefined)
+        this.#checker.report('double-run', `${id} ran, and ${other} too: both have the key ${key}`);
+      doers.set(key, id);
+    }
   }
 
   #judgeImpostors(): void {

@@ -41,7 +41,7 @@ export class CliProject {
     }
     mkdirSync(join(this.folder, 'node_modules'));
     symlinkSync(ROOT, join(this.folder, 'node_modules/outlast'));
-    for (const name of ['pg', 'zod', 'jiti']) {
+    for (const name of ['pg', 'mysql2', 'zod', 'jiti']) {
       symlinkSync(join(ROOT, 'node_modules', name), join(this.folder, 'node_modules', name));
     }
   }

@@ -26,33 +26,34 @@ export interface Driver {
   close(): Promise<void>;
 }
 
-export const DRIVERS: Readonly<Record<string, (url: string) => Driver>> = {
-  mysql2: url => {
-    const pool = createMysql2Pool({ uri: url, connectionLimit: 10, rowsAsArray: true });
-    return {
-      adapter: fromMysql2(pool),
-      run: async (tx, sql) => (await (tx as Mysql2Connection).query(sql))[0],
-      connect: () => pool.getConnection(),
-      pool: pool as unknown as DriverConnection,
-      close: () => pool.end(),
-    };
-  },
-  mariadb: url => {
-    const { hostname, port, username, pathname } = new URL(url);
-    const pool = createMariadbPool({
-      host: hostname,
-      port: Number(port),
-      user: username,
-      database: pathname.slice(1),
-      connectionLimit: 10,
-      rowsAsArray: true,
-    });
-    return {
-      adapter: fromMariadb(pool),
-      run: (tx, sql) => (tx as MariadbConnection).query(sql),
-      connect: () => pool.getConnection(),
-      pool: pool as unknown as DriverConnection,
-      close: () => pool.end(),
-    };
-  },
-};
+export const DRIVERS: Readonly<Record<string, (url: string, connectionLimit?: number) => Driver>> =
+  {
+    mysql2: (url, connectionLimit = 10) => {
+      const pool = createMysql2Pool({ uri: url, connectionLimit, rowsAsArray: true });
+      return {
+        adapter: fromMysql2(pool),
+        run: async (tx, sql) => (await (tx as Mysql2Connection).query(sql))[0],
+        connect: () => pool.getConnection(),
+        pool: pool as unknown as DriverConnection,
+        close: () => pool.end(),
+      };
+    },
+    mariadb: (url, connectionLimit = 10) => {
+      const { hostname, port, username, pathname } = new URL(url);
+      const pool = createMariadbPool({
+        host: hostname,
+        port: Number(port),
+        user: username,
+        database: pathname.slice(1),
+        connectionLimit,
+        rowsAsArray: true,
+      });
+      return {
+        adapter: fromMariadb(pool),
+        run: (tx, sql) => (tx as MariadbConnection).query(sql),
+        connect: () => pool.getConnection(),
+        pool: pool as unknown as DriverConnection,
+        close: () => pool.end(),
+      };
+    },
+  };

@@ -4,6 +4,7 @@ import { MemoryGenerationStore } from '../../src/adapters/memory/memory-generati
 import { RedisClusterLedger } from '../../src/adapters/redis/redis-cluster-ledger.ts';
 import { RedisConnection } from '../../src/adapters/redis/redis-connection.ts';
 import { RedisGeneration } from '../../src/adapters/redis/redis-generation.ts';
+import { RedisIdempotencyStore } from '../../src/adapters/redis/redis-idempotency-store.ts';
 import { RedisLedgerReads } from '../../src/adapters/redis/redis-ledger-reads.ts';
 import { RedisLedger } from '../../src/adapters/redis/redis-ledger.ts';
 import { RedisPartitions } from '../../src/adapters/redis/redis-partitions.ts';
@@ -11,6 +12,7 @@ import { RedisResultStore } from '../../src/adapters/redis/redis-result-store.ts
 import type { GenerationStore } from '../../src/ledger/generation-store.ts';
 import { unique } from '../conformance/envelopes.ts';
 import { ledgerModel } from '../conformance/ledger-driver.ts';
+import type { IdempotencyFixture } from '../conformance/idempotency.ts';
 import type { LedgerReadsFixture } from '../conformance/ledger-reads.ts';
 import type { ResultFixture } from '../conformance/result-store.ts';
 import { auditRedisLedger } from './audit-redis-ledger.ts';
@@ -142,6 +144,38 @@ async function advance(
 ): Promise<void> {
   const timed = (await keysOf(nodes, prefix)).filter(key => TIMED.test(key));
   await Promise.all(timed.map(key => connection.script(SHIFT_SCRIPT, [key], [ms])));
+}
+
+/** The same for idempotency keys: when a key was taken, when it ends, and when it was last reviewed. */
+const SHIFT_KEY = `#!lua
+local key, ms = KEYS[1], tonumber(ARGV[1])
+if redis.call('TYPE', key).ok == 'zset' then
+  for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do redis.call('ZINCRBY', key, -ms, member) end
+  return
+end
+local left = redis.call('PTTL', key)
+redis.call('HINCRBY', key, 'held_at', -ms)
+if left > 0 then redis.call('PEXPIRE', key, left - ms) end`;
+const SHIFT_KEY_SCRIPT = {
+  text: SHIFT_KEY,
+  sha: createHash('sha1').update(SHIFT_KEY).digest('hex'),
+};
+
+/** Idempotency keys on a Redis that others may use: one server, or a cluster with these nodes. */
+export async function openTestKeys(
+  url: string,
+  nodes: readonly string[] = [url],
+): Promise<IdempotencyFixture> {
+  const prefix = `${unique('keys')}:`;
+  const connection = await RedisConnection.open({ url, role: 'ledger', name: 'test' });
+  return {
+    store: new RedisIdempotencyStore(connection, prefix),
+    advance: async ms => {
+      const keys = await keysOf(nodes, prefix);
+      await Promise.all(keys.map(key => connection.script(SHIFT_KEY_SCRIPT, [key], [ms])));
+    },
+    dispose: async () => connection.close(),
+  };
 }
 
 async function keysOf(nodes: readonly string[], prefix: string): Promise<readonly string[]> {

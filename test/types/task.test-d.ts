@@ -312,3 +312,15 @@ task('shop.badly-ordered', {
 });
 // @ts-expect-error -- there is no such choice
 task('shop.dead', { input: z.string(), ordering: { key: input => input, whenDead: 'skip' } });
+
+// The idempotency key is a function of the input as it is sent.
+task('shop.pay', { input: z.object({ day: z.string() }), idempotent: true });
+task('shop.pay', {
+  input: z.object({ orderId: z.string(), day: z.string().transform(text => new Date(text)) }),
+  idempotent: { key: input => `${input.orderId}/${input.day.slice(0, 4)}`, ttl: '24h' },
+});
+task('shop.pay', { input: z.string(), idempotent: { ttl: '1h' } });
+// @ts-expect-error -- a key is text
+task('shop.pay', { input: z.object({ n: z.number() }), idempotent: { key: input => input.n } });
+// @ts-expect-error -- a number where a duration is due
+task('shop.pay', { input: z.string(), idempotent: { key: input => input, ttl: 60 } });

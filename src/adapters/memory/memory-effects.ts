@@ -1,7 +1,7 @@
 import { outlastError } from '../../errors/error.ts';
 import type { RunRef } from '../../ledger/ledger.ts';
 import { noFaults, type FaultPoint } from '../../runtime/fault-point.ts';
-import type { EffectDoor } from '../../worker/door.ts';
+import { effectKeyOf, type DoorRun, type EffectDoor, type Entrance } from '../../worker/door.ts';
 import type { MemoryLedger } from './memory-ledger.ts';
 import type { TaskRecord } from './memory-record.ts';
 import { MemoryTransaction } from './memory-transaction.ts';
@@ -28,11 +28,6 @@ export interface EffectEntry {
   readonly epoch: number;
 }
 
-/** What the door found: a step that is still to be done, or the value of one that was done before. */
-export type Entrance =
-  | { readonly isNew: true }
-  | { readonly isNew: false; readonly value: Uint8Array | null };
-
 export interface MemoryEffectsOptions {
   readonly guards?: Partial<EffectGuards>;
   readonly journal?: (entry: EffectEntry) => void;
@@ -57,8 +52,11 @@ export class MemoryEffects implements EffectDoor<MemoryTransaction> {
     this.#faultPoint = options.faultPoint ?? noFaults;
   }
 
+  /** `begin` has moved the record, and no earlier run gets past it. */
+  async fence(): Promise<void> {}
+
   async pass(
-    run: RunRef,
+    run: DoorRun,
     step: string,
     fn: (tx: MemoryTransaction) => Promise<Uint8Array | null>,
   ): Promise<Uint8Array | null> {
@@ -73,26 +71,26 @@ export class MemoryEffects implements EffectDoor<MemoryTransaction> {
   }
 
   /** Checks the fence and looks for the step. Throws `ERR_FENCE_STALE` when another epoch owns the task. */
-  enter(run: RunRef, step: string): Entrance {
+  enter(run: DoorRun, step: string): Entrance {
     if (!this.#guards.mayEnter(this.#ledger.state.records.get(run.id), run)) throw fenceStale(run);
-    const done = this.#ledger.state.steps.get(run.id)?.get(step);
+    const done = this.#ledger.state.steps.get(effectKeyOf(run))?.get(step);
     return done === undefined ? { isNew: true } : { isNew: false, value: done.value };
   }
 
   /** Fence, step and effect: one synchronous step. */
   commit(
-    run: RunRef,
+    run: DoorRun,
     step: string,
     effect: { readonly tx: MemoryTransaction; readonly value: Uint8Array | null },
   ): void {
     const { records, steps } = this.#ledger.state;
-    const ofTask = steps.get(run.id) ?? new Map<string, { value: Uint8Array | null }>();
+    const ofTask = steps.get(effectKeyOf(run)) ?? new Map<string, { value: Uint8Array | null }>();
     if (!this.#guards.mayApply(records.get(run.id), run, ofTask.has(step))) {
       effect.tx.rollback();
       throw fenceStale(run);
     }
     ofTask.set(step, { value: effect.value });
-    steps.set(run.id, ofTask);
+    steps.set(effectKeyOf(run), ofTask);
     effect.tx.commit();
     this.#journal({ id: run.id, step, epoch: run.epoch });
   }

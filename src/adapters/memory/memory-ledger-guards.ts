@@ -26,6 +26,8 @@ export interface LedgerGuards {
   /** May a run end a task of which nothing is known? */
   mayCommitAbsent(): boolean;
   mayCheckpoint(record: TaskRecord, ref: RunRef, seq: number): boolean;
+  /** Is it the rightful run, or was it lifted by the very call that is being repeated? */
+  mayLift(record: TaskRecord, ref: RunRef, above: number): boolean;
   /** Does the task still run under the incarnation that was closed? */
   mayReap(record: TaskRecord, worker: WorkerRow): boolean;
   mayRevive(record: TaskRecord, version: number): boolean;
@@ -54,6 +56,8 @@ export const LEDGER_GUARDS: LedgerGuards = Object.freeze({
   mayCommitAbsent: () => false,
   mayCheckpoint: (record, ref, seq) =>
     isOwned(record, ref) && (record.checkpoint?.epoch !== ref.epoch || seq > record.checkpoint.seq),
+  mayLift: (record, ref, above) =>
+    isOwned(record, ref) || isOwned(record, { ...ref, epoch: above + 1 }),
   mayReap: (record, worker) => record.state === 'running' && record.worker === worker.worker,
   mayRevive: (record, version) => record.state === 'dead' && record.version === version,
   keepsTombstone: (record, nowMs) => nowMs < Math.max(record.dedupUntilMs, record.resultUntilMs),

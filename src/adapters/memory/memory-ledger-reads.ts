@@ -4,7 +4,8 @@ import type {
   LetterPageRequest,
   TaskDetails,
 } from '../../admin/read-model.ts';
-import type { LedgerReads, LedgerSample } from '../../ledger/ledger-reads.ts';
+import type { LedgerReads, LedgerSample, TaskMoment } from '../../ledger/ledger-reads.ts';
+import type { TaskState } from '../../ledger/ledger.ts';
 import { shownPayload } from '../../task/redacted.ts';
 import { pageOf } from './memory-letters.ts';
 import type { MemoryLedger } from './memory-ledger.ts';
@@ -47,9 +48,26 @@ export class MemoryLedgerReads implements LedgerReads {
     return record === undefined ? null : detailsOf(record);
   }
 
+  async states(ids: readonly string[]): Promise<readonly (TaskState | null)[]> {
+    return ids.map(id => this.#ledger.state.records.get(id)?.state ?? null);
+  }
+
   async recent(limit: number): Promise<readonly TaskDetails[]> {
     const newest = this.#records().sort((a, b) => b.createdMs - a.createdMs || b.order - a.order);
     return newest.slice(0, limit).map(detailsOf);
+  }
+
+  async moments(ids: readonly string[]): Promise<readonly TaskMoment[]> {
+    const { workers } = this.#ledger.state;
+    return this.#records()
+      .filter(({ id, state }) => ids.includes(id) && state !== 'done' && state !== 'cancelled')
+      .map(({ id, version, state, worker, checkpoint, dueMs }) => ({
+        id,
+        version,
+        process: state === 'running' ? (workers.get(worker)?.process ?? null) : null,
+        checkpoint: checkpoint?.data ?? null,
+        dueMs,
+      }));
   }
 
   #records(): TaskRecord[] {

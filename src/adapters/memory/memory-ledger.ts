@@ -11,8 +11,10 @@ import type {
   CondemnTarget,
   FailItem,
   Ledger,
+  LiftReply,
   ParkItem,
   ReapReply,
+  ReleaseItem,
   RenewReply,
   RunRef,
   StepStatus,
@@ -94,6 +96,17 @@ export class MemoryLedger implements Ledger {
     return isSameCheckpoint(record, ref, seq) ? 'ok' : 'stale';
   }
 
+  async lift(ref: RunRef, above: number): Promise<LiftReply> {
+    const record = this.state.records.get(ref.id);
+    if (record === undefined) return { status: 'absent' };
+    if (!this.state.guards.mayLift(record, ref, above)) return { status: 'stale' };
+    if (record.epoch <= above) {
+      record.epoch = above + 1;
+      this.state.note(record, 'lift');
+    }
+    return { status: 'ok', epoch: record.epoch };
+  }
+
   async commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]> {
     return items.map(item => commit(this.state, item));
   }
@@ -102,8 +115,16 @@ export class MemoryLedger implements Ledger {
     return items.map(item => fail(this.state, item));
   }
 
-  async release(items: readonly RunRef[]): Promise<readonly StepStatus[]> {
-    return items.map(ref => release(this.state, ref));
+  async release(items: readonly ReleaseItem[]): Promise<readonly StepStatus[]> {
+    return items.map(item => release(this.state, item));
+  }
+
+  async wake(ids: readonly string[]): Promise<void> {
+    for (const id of ids) {
+      const record = this.state.records.get(id);
+      if (record?.state !== 'waiting' || record.dueMs <= this.state.nowMs) continue;
+      this.state.wait(record, 0);
+    }
   }
 
   async bury(items: readonly BuryItem[]): Promise<readonly StepStatus[]> {

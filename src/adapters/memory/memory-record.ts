@@ -59,6 +59,7 @@ const LEDGER_STEPS = [
   'park',
   'begin',
   'checkpoint',
+  'lift',
   'commit',
   'fail',
   'release',

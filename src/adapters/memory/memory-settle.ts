@@ -3,6 +3,7 @@ import type {
   CommitItem,
   ErrorRecord,
   FailItem,
+  ReleaseItem,
   RunRef,
   StepStatus,
 } from '../../ledger/ledger.ts';
@@ -70,13 +71,13 @@ export function fail(state: MemoryLedgerState, item: FailItem): StepStatus {
   });
 }
 
-export function release(state: MemoryLedgerState, ref: RunRef): StepStatus {
+export function release(state: MemoryLedgerState, item: ReleaseItem): StepStatus {
   return settle(state, {
     step: 'release',
-    ref,
+    ref: item,
     may: (record, by) => state.guards.maySettle(record, by),
     apply: record => {
-      state.wait(record, null);
+      state.wait(record, item.delayMs ?? null);
       remember(record, 'released', state.nowMs);
     },
   });

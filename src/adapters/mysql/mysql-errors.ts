@@ -10,6 +10,7 @@ interface DriverError extends Error {
 
 const DEADLOCK = 1213;
 const LOCK_WAIT = 1205;
+const CHANGED = 1020;
 const DUPLICATE = 1062;
 
 /** A table, column or index that is there already, or a row of ours. */
@@ -68,6 +69,9 @@ function numberOf(error: unknown): unknown {
 export const isDuplicate = (error: unknown): boolean => numberOf(error) === DUPLICATE;
 export const isPresent = (error: unknown): boolean => PRESENT.has(numberOf(error));
 export const isDeadlock = (error: unknown): boolean => numberOf(error) === DEADLOCK;
+/** A deadlock, or a row that has changed since a snapshot that must not be left (MariaDB): the transaction may start over. */
+export const isConflict = (error: unknown): boolean =>
+  isDeadlock(error) || numberOf(error) === CHANGED;
 export const isLockWait = (error: unknown): boolean => numberOf(error) === LOCK_WAIT;
 
 /** No further statement may be sent on the connection of this error, or of the one behind it. */

@@ -68,6 +68,40 @@ where id in (?) and claim_token = ? and state = 'claimed'`,
 from information_schema.innodb_trx where trx_started < now(6) - interval ? * 1000 microsecond order by trx_started`,
     order: [0],
   },
+  doorLimitIdle: {
+    text: `set session wait_timeout = cast(? as unsigned)`,
+    order: [0],
+  },
+  doorLimitWait: {
+    text: `set session innodb_lock_wait_timeout = cast(? as unsigned)`,
+    order: [0],
+  },
+  doorLimits: {
+    text: `select cast(@@session.innodb_lock_wait_timeout as char) as lock_wait, cast(@@session.wait_timeout as char) as idle`,
+    order: [],
+  },
+  effectFind: {
+    text: `select to_base64(value) as value from outlast_effect where effect_key = ? and step = ? lock in share mode`,
+    order: [0, 1],
+  },
+  effectKeep: {
+    text: `update outlast_effect set value = from_base64(?) where effect_key = ? and step = ?`,
+    order: [2, 0, 1],
+  },
+  effectMark: {
+    text: `insert into outlast_effect (effect_key, step, task_id, epoch, ttl_ms, created_at)
+values (?, ?, ?, cast(? as signed), cast(? as signed), utc_timestamp(6))`,
+    order: [0, 1, 2, 3, 4],
+  },
+  effectsEnd: {
+    text: `update outlast_effect set ends_at = utc_timestamp(6) + interval ttl_ms * 1000 microsecond
+where task_id in (?) and ttl_ms is not null`,
+    order: [0],
+  },
+  effectsForget: {
+    text: `delete from outlast_effect where task_id in (?) and ttl_ms is null`,
+    order: [0],
+  },
   enqueue: {
     text: `insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
   payload_version, available_at, eta, expires_at,
@@ -78,6 +112,42 @@ values (?, ?, ?, ?, from_base64(?), from_base64(?), from_base64(?), from_base64(
   timestamp '1970-01-01 00:00:00' + interval cast(? as signed) * 1000 microsecond,
   from_base64(?), from_base64(?), ?, from_base64(?), from_base64(?), '', utc_timestamp(6), utc_timestamp(6))`,
     order: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 11, 12, 13, 14, 15, 16, 17],
+  },
+  fenceRead: {
+    text: `select cast(epoch as char) as epoch, run from outlast_fence where task_id = ? for update`,
+    order: [0],
+  },
+  fenceTake: {
+    text: `insert into outlast_fence (task_id, epoch, run, look_at, updated_at)
+values (?, cast(? as signed), ?, utc_timestamp(6) + interval 1 minute, utc_timestamp(6))
+on duplicate key update
+  run = if(values(epoch) > epoch, values(run), run),
+  epoch = greatest(epoch, values(epoch)),
+  look_at = values(look_at), is_over = false, updated_at = values(updated_at)`,
+    order: [0, 1, 2],
+  },
+  fencesDue: {
+    text: `select task_id, is_over from outlast_fence where look_at < utc_timestamp(6) order by look_at limit ?`,
+    order: [0],
+  },
+  fencesForget: {
+    text: `delete from outlast_fence where task_id in (?)`,
+    order: [0],
+  },
+  fencesLater: {
+    text: `update outlast_fence set is_over = false,
+  look_at = utc_timestamp(6) + interval least(greatest(timestampdiff(second, updated_at, utc_timestamp(6)), 60), 3600) second
+where task_id in (?)`,
+    order: [0],
+  },
+  fencesLock: {
+    text: `select task_id, is_over from outlast_fence
+where task_id in (?) and look_at < utc_timestamp(6) for update skip locked`,
+    order: [0],
+  },
+  fencesOver: {
+    text: `update outlast_fence set is_over = true, look_at = utc_timestamp(6) + interval ? * 1000 microsecond where task_id in (?)`,
+    order: [1, 0],
   },
   lockDeadLetter: {
     text: `select task_id as id, version, coalesce(expires_at <= utc_timestamp(6), 0) as is_expired
@@ -190,6 +260,10 @@ from outlast_outbox force index (outlast_outbox_due) group by state`,
   packetLimit: {
     text: `select cast(@@max_allowed_packet as char) as bytes`,
     order: [],
+  },
+  pruneEffects: {
+    text: `delete from outlast_effect where ends_at < utc_timestamp(6) order by ends_at limit ?`,
+    order: [0],
   },
   pruneSendKeysGone: {
     text: `delete from outlast_send_key where key_hash in (?)`,

@@ -275,4 +275,62 @@ $$`,
 )`,
     ],
   },
+  {
+    version: 7, name: '0007-fence', breaking: false,
+    statements: [
+      `create table outlast_fence (
+  task_id text primary key,
+  epoch bigint not null,
+  run text not null,
+  look_at timestamptz not null,
+  is_over boolean not null default false,
+  updated_at timestamptz not null default clock_timestamp()
+)`,
+      `create index outlast_fence_look_at on outlast_fence (look_at)`,
+      `create table outlast_effect (
+  effect_key text not null,
+  step text not null,
+  task_id text not null,
+  epoch bigint not null,
+  value bytea,
+  ttl_ms bigint,
+  ends_at timestamptz,
+  created_at timestamptz not null default clock_timestamp(),
+  primary key (effect_key, step),
+  constraint outlast_effect_end check (ends_at is null or ttl_ms is not null)
+)`,
+      `create index outlast_effect_task on outlast_effect (task_id)`,
+      `create index outlast_effect_ends_at on outlast_effect (ends_at) where ends_at is not null`,
+    ],
+  },
+  {
+    version: 8, name: '0008-lean-outbox', breaking: false,
+    statements: [
+      `alter table outlast_outbox
+  drop constraint outlast_outbox_state,
+  drop constraint outlast_outbox_claim`,
+    ],
+  },
+  {
+    version: 9, name: '0009-idempotency', breaking: false,
+    statements: [
+      `create table outlast_idempotency (
+  key text primary key,
+  state text not null,
+  task_id text not null,
+  epoch bigint not null,
+  digest text not null,
+  result bytea,
+  held_at timestamptz not null default clock_timestamp(),
+  reviewed_at timestamptz not null default clock_timestamp(),
+  expires_at timestamptz,
+  waiters jsonb not null default '{}',
+  constraint outlast_idempotency_state check (state in ('held', 'done')),
+  constraint outlast_idempotency_held check (state <> 'held' or result is null),
+  constraint outlast_idempotency_done check (state <> 'done' or expires_at is not null)
+)`,
+      `create index outlast_idempotency_expires_at on outlast_idempotency (expires_at) where expires_at is not null`,
+      `create index outlast_idempotency_reviewed_at on outlast_idempotency (reviewed_at) where expires_at is null`,
+    ],
+  },
 ] as const;

@@ -5,7 +5,8 @@ import type {
   LetterPageRequest,
   TaskDetails,
 } from '../../admin/read-model.ts';
-import type { LedgerReads, LedgerSample } from '../../ledger/ledger-reads.ts';
+import type { LedgerReads, LedgerSample, TaskMoment } from '../../ledger/ledger-reads.ts';
+import type { TaskState } from '../../ledger/ledger.ts';
 import { shownPayload } from '../../task/redacted.ts';
 import { letterPage, letterParams, readHistory, readInstant } from './postgres-letters.ts';
 import { readFailing } from './postgres-outbox-reads.ts';
@@ -71,8 +72,24 @@ export class PostgresLedgerReads implements LedgerReads {
     return row ? readDetails(row) : null;
   }
 
+  async states(ids: readonly string[]): Promise<readonly (TaskState | null)[]> {
+    const rows = await this.#db.query(SQL.ledgerStates, [ids]);
+    const byId = new Map(rows.map(row => [row['id'] as string, row['state'] as TaskState]));
+    return ids.map(id => byId.get(id) ?? null);
+  }
+
   async recent(limit: number): Promise<readonly TaskDetails[]> {
     return (await this.#db.query(SQL.ledgerRecent, [limit])).map(readDetails);
+  }
+
+  async moments(ids: readonly string[]): Promise<readonly TaskMoment[]> {
+    return (await this.#db.query(SQL.ledgerMoments, [ids])).map(row => ({
+      id: row['id'] as string,
+      version: row['version'] as number,
+      process: row['process'] as string | null,
+      checkpoint: row['checkpoint'] as Uint8Array | null,
+      dueMs: Number(row['due_ms']),
+    }));
   }
 }
 

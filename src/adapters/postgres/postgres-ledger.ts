@@ -12,9 +12,11 @@ import type {
   CondemnTarget,
   FailItem,
   Ledger,
+  LiftReply,
   MessageAnswer,
   ParkItem,
   ReapReply,
+  ReleaseItem,
   RenewReply,
   RunRef,
   StepStatus,
@@ -146,6 +148,12 @@ export class PostgresLedger implements Ledger {
     return rows[0]?.['status'] as StepStatus;
   }
 
+  async lift({ id, epoch, run }: RunRef, above: number): Promise<LiftReply> {
+    const [row] = await this.#db.query(SQL.lift, [id, epoch, run, above]);
+    const status = row?.['status'] as LiftReply['status'];
+    return status === 'ok' ? { status, epoch: Number(row?.['epoch']) } : { status };
+  }
+
   async commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]> {
     const outcomes = items.map(item => encodeOutcome(item.outcome));
     const after = items.flatMap(item => item.after.map(entry => ({ ref: item.ref, entry })));
@@ -180,8 +188,13 @@ export class PostgresLedger implements Ledger {
     );
   }
 
-  async release(items: readonly RunRef[]): Promise<readonly StepStatus[]> {
-    return await this.#step(SQL.release, items, []);
+  async release(items: readonly ReleaseItem[]): Promise<readonly StepStatus[]> {
+    const delays = items.map(({ delayMs }) => (delayMs === undefined ? null : Math.round(delayMs)));
+    return await this.#step(SQL.release, items, [delays]);
+  }
+
+  async wake(ids: readonly string[]): Promise<void> {
+    if (ids.length > 0) await this.#db.query(SQL.wake, [ids]);
   }
 
   /** Every step of a run names the same three things first, and answers with one status per run. */
@@ -278,6 +291,7 @@ export class PostgresLedger implements Ledger {
 
   async prune(limit: number): Promise<number> {
     await pruneChords(this.#db, limit);
+    await this.#db.query(SQL.pruneEffects, [limit]);
     const rows = await this.#db.query(SQL.prune, [limit]);
     return Number(rows[0]?.['pruned']);
   }

@@ -10,6 +10,7 @@ import {
   type TransactionAdapter,
 } from '../../outbox/transaction-adapter.ts';
 import type { Clock } from '../../runtime/clock.ts';
+import { EMBED } from '../../task/signature.ts';
 import { NotifyLimit } from './notify-limit.ts';
 import { translatePgError } from './pg-errors.ts';
 import { SQL } from './sql.generated.ts';
@@ -75,6 +76,11 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
   }
 
   async #writeOne(tx: Tx, task: NewTask): Promise<WriteAnswer> {
+    if (isPlain(task)) {
+      const text = this.#notifyLimit.take() ? SQL.enqueuePlainNotify : SQL.enqueuePlain;
+      await this.#insert(tx, text, plainValues(task));
+      return { kind: 'new' };
+    }
     const values = Object.values(rowTexts(task)) as (string | null)[];
     if (task.idempotencyKey === null) {
       const text = this.#notifyLimit.take() ? SQL.enqueueNotify : SQL.enqueue;
@@ -158,6 +164,32 @@ async function translated(rows: Promise<readonly TextRow[]>): Promise<readonly T
   }
 }
 
+/** A name and an object, and nothing else: as most tasks are. */
+function isPlain({ envelope, call, embed, ...rest }: NewTask): boolean {
+  const { orderingKey, idempotencyKey, redacted } = rest;
+  return (
+    call.args === '[]' &&
+    embed === EMBED &&
+    envelope.etaMs === null &&
+    envelope.expiresMs === null &&
+    orderingKey === null &&
+    idempotencyKey === null &&
+    redacted === null
+  );
+}
+
+/** In the order of the parameters of `enqueue-plain.sql`. */
+const plainValues = ({ envelope, call }: NewTask): string[] => [
+  envelope.id,
+  envelope.name,
+  envelope.queue,
+  String(envelope.priority),
+  base64(call.kwargs),
+  base64(envelope.options),
+  envelope.digest,
+  String(envelope.version),
+];
+
 /** In the order of the parameters of `enqueue-keyed.sql`, under the names of `enqueue-many.sql`. */
 function rowTexts(task: NewTask): RowTexts {
   const { envelope, call, redacted } = task;
@@ -186,4 +218,6 @@ function rowTexts(task: NewTask): RowTexts {
 }
 
 const base64 = (data: string | Uint8Array): string =>
-  Buffer.from(data as Uint8Array).toString('base64');
+  typeof data === 'string'
+    ? Buffer.from(data).toString('base64')
+    : Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('base64');

@@ -314,6 +314,11 @@ select b.before, set_config('lock_timeout', '5s', true) as now from b`,
 select (select count(*) from mine)::text as is_new,
   (select encode(s.value, 'base64') from outlast_step s where s.task_id = $1::text and s.step = $2::text) as value`,
   doorValue: `update outlast_step set value = decode($3::text, 'base64') where task_id = $1::text and step = $2::text`,
+  effectFind: `select encode(value, 'base64') as value from outlast_effect where effect_key = $1::text and step = $2::text`,
+  effectKeep: `update outlast_effect set value = decode($3::text, 'base64') where effect_key = $1::text and step = $2::text`,
+  effectMark: `insert into outlast_effect (effect_key, step, task_id, epoch, ttl_ms)
+values ($1::text, $2::text, $3::text, $4::text::bigint, $5::text::bigint)
+on conflict (effect_key, step) do nothing returning step`,
   enqueueKeyed: `with held as (
   insert into outlast_send_key as k (key, task_id, fingerprint, free_at)
   select $18::text, $1::text, $19::text, now() + $20::text::bigint * interval '1 millisecond'
@@ -390,6 +395,17 @@ values ($1::text, $2::text, $3::text, $4::text::smallint, decode($5::text, 'base
   to_timestamp($12::text::double precision / 1000), to_timestamp($13::text::double precision / 1000),
   $14::text, $15::text::boolean, decode($16::text, 'base64'), decode($17::text, 'base64'))
 returning pg_notify('outlast_outbox', '')::text as notified`,
+  enqueuePlainNotify: `insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
+  payload_version, available_at)
+values ($1::text, $2::text, $3::text, $4::text::smallint, '[]', decode($5::text, 'base64'),
+  '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}', decode($6::text, 'base64'), $7::text, 1,
+  $8::text::smallint, now())
+returning pg_notify('outlast_outbox', '')::text as notified`,
+  enqueuePlain: `insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
+  payload_version, available_at)
+values ($1::text, $2::text, $3::text, $4::text::smallint, '[]', decode($5::text, 'base64'),
+  '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}', decode($6::text, 'base64'), $7::text, 1,
+  $8::text::smallint, now())`,
   enqueue: `insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
   schema_version, payload_version, available_at, eta, expires_at, ordering_key, parks_key, redacted_args, redacted_kwargs)
 values ($1::text, $2::text, $3::text, $4::text::smallint, decode($5::text, 'base64'), decode($6::text, 'base64'),
@@ -424,6 +440,105 @@ select case
   end as status
 from item i left join moved m on m.id = i.id and m.run = i.run left join outlast_task t on t.id = i.id
 order by i.place`,
+  fenceTake: `insert into outlast_fence as f (task_id, epoch, run, look_at)
+values ($1::text, $2::text::bigint, $3::text, clock_timestamp() + interval '1 minute')
+on conflict (task_id) do update set
+  run = case when excluded.epoch > f.epoch then excluded.run else f.run end,
+  epoch = greatest(f.epoch, excluded.epoch),
+  look_at = excluded.look_at, is_over = false, updated_at = clock_timestamp()
+returning epoch::text as epoch, run`,
+  fencesDue: `select task_id, is_over from outlast_fence where look_at < clock_timestamp() order by look_at limit $1`,
+  fencesForget: `with over as materialized (
+  select task_id from outlast_fence
+  where task_id = any($1::text[]) and is_over and look_at < clock_timestamp() for update skip locked
+), gone as (
+  delete from outlast_fence f using over where f.task_id = over.task_id returning f.task_id
+), steps as (
+  delete from outlast_effect e using gone where e.task_id = gone.task_id and e.ttl_ms is null
+), keyed as (
+  update outlast_effect e set ends_at = clock_timestamp() + e.ttl_ms * interval '1 millisecond'
+  from gone where e.task_id = gone.task_id and e.ttl_ms is not null
+)
+select count(*)::text as forgotten from gone`,
+  fencesLater: `update outlast_fence set is_over = false, look_at = clock_timestamp()
+  + least(greatest(clock_timestamp() - updated_at, interval '1 minute'), interval '1 hour')
+where task_id in (
+  select task_id from outlast_fence where task_id = any($1::text[]) and look_at < clock_timestamp() for update skip locked
+)`,
+  fencesOver: `update outlast_fence set is_over = true, look_at = clock_timestamp() + $2 * interval '1 millisecond'
+where task_id in (
+  select task_id from outlast_fence where task_id = any($1::text[]) and look_at < clock_timestamp() for update skip locked
+)`,
+  idempotencyAcquire: `insert into outlast_idempotency as k (key, state, task_id, epoch, digest, expires_at)
+values ($1::text, 'held', $3::text, $4::bigint, $2::text, clock_timestamp() + $5::bigint * interval '1 millisecond')
+on conflict (key) do update set
+  (state, task_id, epoch, digest, result, held_at, reviewed_at, expires_at, waiters) = (
+    select
+      case when d.takes then 'held' else k.state end,
+      case when d.takes then $3::text else k.task_id end,
+      case when d.takes then $4::bigint else k.epoch end,
+      case when d.takes then $2::text else k.digest end,
+      case when d.takes then null else k.result end,
+      case when d.takes and (d.is_over or k.task_id <> $3::text) then d.at else k.held_at end,
+      case when d.takes then d.at else k.reviewed_at end,
+      case when d.takes then d.at + $5::bigint * interval '1 millisecond' else k.expires_at end,
+      case
+        when d.is_over then '{}'::jsonb
+        when d.takes then k.waiters - $3::text
+        when d.waits then jsonb_set(k.waiters, array[$3::text], to_jsonb(coalesce((k.waiters ->> $3::text)::int, 0) + 1))
+        else k.waiters
+      end
+    from (
+      select c.at, c.is_over,
+        c.is_over
+          or (k.state = 'held' and k.task_id = $3::text and k.epoch <= $4::bigint)
+          or (k.state = 'held' and k.task_id <> $3::text and k.task_id = $6::text and k.epoch = $7::bigint) is true as takes,
+        k.state = 'held' and k.task_id <> $3::text and k.digest = $2::text and $5::bigint is null
+          and ((select count(*) from jsonb_object_keys(k.waiters)) < $8::int or k.waiters ? $3::text) as waits
+      from (
+        select now.at, coalesce(k.expires_at <= now.at, false) as is_over from (select clock_timestamp() as at) now
+      ) c
+    ) d
+  )
+returning k.state, k.task_id, k.epoch::text as epoch, k.digest, k.result,
+  (extract(epoch from clock_timestamp() - k.held_at) * 1000)::bigint::text as held_ms,
+  (k.waiters ->> $3::text)::int as asked`,
+  idempotencyComplete: `with moved as (
+  update outlast_idempotency k set
+    state = 'done', result = $4::bytea, expires_at = clock_timestamp() + $5::bigint * interval '1 millisecond'
+  where k.key = $1::text and k.task_id = $2::text and k.epoch = $3::bigint and k.state = 'held'
+    and coalesce(k.expires_at > clock_timestamp(), true)
+  returning k.waiters
+)
+select m.waiters::text as waiters from moved m
+union all
+select k.waiters::text from outlast_idempotency k
+where k.key = $1::text and k.task_id = $2::text and k.epoch = $3::bigint and k.state = 'done' and k.expires_at > clock_timestamp()`,
+  idempotencyFree: `delete from outlast_idempotency k
+where k.key = $1::text and k.task_id = $2::text and k.epoch = $3::bigint and (k.state = 'held' or $4::boolean)
+  and coalesce(k.expires_at > clock_timestamp(), true)
+returning k.waiters::text as waiters`,
+  idempotencyPrune: `delete from outlast_idempotency k using (
+  select key from outlast_idempotency where expires_at <= clock_timestamp() order by expires_at limit $1 for update skip locked
+) over
+where k.key = over.key returning k.key`,
+  idempotencyRead: `select k.state, k.task_id, k.epoch::text as epoch, k.digest, k.result, k.waiters::text as waiters,
+  (extract(epoch from clock_timestamp() - k.held_at) * 1000)::bigint::text as held_ms,
+  (extract(epoch from k.expires_at - clock_timestamp()) * 1000)::bigint::text as left_ms
+from outlast_idempotency k
+where k.key = $1::text and coalesce(k.expires_at > clock_timestamp(), true)`,
+  idempotencyRenew: `update outlast_idempotency k set expires_at = clock_timestamp() + $4::bigint * interval '1 millisecond'
+where k.key = $1::text and k.task_id = $2::text and k.epoch = $3::bigint and k.state = 'held' and k.expires_at > clock_timestamp()
+returning k.key`,
+  idempotencyReview: `with old as (
+  select key from outlast_idempotency
+  where expires_at is null and reviewed_at <= clock_timestamp() - $1::bigint * interval '1 millisecond'
+  order by reviewed_at limit $2 for update skip locked
+)
+update outlast_idempotency k set reviewed_at = clock_timestamp() from old
+where k.key = old.key
+returning k.key, k.task_id, k.epoch::text as epoch,
+  (extract(epoch from clock_timestamp() - k.held_at) * 1000)::bigint::text as held_ms`,
   ledgerEnded: `with withdrawn as materialized (
   select count(*) filter (where ending = 'dead') as purged, count(*) filter (where ending <> 'dead') as cancelled
   from outlast_task where state = 'cancelled'
@@ -460,6 +575,9 @@ from outlast_task
 where state = 'dead' and ($1::text is null or (ended_at, id collate "C") > ($1::text::timestamptz, $2::text))
   and ($3::text is null or name like $3::text escape '\\')
 order by ended_at, id collate "C" limit $4`,
+  ledgerMoments: `select t.id, t.version, w.process, t.checkpoint, (extract(epoch from t.due) * 1000)::bigint::text as due_ms
+from outlast_task t left join outlast_worker w on w.id = t.owner
+where t.id = any($1::text[]) and t.state in ('waiting', 'running', 'dead')`,
   ledgerNextDue: `select greatest(0, extract(epoch from min(t.due) - clock_timestamp()) * 1000)::bigint::text as wait_ms
 from unnest($1::text[]) as q(name)
 cross join generate_series(0, 9) as p(priority)
@@ -480,6 +598,20 @@ having min(t.due) is not null`,
 ) q group by queue order by queue collate "C"`,
   ledgerRecent: `select id, name, queue, state, epoch::text as epoch, failures, crashes, created_at, history
 from outlast_task order by created_at desc limit $1`,
+  ledgerStates: `select id, state from outlast_task where id = any($1::text[])`,
+  lift: `with t as materialized (
+  select id, state, epoch, run from outlast_task where id = $1 for update
+), lifted as (
+  update outlast_task o set epoch = $4::bigint + 1 from t
+  where o.id = t.id and t.state = 'running' and t.epoch = $2 and t.run = $3 and t.epoch <= $4
+  returning o.epoch
+)
+select case
+    when t.id is null then 'absent'
+    when t.state = 'running' and t.run = $3 and t.epoch in ($2, $4 + 1) then 'ok'
+    else 'stale'
+  end as status, coalesce((select epoch from lifted), t.epoch)::text as epoch
+from (select 1) one left join t on true`,
   lockOrderingKeys: `select pg_advisory_xact_lock(k.number)::text as locked
 from (
   select distinct hashtextextended(key, 31372865309864820) as number
@@ -616,6 +748,12 @@ select id, digest, '0' from known`,
   order by p.joined_at limit $1
 )
 delete from outlast_chord_part p using over where p.group_id = over.group_id`,
+  pruneEffects: `with over as materialized (
+  select effect_key, step from outlast_effect where ends_at < clock_timestamp() order by ends_at limit $1 for update skip locked
+), gone as (
+  delete from outlast_effect e using over where e.effect_key = over.effect_key and e.step = over.step returning e.step
+)
+select count(*)::text as pruned from gone`,
   pruneSendKeys: `delete from outlast_send_key where key in (
   select k.key from outlast_send_key k
   where k.free_at < statement_timestamp() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id)
@@ -627,6 +765,9 @@ returning key`,
   delete from outlast_task t using over where t.id = over.id returning t.id, t.queue, t.name, t.ending
 ), steps as (
   delete from outlast_step s using gone where s.task_id = gone.id
+), keyed as (
+  update outlast_effect e set ends_at = statement_timestamp() + e.ttl_ms * interval '1 millisecond'
+  from gone where e.task_id = gone.id and e.ttl_ms is not null
 ), counted as (
   insert into outlast_counter as c (queue, name, ending, count)
   select queue, name, ending, count(*) from gone group by queue, name, ending order by queue, name, ending
@@ -716,10 +857,12 @@ on conflict (id) do update set lease_until = excluded.lease_until`,
 set state = 'pending', claim_token = null, claimed_by = null, claimed_until = null, updated_at = clock_timestamp()
 where claim_token = $1 and state = 'claimed' returning id::text as row`,
   release: `with item as (
-  select * from unnest($1::text[], $2::bigint[], $3::text[]) with ordinality as i(id, epoch, run, place)
+  select * from unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[])
+    with ordinality as i(id, epoch, run, delay_ms, place)
 ), moved as (
   update outlast_task t set
     state = 'waiting', owner = null, settled_run = i.run, settled_as = 'release',
+    due = case when i.delay_ms is null then t.due else clock_timestamp() + i.delay_ms * interval '1 millisecond' end,
     history = outlast_history(t.history, outlast_line('released', t.epoch, t.owner, null))
   from item i
   where t.id = i.id and t.state = 'running' and t.epoch = i.epoch and t.run = i.run
@@ -811,4 +954,12 @@ on conflict (node) do update set
   changed_at = clock_timestamp()
 returning generation::text as generation`,
   settlePublished: `delete from outlast_outbox where id = any($2::bigint[]) and claim_token = $1 and state = 'claimed' returning id::text as row, ordering_key is not null as is_ordered`,
+  wake: `with sleeping as (
+  select id from outlast_task
+  where id = any($1::text[]) and state = 'waiting' and due > clock_timestamp()
+  order by id for update
+), woken as (
+  update outlast_task t set due = clock_timestamp() from sleeping s where t.id = s.id returning t.id
+)
+select pg_notify('outlast_task', '') from (select 1 from woken limit 1) w`,
 } as const;

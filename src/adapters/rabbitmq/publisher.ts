@@ -24,6 +24,9 @@ interface Prepared {
   readonly settle: Settle;
 }
 
+/** To a queue of ours through the default exchange, or by an exchange of the sender's own. */
+type Route = 'queue' | 'exchange';
+
 interface ChannelState {
   readonly link: OpenLink;
   readonly opening: Promise<ConfirmedChannel>;
@@ -35,7 +38,11 @@ export class Publisher {
   readonly #link: RabbitLink;
   readonly #shape: QueueShape;
   readonly #origin: string;
-  #channel: ChannelState | null = null;
+  /**
+   * By what may close them. Only an exchange that somebody named can be missing or forbidden; who sends to one of those
+   * must not take with him what goes to queues that were made sure of.
+   */
+  readonly #channels = new Map<Route, ChannelState>();
   /** Queues known to be there, by connection. */
   #known: { readonly link: OpenLink; readonly queues: Map<string, Promise<string | null>> } | null =
     null;
@@ -86,16 +93,19 @@ export class Publisher {
       const link = await this.#link.open();
       await this.#untilUnblocked(link);
       const refused = await this.#ensureQueues(link, prepared);
-      let channel = await this.#openChannel(link);
-      if (channel.underWay + prepared.length > MOST_UNDER_WAY)
-        throw new Error(`the broker has ${channel.underWay} messages to confirm`);
       for (const item of prepared) {
-        // A message at fault has closed it: those not yet written go on another.
-        if (!channel.isOpen) channel = await this.#openChannel(link);
-        left.delete(item);
         const why = item.queue === null ? undefined : refused.get(item.queue);
-        if (why !== undefined) item.settle({ status: 'refused', error: why });
-        else channel.write(item.id, item.publication, this.#watchRoute(item));
+        if (why !== undefined) {
+          left.delete(item);
+          item.settle({ status: 'refused', error: why });
+          continue;
+        }
+        // Asked for each: a message at fault may have closed it, and those not yet written go on another.
+        const channel = await this.#openChannel(link, item.queue === null ? 'exchange' : 'queue');
+        if (channel.underWay >= MOST_UNDER_WAY)
+          throw new Error(`the broker has ${channel.underWay} messages to confirm`);
+        left.delete(item);
+        channel.write(item.id, item.publication, this.#watchRoute(item));
         if (channel.isFull) await channel.drained();
       }
     } catch (error) {
@@ -125,8 +135,8 @@ export class Publisher {
       throw new Error(`RabbitMQ takes no messages at the moment: ${reason}`);
   }
 
-  #openChannel(link: OpenLink): Promise<ConfirmedChannel> {
-    const known = this.#channel;
+  #openChannel(link: OpenLink, route: Route): Promise<ConfirmedChannel> {
+    const known = this.#channels.get(route);
     if (known?.link === link && !known.isClosed) return known.opening;
     const close = (): void => {
       made.isClosed = true;
@@ -137,7 +147,7 @@ export class Publisher {
       opening: ConfirmedChannel.open(link, close),
     };
     made.opening.catch(close);
-    this.#channel = made;
+    this.#channels.set(route, made);
     return made.opening;
   }
 

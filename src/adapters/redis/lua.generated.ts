@@ -50,6 +50,117 @@ local function put_back(held, tags, lists, most)
 end
 return put_back(KEYS[5], ARGV, { KEYS[1], KEYS[2], KEYS[3], KEYS[4] }, #ARGV)`,
   },
+  idempotencyAcquire: {
+    sha: '0f39e5d2f6f448d0c1de31775c5d7f22a25d12bf',
+    text: `#!lua flags=allow-oom
+local root, key, digest, task, epoch = KEYS[1], ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local lease_ms, instead_of, instead_epoch, most = ARGV[5], ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8])
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local record, held = root .. 'k:' .. key, root .. 'held'
+local found = redis.call('HMGET', record, 'state', 'task', 'epoch', 'digest', 'held_at')
+local state, holder, holder_epoch, held_at = found[1], found[2], tonumber(found[3]), found[5]
+local is_held, is_own = state == 'held', holder == task
+local takes = not state or (is_held and is_own and holder_epoch <= epoch)
+  or (is_held and not is_own and holder == instead_of and holder_epoch == instead_epoch)
+if takes then
+  redis.call('HDEL', record, 'w:' .. task, 'result')
+  if not is_own then held_at = now_ms end
+  redis.call('HSET', record, 'state', 'held', 'task', task, 'epoch', ARGV[4], 'digest', digest, 'held_at', held_at)
+  if lease_ms == '' then
+    redis.call('PERSIST', record)
+    redis.call('ZADD', held, now_ms, key)
+  else
+    redis.call('PEXPIRE', record, lease_ms)
+  end
+  return { 1 }
+end
+if is_own and is_held then return { 2 } end
+if not is_own and found[4] ~= digest then
+  if is_held then return { 5, holder, found[3], now_ms - held_at } end
+  return { 6 }
+end
+if not is_held then return { 3, holder, redis.call('HGET', record, 'result') } end
+local asked = most
+if lease_ms == '' and (redis.call('HLEN', record) < most + 5 or redis.call('HEXISTS', record, 'w:' .. task) == 1) then
+  asked = redis.call('HINCRBY', record, 'w:' .. task, 1)
+end
+return { 4, holder, found[3], now_ms - held_at, asked }`,
+  },
+  idempotencyComplete: {
+    sha: '258e62dee5efb48dfce21d779b74886068a0aee7',
+    text: `#!lua flags=allow-oom
+local root, key, task, epoch, ttl_ms, result = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local function waiters_of(record)
+  local waiters = {}
+  for _, field in ipairs(redis.call('HKEYS', record)) do
+    if string.sub(field, 1, 2) == 'w:' then waiters[#waiters + 1] = string.sub(field, 3) end
+  end
+  return waiters
+end
+local record = root .. 'k:' .. key
+local found = redis.call('HMGET', record, 'state', 'task', 'epoch')
+if found[2] ~= task or found[3] ~= epoch then return false end
+if found[1] == 'held' then
+  redis.call('HSET', record, 'state', 'done')
+  if result then redis.call('HSET', record, 'result', result) end
+  redis.call('PEXPIRE', record, ttl_ms)
+  redis.call('ZREM', root .. 'held', key)
+end
+return waiters_of(record)`,
+  },
+  idempotencyFree: {
+    sha: 'b8945ad2bf9ff9890562aa4f1568f1f4528ba247',
+    text: `#!lua flags=allow-oom
+local root, key, task, epoch, even_done = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
+local function waiters_of(record)
+  local waiters = {}
+  for _, field in ipairs(redis.call('HKEYS', record)) do
+    if string.sub(field, 1, 2) == 'w:' then waiters[#waiters + 1] = string.sub(field, 3) end
+  end
+  return waiters
+end
+local record = root .. 'k:' .. key
+local found = redis.call('HMGET', record, 'state', 'task', 'epoch')
+if found[2] ~= task or found[3] ~= epoch then return false end
+if found[1] ~= 'held' and not even_done then return false end
+local waiters = waiters_of(record)
+redis.call('UNLINK', record)
+redis.call('ZREM', root .. 'held', key)
+return waiters`,
+  },
+  idempotencyRead: {
+    sha: '4493ad81007df0a7f35d5299b4c4fb9b04f039cc',
+    text: `#!lua flags=no-writes
+local root, key = KEYS[1], ARGV[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local record = root .. 'k:' .. key
+return { now_ms, redis.call('PTTL', record), redis.call('HGETALL', record) }`,
+  },
+  idempotencyRenew: {
+    sha: 'd03ac9a687c6895eba78e145f66070772b4e11b1',
+    text: `#!lua flags=allow-oom
+local root, key, task, epoch, lease_ms = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local record = root .. 'k:' .. key
+local found = redis.call('HMGET', record, 'state', 'task', 'epoch')
+if found[1] ~= 'held' or found[2] ~= task or found[3] ~= epoch then return 0 end
+return redis.call('PEXPIRE', record, lease_ms)`,
+  },
+  idempotencyReview: {
+    sha: '14d0bc56998a77188b26be14cbbe1963781c65d1',
+    text: `#!lua flags=allow-oom
+local root, idle_ms, limit = KEYS[1], tonumber(ARGV[1]), ARGV[2]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local reviewed = {}
+for _, key in ipairs(redis.call('ZRANGEBYSCORE', root .. 'held', '-inf', now_ms - idle_ms, 'LIMIT', 0, limit)) do
+  local found = redis.call('HMGET', root .. 'k:' .. key, 'task', 'epoch', 'held_at')
+  redis.call('ZADD', root .. 'held', now_ms, key)
+  reviewed[#reviewed + 1] = { key, found[1], found[2], now_ms - found[3] }
+end
+return reviewed`,
+  },
   ledgerAfterList: {
     sha: 'af4b1f49ab90de8c616aeea0f37a779837784219',
     text: `#!lua flags=no-writes
@@ -2291,6 +2402,171 @@ for place, part in ipairs(places) do results[place] = part[2] end
 redis.call('PEXPIRE', chord, KEEP_COMPLETE_MS, 'NX')
 return { 3, results }`,
   },
+  ledgerLift: {
+    sha: '5697baff37dbd16da8e6fa3d3a84eac22d7db0a6',
+    text: `#!lua flags=allow-oom
+local root = KEYS[1]
+local id, epoch, run, above = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created = {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local function read(ids)
+  local unknown, keys = {}, {}
+  for _, id in ipairs(ids) do
+    if records[id] == nil then
+      unknown[#unknown + 1] = id
+      keys[#keys + 1] = root .. 't:' .. id
+    end
+  end
+  if #keys == 0 then return end
+  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
+    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+  end
+end
+local function digits(number)
+  if number < 1e14 and number > -1e14 then return number .. '' end
+  return string.format('%.0f', number)
+end
+local now_text = digits(now_ms)
+local function note(record, step, rest)
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local function write(id, record)
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = {}
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
+  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
+  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then
+    redis.call('LPUSH', root .. 'recent', unpack(created))
+    redis.call('LTRIM', root .. 'recent', 0, 999)
+  end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+read({ id })
+local record = records[id]
+if not record then return { 3 } end
+if record[STATE] ~= 'r' or record[RUN] ~= run then return { 2 } end
+if record[EPOCH] ~= epoch and record[EPOCH] ~= above + 1 then return { 2 } end
+if record[EPOCH] <= above then
+  record[EPOCH] = above + 1
+  plan('HSET', root .. 'r:' .. record[OWNER], id, digits(record[EPOCH]) .. ' ' .. run)
+  write(id, record)
+  flush()
+end
+return { 1, record[EPOCH] }`,
+  },
   ledgerNow: {
     sha: '33e389371402a432ec058aebfb619732ba962e85',
     text: `#!lua flags=no-writes
@@ -2959,7 +3235,7 @@ end
 return { now_ms, tasks }`,
   },
   ledgerRelease: {
-    sha: '615a81e9e4b14793805248e916c3890aa1fe3ffa',
+    sha: 'c17bf9989a9821acbfa0b7f331321b4069d5af6b',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -3165,9 +3441,9 @@ local function settle(items, step, apply)
   flush()
   return statuses
 end
-return settle(cmsgpack.unpack(ARGV[1]), 'r', function(id, record)
+return settle(cmsgpack.unpack(ARGV[1]), 'r', function(id, record, item)
   note(record, 'r')
-  wait(id, record, nil)
+  wait(id, record, item[4] or nil)
 end)`,
   },
   ledgerRenew: {
@@ -3403,6 +3679,202 @@ return {
   queues,
   top > 0 and redis.call('ZREVRANGE', root .. 'failing', 0, top - 1, 'WITHSCORES') or {},
 }`,
+  },
+  ledgerWake: {
+    sha: '550fb1fcc5f15daca256befbbe3774aa6db7ac87',
+    text: `#!lua flags=allow-oom
+local root, ids = KEYS[1], cmsgpack.unpack(ARGV[1])
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created = {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local function read(ids)
+  local unknown, keys = {}, {}
+  for _, id in ipairs(ids) do
+    if records[id] == nil then
+      unknown[#unknown + 1] = id
+      keys[#keys + 1] = root .. 't:' .. id
+    end
+  end
+  if #keys == 0 then return end
+  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
+    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+  end
+end
+local function digits(number)
+  if number < 1e14 and number > -1e14 then return number .. '' end
+  return string.format('%.0f', number)
+end
+local now_text = digits(now_ms)
+local function note(record, step, rest)
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local function write(id, record)
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = {}
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
+  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
+  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then
+    redis.call('LPUSH', root .. 'recent', unpack(created))
+    redis.call('LTRIM', root .. 'recent', 0, 999)
+  end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local URGENCY = 2 ^ 44
+local function is_suspect(record)
+  return record[CRASHES] > 0 and record[CRASHES] >= math.min(2, record[BUDGET])
+end
+local function waiting_set(queue, suspected, is_later)
+  return root .. (is_later and 'later' or 'ready') .. (suspected and '-suspects:' or ':') .. queue
+end
+local function urgency_of(record)
+  return 9 - math.max(0, math.min(9, record[PRIORITY]))
+end
+local function member_of(id, record)
+  return urgency_of(record) .. string.format('%010x', record[SEQ]) .. id
+end
+local function enter(id, record)
+  local is_later = record[DUE] > now_ms
+  local score = is_later and record[DUE] or urgency_of(record) * URGENCY + record[DUE]
+  local set = waiting_set(record[QUEUE], is_suspect(record), is_later)
+  plan('ZADD', set, digits(score), member_of(id, record))
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function leave(id, record)
+  local suspected, member = is_suspect(record), member_of(id, record)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, false), member)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, true), member)
+end
+local function wait(id, record, delay_ms)
+  record[STATE], record[RUN], record[OWNER] = 'w', '', ''
+  if delay_ms then record[DUE] = now_ms + delay_ms end
+  enter(id, record)
+end
+local woken = 0
+read(ids)
+for _, id in ipairs(ids) do
+  local record = records[id]
+  if record and record[STATE] == 'w' and record[DUE] > now_ms then
+    leave(id, record)
+    wait(id, record, 0)
+    write(id, record)
+    woken = woken + 1
+  end
+end
+flush()
+return woken`,
   },
   release: {
     sha: '8d37a81c28ee0645c8cdbe9ac276bec82d1d88b6',

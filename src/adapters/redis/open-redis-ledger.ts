@@ -1,6 +1,7 @@
 import { maskUrl } from '../../config/database-url.ts';
 import { outlastError } from '../../errors/error.ts';
 import type { GenerationStore } from '../../ledger/generation-store.ts';
+import type { IdempotencyStore } from '../../idempotency/idempotency-store.ts';
 import type { LedgerReads } from '../../ledger/ledger-reads.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { ResultStore } from '../../result/result-store.ts';
@@ -8,6 +9,7 @@ import { RedisClusterLedger } from './redis-cluster-ledger.ts';
 import { RedisConnection } from './redis-connection.ts';
 import type { RootsOf } from './redis-find.ts';
 import { RedisGeneration } from './redis-generation.ts';
+import { RedisIdempotencyStore } from './redis-idempotency-store.ts';
 import { RedisLedgerReads } from './redis-ledger-reads.ts';
 import { RedisLedger } from './redis-ledger.ts';
 import { RedisPartitions, ROOT } from './redis-partitions.ts';
@@ -37,8 +39,11 @@ export interface RedisLedgerStores {
   readonly ledger: Ledger;
   readonly reads: LedgerReads;
   readonly results: ResultStore;
+  readonly idempotency: IdempotencyStore;
   /** Refuses a Redis that may forget by itself with ERR_CONFIG_TIER; returns warnings about what it does not keep. */
   preflight(): Promise<readonly string[]>;
+  /** Incarnations whose lease has been over for longer than this, and that nobody has closed. */
+  countOverdue(sinceMs: number): Promise<number>;
   close(): Promise<void>;
 }
 
@@ -56,9 +61,22 @@ export async function openRedisLedger(
     ledger,
     reads: new RedisLedgerReads(connection, roots),
     results: new RedisResultStore(connection, roots),
-    preflight: async () => await checkRedis(connection, await roots(), maskUrl(url)),
+    idempotency: new RedisIdempotencyStore(connection),
+    preflight: async () => await checkRedis(connection, await roots(), { option: 'ledger', url }),
+    countOverdue: async sinceMs => await countOverdue(connection, await roots(), sinceMs),
     close: () => ledger.close(),
   };
+}
+
+/** The first root has every incarnation. */
+async function countOverdue(
+  connection: RedisConnection,
+  [root = '']: readonly string[],
+  sinceMs: number,
+): Promise<number> {
+  const [seconds] = (await connection.command('time')) as readonly [Buffer, Buffer];
+  const beforeMs = Number(String(seconds)) * 1_000 - sinceMs;
+  return Number(await connection.command('zcount', `${root}leases`, '-inf', `(${beforeMs}`));
 }
 
 interface Opened {

@@ -11,8 +11,11 @@ import type {
   CondemnTarget,
   FailItem,
   Ledger,
+  LiftReply,
+  LostRun,
   ParkItem,
   ReapReply,
+  ReleaseItem,
   RenewReply,
   RunRef,
   StepStatus,
@@ -137,6 +140,17 @@ export class RedisClusterLedger implements Ledger {
     return (await this.#inTheirQueues([run], idOf, store))[0] ?? 'absent';
   }
 
+  async lift(run: RunRef, above: number): Promise<LiftReply> {
+    let lifted: LiftReply = { status: 'absent' };
+    const lift = async (part: RedisLedger): Promise<StepStatus[]> => {
+      const reply = await part.lift(run, above);
+      if (better(lifted.status, reply.status) === reply.status) lifted = reply;
+      return [reply.status];
+    };
+    await this.#inTheirQueues([run], ({ id }) => id, lift);
+    return lifted;
+  }
+
   async commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]> {
     return await this.#settle(
       items,
@@ -153,12 +167,17 @@ export class RedisClusterLedger implements Ledger {
     );
   }
 
-  async release(items: readonly RunRef[]): Promise<readonly StepStatus[]> {
+  async release(items: readonly ReleaseItem[]): Promise<readonly StepStatus[]> {
     return await this.#settle(
       items,
       ({ id }) => id,
       (part, some) => part.release(some),
     );
+  }
+
+  /** Whoever wakes a task is seldom the process that began it: it is looked for in every queue. */
+  async wake(ids: readonly string[]): Promise<void> {
+    if (ids.length > 0) await this.#everywhere(part => part.wake(ids));
   }
 
   async bury(items: readonly BuryItem[]): Promise<readonly StepStatus[]> {
@@ -219,6 +238,14 @@ export class RedisClusterLedger implements Ledger {
       await this.#parts.of(queue).park(some);
     });
     await Promise.all(parks);
+  }
+
+  async rescue(runs: readonly LostRun[]): Promise<void> {
+    for (const run of runs) {
+      const { queue } = run.envelope;
+      await this.#register(queue);
+      await this.#parts.of(queue).rescue([run]);
+    }
   }
 
   async condemn(target: CondemnTarget): Promise<CondemnReply> {

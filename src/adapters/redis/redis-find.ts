@@ -21,6 +21,10 @@ export async function findRecord(
   const found = raws.flatMap((raw, index) =>
     raw === null ? [] : [{ root: roots[index] ?? '', record: readRecord(raw) }],
   );
-  // A task that was cancelled before it came has a tombstone under every root, which says less than any other record.
-  return found.find(({ record }) => record.digest !== '') ?? found[0] ?? null;
+  return mostTelling(found, ({ record }) => record);
+}
+
+/** A task that was cancelled before it came has a tombstone under every root, which says less than any other record. */
+export function mostTelling<T>(found: readonly T[], recordOf: (one: T) => StoredRecord): T | null {
+  return found.find(one => recordOf(one).digest !== '') ?? found[0] ?? null;
 }

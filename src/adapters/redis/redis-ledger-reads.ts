@@ -9,13 +9,15 @@ import {
   type LetterPageRequest,
   type TaskDetails,
 } from '../../admin/read-model.ts';
-import type { LedgerReads, LedgerSample } from '../../ledger/ledger-reads.ts';
+import type { LedgerReads, LedgerSample, TaskMoment } from '../../ledger/ledger-reads.ts';
+import type { TaskState } from '../../ledger/ledger.ts';
 import { globPattern } from '../../task/glob.ts';
 import { shownPayload } from '../../task/redacted.ts';
 import { LUA } from './lua.generated.ts';
 import type { RedisConnection } from './redis-connection.ts';
 import { walkDead } from './redis-dead.ts';
-import { findRecord, type FoundRecord, type RootsOf } from './redis-find.ts';
+import { unpack } from './redis-pack.ts';
+import { findRecord, mostTelling, type FoundRecord, type RootsOf } from './redis-find.ts';
 import { readRecord, type StoredRecord } from './redis-record.ts';
 
 /** Names taken from each root where the most failing are asked for: sums over several roots need more than the top. */
@@ -109,6 +111,18 @@ export class RedisLedgerReads implements LedgerReads {
     return found === null ? null : detailsOf(id, found.record);
   }
 
+  async states(ids: readonly string[]): Promise<readonly (TaskState | null)[]> {
+    if (ids.length === 0) return [];
+    const perRoot = await this.#perRoot(async root => {
+      const keys = ids.map(id => `${root}t:${id}`);
+      return (await this.#connection.command('mget', ...keys)) as readonly (Buffer | null)[];
+    });
+    return ids.map((_, index) => {
+      const found = perRoot.flatMap(raws => raws[index] ?? []).map(readRecord);
+      return mostTelling(found, record => record)?.state ?? null;
+    });
+  }
+
   async recent(limit: number): Promise<readonly TaskDetails[]> {
     const lists = await this.#perRoot(async root => {
       const ids = (await this.#connection.command(
@@ -128,6 +142,24 @@ export class RedisLedgerReads implements LedgerReads {
     return newest.slice(0, limit);
   }
 
+  async moments(ids: readonly string[]): Promise<readonly TaskMoment[]> {
+    const roots = await this.#roots();
+    const moments = ids.map(async id => {
+      const found = await findRecord(this.#connection, roots, id);
+      if (found === null || isOver(found.record)) return [];
+      const { root, record } = found;
+      const { deaths: version, owner, state, dueMs } = record;
+      const [row, checkpoint] = await Promise.all([
+        state === 'running' ? this.#connection.command('hget', `${root}workers`, owner) : null,
+        this.#connection.command('get', `${root}c:${id}`),
+      ]);
+      const process = row === null ? null : processOf(row as Buffer);
+      const data = checkpoint === null ? null : new Uint8Array(checkpoint as Buffer);
+      return [{ id, version, process, checkpoint: data, dueMs }];
+    });
+    return (await Promise.all(moments)).flat();
+  }
+
   async #find(id: string): Promise<FoundRecord | null> {
     return await findRecord(this.#connection, await this.#roots(), id);
   }
@@ -140,6 +172,14 @@ export class RedisLedgerReads implements LedgerReads {
   async #perRoot<T>(read: (root: string) => Promise<T>): Promise<T[]> {
     return await Promise.all((await this.#roots()).map(read));
   }
+}
+
+const isOver = ({ state }: StoredRecord): boolean => state === 'done' || state === 'cancelled';
+
+/** The row of an incarnation begins with the name of its process. */
+function processOf(row: Buffer): string {
+  const [process] = unpack(row) as readonly Buffer[];
+  return String(process);
 }
 
 interface RootSample {

@@ -11,13 +11,17 @@ import type {
   CondemnTarget,
   FailItem,
   Ledger,
+  LiftReply,
+  LostRun,
   ParkItem,
   ReapReply,
+  ReleaseItem,
   RenewReply,
   RunRef,
   StepStatus,
   WorkerOpening,
 } from '../../ledger/ledger.ts';
+import { generationOf } from '../../ledger/generation-store.ts';
 import type { PurgeReply, PurgeRequest, ReviveStatus } from '../../outbox/outbox-store.ts';
 import { LUA } from './lua.generated.ts';
 import { encodeAfter, redisAfterLog } from './redis-after.ts';
@@ -30,7 +34,14 @@ import { queueKeys } from './redis-keys.ts';
 import { pack, type Packable } from './redis-pack.ts';
 import { purgeDead } from './redis-purge.ts';
 import { encodeError, messageParts } from './redis-record.ts';
-import { readCondemned, readReaped, readRuns, revivalOf, statusOf } from './redis-replies.ts';
+import {
+  liftOf,
+  readCondemned,
+  readReaped,
+  readRuns,
+  revivalOf,
+  statusOf,
+} from './redis-replies.ts';
 import type { LuaScript } from './redis-script.ts';
 
 export interface RedisLedgerOptions {
@@ -114,6 +125,10 @@ export class RedisLedger implements Ledger {
     return statusOf(await this.#run(LUA.ledgerCheckpoint, id, epoch, run.run, seq, data));
   }
 
+  async lift({ id, epoch, run }: RunRef, above: number): Promise<LiftReply> {
+    return liftOf(await this.#run(LUA.ledgerLift, id, epoch, run, above));
+  }
+
   async commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]> {
     const { celeryResultMs } = this.#options;
     return await this.#settle(LUA.ledgerCommit, items, ({ ref, outcome, after, ...keep }) => {
@@ -140,8 +155,16 @@ export class RedisLedger implements Ledger {
     ]);
   }
 
-  async release(items: readonly RunRef[]): Promise<readonly StepStatus[]> {
-    return await this.#inChunks(LUA.ledgerRelease, items, refParts, []);
+  async release(items: readonly ReleaseItem[]): Promise<readonly StepStatus[]> {
+    const partsOf = (item: ReleaseItem): Packable => [
+      ...refParts(item),
+      item.delayMs === undefined ? false : Math.round(item.delayMs),
+    ];
+    return await this.#inChunks(LUA.ledgerRelease, items, partsOf, []);
+  }
+
+  async wake(ids: readonly string[]): Promise<void> {
+    for (const some of chunks(ids)) await this.#run(LUA.ledgerWake, pack(some));
   }
 
   async bury(items: readonly BuryItem[]): Promise<readonly StepStatus[]> {
@@ -171,6 +194,14 @@ export class RedisLedger implements Ledger {
       ]);
       await this.#run(LUA.ledgerPark, pack(parts));
     }
+  }
+
+  /** Handed out in an earlier generation, and not known in this one: the memory of it was lost, not its time over. */
+  async rescue(runs: readonly LostRun[]): Promise<void> {
+    await this.#generation.settle();
+    const { known } = this.#generation;
+    const lost = runs.filter(({ epoch }) => generationOf(epoch) < known);
+    await this.park(lost.map(({ envelope }) => ({ envelope, delayMs: 0 })));
   }
 
   async condemn(target: CondemnTarget): Promise<CondemnReply> {

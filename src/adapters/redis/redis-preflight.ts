@@ -1,24 +1,55 @@
+import { maskUrl } from '../../config/database-url.ts';
 import { outlastError } from '../../errors/error.ts';
 import { LUA } from './lua.generated.ts';
-import type { RedisConnection } from './redis-connection.ts';
+import { RedisConnection } from './redis-connection.ts';
+import { queueKeys } from './redis-keys.ts';
+
+/** A Redis as the configuration has it. */
+export interface CheckedRedis {
+  readonly option: 'ledger' | 'broker';
+  readonly url: string;
+}
+
+/** The same for a broker, of which a cluster has the queues on several nodes. */
+export async function checkRedisBroker(
+  url: string,
+  queues: readonly string[],
+): Promise<readonly string[]> {
+  const name = `outlast-check-${process.pid}`;
+  const connection = await RedisConnection.open({ url, role: 'broker', name });
+  try {
+    const keys = queues.map(queue => queueKeys(queue, true).leases);
+    return await checkRedis(connection, keys, { option: 'broker', url });
+  } finally {
+    connection.close();
+  }
+}
 
 /**
  * Refuses a Redis that may forget by itself, and tells of one that forgets when it stops. Returns warnings.
- * `INFO` says all of it, so that no right to read the configuration is needed.
+ * `INFO` says all of it, so that no right to read the configuration is needed. Of a cluster the nodes with these keys
+ * are asked.
  */
 export async function checkRedis(
   connection: RedisConnection,
-  roots: readonly string[],
-  maskedUrl: string,
+  keys: readonly string[],
+  checked: CheckedRedis,
 ): Promise<readonly string[]> {
   const texts = connection.isCluster
-    ? await Promise.all(roots.map(root => connection.script(LUA.ledgerInfo, [root], [])))
+    ? await Promise.all(keys.map(key => connection.script(LUA.ledgerInfo, [key], [])))
     : [await connection.command('info')];
-  const warnings = texts.flatMap(text => checkInfo(String(text), connection.isCluster, maskedUrl));
+  const warnings = texts.flatMap(text => checkInfo(String(text), connection.isCluster, checked));
   return [...new Set(warnings)];
 }
 
-function checkInfo(info: string, isCluster: boolean, maskedUrl: string): readonly string[] {
+function checkInfo(
+  info: string,
+  isCluster: boolean,
+  { option, url }: CheckedRedis,
+): readonly string[] {
+  const maskedUrl = maskUrl(url);
+  const refusal = (message: string, hint: string): Error =>
+    outlastError('ERR_CONFIG_TIER', { message, hint, fields: { option } });
   const field = (name: string): string =>
     new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1] ?? '';
   const policy = field('maxmemory_policy');
@@ -36,10 +67,6 @@ function checkInfo(info: string, isCluster: boolean, maskedUrl: string): readonl
   }
   if (field('aof_enabled') === '1') return [];
   return [
-    `Redis at ${maskedUrl} has no append-only file: tasks that are in the ledger alone are lost when it stops. Set appendonly yes, and appendfsync always where none may be lost.`,
+    `Redis at ${maskedUrl} has no append-only file: tasks that are there alone are lost when it stops. Set appendonly yes.`,
   ];
-}
-
-function refusal(message: string, hint: string): Error {
-  return outlastError('ERR_CONFIG_TIER', { message, hint, fields: { option: 'ledger' } });
 }

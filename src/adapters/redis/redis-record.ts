@@ -10,6 +10,8 @@ export interface StoredRecord {
   readonly state: TaskState;
   readonly epoch: number;
   readonly run: string;
+  /** The incarnation that runs it. */
+  readonly owner: string;
   readonly name: string;
   readonly queue: string;
   readonly priority: number;
@@ -23,6 +25,7 @@ export interface StoredRecord {
   readonly failures: number;
   readonly crashes: number;
   readonly crashBudget: number;
+  readonly dueMs: number;
   readonly createdMs: number;
   readonly checkpointSeq: number;
   /** Counts deaths, so that one revival undoes one death. */
@@ -60,6 +63,7 @@ export function readRecord(raw: Buffer): StoredRecord {
     state: STATES[text(1)] ?? 'dead',
     epoch: number(2),
     run: text(3),
+    owner: text(4),
     name: text(6),
     queue: text(7),
     priority: number(8),
@@ -72,6 +76,7 @@ export function readRecord(raw: Buffer): StoredRecord {
     failures: number(15),
     crashes: number(16),
     crashBudget: number(17),
+    dueMs: number(18),
     createdMs: number(20),
     // Few ask for it, and it is the longest to read.
     get history() {

@@ -1,4 +1,11 @@
-import type { CondemnReply, ReapReply, RunRef, StepStatus, TaskRef } from '../../ledger/ledger.ts';
+import type {
+  CondemnReply,
+  LiftReply,
+  ReapReply,
+  RunRef,
+  StepStatus,
+  TaskRef,
+} from '../../ledger/ledger.ts';
 import type { ReviveStatus } from '../../outbox/outbox-store.ts';
 
 /** The numbers that scripts answer with, from 1. */
@@ -7,6 +14,12 @@ const REVIVALS: readonly ReviveStatus[] = ['ok', 'conflict', 'absent', 'expired'
 
 export function statusOf(status: unknown): StepStatus {
   return STATUSES[(status as number) - 1] ?? 'stale';
+}
+
+export function liftOf(reply: unknown): LiftReply {
+  const [status, epoch = 0] = reply as readonly [number, number | undefined];
+  const word = statusOf(status);
+  return word === 'ok' ? { status: word, epoch } : { status: word };
 }
 
 export function revivalOf(status: unknown): ReviveStatus {

@@ -37,14 +37,14 @@ export function fromMariadb<Connection extends MariadbConnectionLike>(
 ): TransactionAdapter<Connection> {
   return {
     dialect: 'mysql',
-    endsIdleTransactions: false,
+    endsIdleTransactions: true,
     execute: async (connection, sql, values) => {
       // Whatever the pool makes of rows for the application, we want them plain.
       const plain = { rowsAsArray: false, nestTables: false, typeCast: undefined };
       const rows = await connection.query({ sql, ...plain }, [...values]);
       return Array.isArray(rows) ? (rows as TextRow[]) : [];
     },
-    transaction: fn => inTransaction(pool, fn),
+    transaction: (fn, leave) => inTransaction(pool, fn, leave),
     status: statusOf,
   };
 }
@@ -66,21 +66,24 @@ function statusOf(connection: MariadbConnectionLike): TransactionStatus {
 async function inTransaction<Connection extends MariadbConnectionLike, T>(
   pool: MariadbPoolLike<Connection>,
   fn: (connection: Connection) => Promise<T>,
+  leave: (connection: Connection) => Promise<void> = async () => undefined,
 ): Promise<T> {
   const connection = await pool.getConnection();
+  // A connection that could not roll back or be left must not be handed to the next caller.
+  const giveBack = (): Promise<void> =>
+    leave(connection).then(
+      () => connection.release(),
+      () => connection.destroy(),
+    );
   let value: T;
   try {
     await connection.beginTransaction();
     value = await fn(connection);
     await connection.commit();
   } catch (error) {
-    // A connection that could not roll back must not be handed to the next caller.
-    await connection.rollback().then(
-      () => connection.release(),
-      () => connection.destroy(),
-    );
+    await connection.rollback().then(giveBack, () => connection.destroy());
     throw error;
   }
-  await connection.release();
+  await giveBack();
   return value;
 }

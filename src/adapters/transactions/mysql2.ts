@@ -27,14 +27,14 @@ export function fromMysql2<Connection extends Mysql2ConnectionLike>(
 ): TransactionAdapter<Connection> {
   return {
     dialect: 'mysql',
-    endsIdleTransactions: false,
+    endsIdleTransactions: true,
     execute: async (connection, sql, values) => {
       // Whatever the pool makes of rows for the application, we want them plain.
       const plain = { rowsAsArray: false, nestTables: false, typeCast: true };
       const [rows] = await connection.query({ sql, values: [...values], ...plain });
       return Array.isArray(rows) ? (rows as TextRow[]) : [];
     },
-    transaction: fn => inTransaction(pool, fn),
+    transaction: (fn, leave) => inTransaction(pool, fn, leave),
     // A pool has all that a connection has, and runs each statement on another one.
     status: connection => (isPool(connection) ? 'none' : 'unknown'),
   };
@@ -46,21 +46,24 @@ const isPool = (given: object): boolean =>
 async function inTransaction<Connection extends Mysql2ConnectionLike, T>(
   pool: Mysql2PoolLike<Connection>,
   fn: (connection: Connection) => Promise<T>,
+  leave: (connection: Connection) => Promise<void> = async () => undefined,
 ): Promise<T> {
   const connection = await pool.getConnection();
+  // A connection that could not roll back or be left must not be handed to the next caller.
+  const giveBack = (): Promise<void> =>
+    leave(connection).then(
+      () => connection.release(),
+      () => connection.destroy(),
+    );
   let value: T;
   try {
     await connection.beginTransaction();
     value = await fn(connection);
     await connection.commit();
   } catch (error) {
-    // A connection that could not roll back must not be handed to the next caller.
-    await connection.rollback().then(
-      () => connection.release(),
-      () => connection.destroy(),
-    );
+    await connection.rollback().then(giveBack, () => connection.destroy());
     throw error;
   }
-  connection.release();
+  await giveBack();
   return value;
 }

@@ -3,6 +3,7 @@ import { CHECK_LIMITS, type CheckLimits } from '../../admin/checkup.ts';
 import { examine, type DoctorReport, type Patient } from '../../admin/doctor.ts';
 import { durationMs } from '../../task/duration.ts';
 import { checkDatabase } from '../../wiring/check-database.ts';
+import { redisPatients } from '../../wiring/check-redis.ts';
 import { addOutboxFlag, readContext, type CommandContext, type CommonOptions } from '../context.ts';
 import { EXIT } from '../exit-codes.ts';
 import { readDuration, readWhole } from '../flags.ts';
@@ -20,7 +21,7 @@ interface Options extends CommonOptions {
 /** `outlast doctor`: is anything about to go wrong? */
 export const addDoctor: AddCommand = (program, output, finish) => {
   addLimitFlags(addOutboxFlag(program.command('doctor')))
-    .description('look for what is wrong with the databases: exit code 6 when something is')
+    .description('look for what is wrong with databases and Redis: exit code 6 when something is')
     .action(async (options: Options) => {
       const limits = readLimits(options);
       const context = await readContext(options, output);
@@ -91,7 +92,11 @@ function patientsOf(
     check: () => checkDatabase(target, limits),
   }));
   if (outbox !== undefined) return named.filter(({ name }) => name === outbox);
-  return [{ target: 'database', check: () => checkDatabase(config.database, limits) }, ...named];
+  return [
+    { target: 'database', check: () => checkDatabase(config.database, limits) },
+    ...redisPatients(config, limits),
+    ...named,
+  ];
 }
 
 function tell({ status, checks }: DoctorReport, output: Output): void {

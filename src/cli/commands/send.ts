@@ -1,5 +1,4 @@
 import { outlastError } from '../../errors/error.ts';
-import { createLoader, loadTaskModules } from '../../config/load-config.ts';
 import { task, type Task } from '../../task/define-task.ts';
 import type { Duration } from '../../task/duration.ts';
 import { decodeBody, inputFromCall, rawCall } from '../../task/input.ts';
@@ -8,15 +7,9 @@ import { unchecked } from '../../task/standard-schema.ts';
 import type { SendOptions } from '../../task/define-task.ts';
 import { redactOf } from '../../wiring/redact-of.ts';
 import { sendCalls } from '../../wiring/send-calls.ts';
-import type { Handler } from '../../worker/handler.ts';
-import {
-  addOutboxFlag,
-  readContext,
-  withOutboxDatabase,
-  type CommandContext,
-  type CommonOptions,
-} from '../context.ts';
+import { addOutboxFlag, readContext, withOutboxDatabase, type CommonOptions } from '../context.ts';
 import type { AddCommand } from '../command.ts';
+import { findContract } from '../find-contract.ts';
 
 interface Options extends CommonOptions {
   readonly args: string;
@@ -71,21 +64,6 @@ function looseTask(name: string): Task {
     args: unchecked<unknown[]>(),
     kwargs: unchecked<Record<string, unknown>>(),
   });
-}
-
-async function findContract(
-  name: string,
-  { config, loaded }: CommandContext,
-): Promise<Task | undefined> {
-  if (config.tasks.length === 0) return undefined;
-  const handlers = await loadTaskModules(
-    config.tasks,
-    loaded.file ?? loaded.folder,
-    createLoader(loaded.loader),
-  );
-  return handlers
-    .map(({ handler }) => (handler as Handler).task)
-    .find(known => known.name === name);
 }
 
 function checkJson(option: string, text: string, opening: string): void {

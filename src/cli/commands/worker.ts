@@ -1,5 +1,5 @@
 import { outlastError } from '../../errors/error.ts';
-import { preflight } from '../../wiring/services.ts';
+import { preflight } from '../../wiring/check-redis.ts';
 import { makeSupervisor } from '../../wiring/supervise.ts';
 import { shutdownSignal } from '../../wiring/shutdown-signal.ts';
 import {
@@ -20,9 +20,9 @@ export const addWorker: AddCommand = (program, output) => {
     const context = await readContext(options, output, 'worker');
     const { runtime, config, loaded, log } = context;
     if (config.tasks.length === 0) throw noTasks(loaded.file);
+    await preflight(config, log);
     const signal = shutdownSignal(() => log.info({}, 'draining; a second signal exits at once'));
     await withStores(context, { embedded: 'join', createIfMissing: false }, async stores => {
-      await preflight(stores, log);
       const logging = {
         level: options.verbose ? ('debug' as const) : ('info' as const),
         json: options.json ?? false,

@@ -41,6 +41,33 @@ export const followHandler = outlast.handler(
   },
 );
 
+/** Of duplicates one has its effect. `stages`: its first runs stop before, inside and after it. `fails`: until one is dead. */
+export const keyedHandler = outlast.handler(
+  task('chaos.keyed', { input: unchecked(), result: unchecked(), queue, idempotent: true }),
+  {
+    maxResurrections: 20,
+    retry: { maxAttempts: 1 },
+    run: async (input, ctx) => {
+      await note(pool, 'run', ctx);
+      if (input.fails) {
+        const dead = `select 1 from outlast_task where name = 'chaos.keyed' and state = 'dead'`;
+        if ((await pool.query(dead)).rowCount === 0) throw new Error('no good');
+      }
+      const { rowCount } = await pool.query('select 1 from run where task_id = $1', [ctx.id]);
+      const stopAt = async stage => {
+        if (input.stages && rowCount === stage) await new Promise(() => undefined);
+      };
+      await stopAt(1);
+      await ctx.transaction(async tx => {
+        await note(tx, 'effect', ctx);
+        await stopAt(2);
+      });
+      await stopAt(3);
+      return { id: ctx.id, epoch: ctx.epoch };
+    },
+  },
+);
+
 /** Never comes back by itself: only the beat thread can end this. */
 export const endlessHandler = outlast.handler(
   task('chaos.endless', { input: unchecked(), queue }),

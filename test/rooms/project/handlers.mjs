@@ -152,3 +152,15 @@ export const sentHandler = outlast.handler(sentTask, async (_, ctx) => {
 export const inlineHandler = handlerOf('inline');
 export const threadHandler = handlerOf('thread');
 export const processHandler = handlerOf('process');
+
+/** Of duplicates one runs, in a thread. */
+export const keyedHandler = outlast.handler(
+  task('rooms.keyed', { input: unchecked(), result: unchecked(), queue, idempotent: true }),
+  {
+    mode: 'thread',
+    run: async (_, ctx) => {
+      await note(pool, 'run', ctx);
+      return { ...place(), id: ctx.id };
+    },
+  },
+);

@@ -6,6 +6,9 @@ with over as materialized (
   delete from outlast_task t using over where t.id = over.id returning t.id, t.queue, t.name, t.ending
 ), steps as (
   delete from outlast_step s using gone where s.task_id = gone.id
+), keyed as (
+  update outlast_effect e set ends_at = statement_timestamp() + e.ttl_ms * interval '1 millisecond'
+  from gone where e.task_id = gone.id and e.ttl_ms is not null
 ), counted as (
   insert into outlast_counter as c (queue, name, ending, count)
   select queue, name, ending, count(*) from gone group by queue, name, ending order by queue, name, ending

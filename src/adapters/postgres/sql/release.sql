@@ -1,10 +1,12 @@
--- Gives runs back: due as before, so in front of what came later; nothing counted.
--- params: ids text[], epochs bigint[], runs text[]
+-- Gives runs back; nothing counted. Due as before, so in front of what came later, or after a delay.
+-- params: ids text[], epochs bigint[], runs text[], delays_ms bigint[]
 with item as (
-  select * from unnest($1::text[], $2::bigint[], $3::text[]) with ordinality as i(id, epoch, run, place)
+  select * from unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[])
+    with ordinality as i(id, epoch, run, delay_ms, place)
 ), moved as (
   update outlast_task t set
     state = 'waiting', owner = null, settled_run = i.run, settled_as = 'release',
+    due = case when i.delay_ms is null then t.due else clock_timestamp() + i.delay_ms * interval '1 millisecond' end,
     history = outlast_history(t.history, outlast_line('released', t.epoch, t.owner, null))
   from item i
   where t.id = i.id and t.state = 'running' and t.epoch = i.epoch and t.run = i.run

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Gives runs back: due as before, so in front of what came later; nothing counted.
+-- Gives runs back; nothing counted. Due as before, so in front of what came later, or after a delay.
 -- keys: root
 -- args: items
 -- returns: for each item 1 done | 2 not the owner | 3 no record
@@ -8,7 +8,8 @@ local root = KEYS[1]
 -- include: ledger-record
 -- include: ledger-waiting
 -- include: ledger-settle
-return settle(cmsgpack.unpack(ARGV[1]), 'r', function(id, record)
+-- An item goes on with: the delay in milliseconds or false.
+return settle(cmsgpack.unpack(ARGV[1]), 'r', function(id, record, item)
   note(record, 'r')
-  wait(id, record, nil)
+  wait(id, record, item[4] or nil)
 end)

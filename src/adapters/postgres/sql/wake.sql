@@ -1,0 +1,11 @@
+-- What these tasks waited for is there: the waiting ones are due now, all others are left alone.
+-- Locked in the order of their ids, so that two who wake the same tasks never wait for each other in a circle.
+-- params: ids text[]
+with sleeping as (
+  select id from outlast_task
+  where id = any($1::text[]) and state = 'waiting' and due > clock_timestamp()
+  order by id for update
+), woken as (
+  update outlast_task t set due = clock_timestamp() from sleeping s where t.id = s.id returning t.id
+)
+select pg_notify('outlast_task', '') from (select 1 from woken limit 1) w

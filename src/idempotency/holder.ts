@@ -1,0 +1,18 @@
+import type { LedgerReads } from '../ledger/ledger-reads.ts';
+import type { KeyHolder } from './idempotency-store.ts';
+
+/** A queue that was new a moment ago may be unknown to whoever looks for a task in all of them. */
+const SURELY_KNOWN_MS = 10_000;
+
+/**
+ * Whether the holder of a key still has a life before it. One that the ledger does not know has ended and was forgotten,
+ * unless it took the key just now.
+ */
+export async function isAlive(
+  { taskId, heldMs }: KeyHolder,
+  reads: Pick<LedgerReads, 'inspect'>,
+): Promise<boolean> {
+  const found = await reads.inspect(taskId);
+  if (found === null) return heldMs < SURELY_KNOWN_MS;
+  return found.state === 'waiting' || found.state === 'running';
+}

@@ -1,0 +1,174 @@
+import { isUnavailable, outlastError } from '../errors/error.ts';
+import { sleep } from '../runtime/clock.ts';
+import type { Runtime } from '../runtime/runtime.ts';
+import { lockKey } from '../task/call-key.ts';
+import { decodeJson, encodeJson, toBytes, toText } from '../task/json.ts';
+import type { IdempotencyStore } from './idempotency-store.ts';
+
+/** Others may have the key when its owner was silent for this long. */
+const LEASE_MS = 5_000;
+const BEAT_MS = 1_000;
+/** Whoever cannot renew stops this long before its lease is over. */
+const MARGIN_MS = 1_000;
+/** Between two looks of those who wait. */
+const SHORTEST_LOOK_MS = 50;
+const LONGEST_LOOK_MS = 1_000;
+
+export interface LockRequest<T> {
+  readonly key: string;
+  readonly ttlMs: number;
+  /** How long to wait for another's answer; null: as long as it takes. */
+  readonly waitMs: number | null;
+  readonly fn: (signal: AbortSignal) => Promise<T> | T;
+}
+
+export interface LockDeps {
+  readonly store: IdempotencyStore;
+  readonly runtime: Pick<Runtime, 'clock' | 'random' | 'log'>;
+}
+
+/**
+ * Runs `fn` once for its key, and gives its answer, as JSON carries it, to everybody who asks within `ttlMs`. Whoever
+ * asks while it runs waits. One that throws frees the key: the next tries for itself. The key is held under a lease, as no
+ * ledger knows free-standing code: when that is lost, the signal fires and the call ends with `ERR_LEASE_LOST`.
+ */
+export async function runLocked<T>(request: LockRequest<T>, deps: LockDeps): Promise<T> {
+  const { store, runtime } = deps;
+  const key = lockKey(request.key);
+  const owner = { key, taskId: `lock:${runtime.random.token()}`, epoch: 1 };
+  const startedAt = runtime.clock.monotonic();
+  for (let lookMs = SHORTEST_LOOK_MS; ; lookMs = Math.min(2 * lookMs, LONGEST_LOOK_MS)) {
+    const sentAt = runtime.clock.monotonic();
+    const reply = await store.acquire({ ...owner, digest: '', leaseMs: LEASE_MS });
+    if (reply.status === 'done') return decode(reply.result) as T;
+    if (reply.status === 'owned')
+      return await new Lock(owner, sentAt, deps).run(request.fn, request.ttlMs);
+    const leftMs = startedAt + (request.waitMs ?? Infinity) - runtime.clock.monotonic();
+    if (leftMs <= 0) throw waitedTooLong(request.key);
+    await sleep(runtime.clock, Math.min(lookMs, leftMs));
+  }
+}
+
+interface LockOwner {
+  readonly key: string;
+  readonly taskId: string;
+  readonly epoch: number;
+}
+
+/** A key that is ours, renewed until its function has ended. */
+class Lock {
+  readonly #owner: LockOwner;
+  readonly #deps: LockDeps;
+  readonly #lost = new AbortController();
+  /** When the last call was sent that the store has answered with yes: the lease lasts at least from then. */
+  #renewedAt: number;
+  #isOver = false;
+  #cancelBeat: () => void = () => undefined;
+  #cancelWatch: () => void = () => undefined;
+
+  constructor(owner: LockOwner, sentAt: number, deps: LockDeps) {
+    this.#owner = owner;
+    this.#renewedAt = sentAt;
+    this.#deps = deps;
+  }
+
+  async run<T>(fn: (signal: AbortSignal) => Promise<T> | T, ttlMs: number): Promise<T> {
+    this.#beat();
+    this.#watch();
+    try {
+      const value = await fn(this.#lost.signal);
+      const result = value === undefined ? null : toBytes(encodeJson(value));
+      await this.#complete(result, ttlMs);
+      return decode(result) as T;
+    } catch (error) {
+      await this.#free();
+      throw error;
+    } finally {
+      this.#end();
+    }
+  }
+
+  /** A call without an answer keeps no further one from being sent. */
+  #beat(): void {
+    this.#cancelBeat = this.#deps.runtime.clock.timer(BEAT_MS, () => {
+      void this.#renew();
+      this.#beat();
+    });
+  }
+
+  /** Counted on our own monotonic clock, from the sending of the last call that was answered. */
+  #watch(): void {
+    const { clock } = this.#deps.runtime;
+    const leftMs = this.#renewedAt + LEASE_MS - MARGIN_MS - clock.monotonic();
+    if (leftMs <= 0) return this.#lose();
+    this.#cancelWatch = clock.timer(leftMs, () => this.#watch());
+  }
+
+  #end(): void {
+    this.#isOver = true;
+    this.#cancelBeat();
+    this.#cancelWatch();
+  }
+
+  async #renew(): Promise<void> {
+    const { store, runtime } = this.#deps;
+    const sentAt = runtime.clock.monotonic();
+    try {
+      const isOurs = await store.renew({ ...this.#owner, leaseMs: LEASE_MS });
+      if (isOurs) this.#renewedAt = Math.max(this.#renewedAt, sentAt);
+      else if (!this.#isOver) this.#lose();
+    } catch (error) {
+      runtime.log.warn({ error, key: this.#owner.key }, 'a lease could not be renewed');
+    }
+  }
+
+  #lose(): void {
+    this.#end();
+    this.#lost.abort(leaseLost(this.#owner.key));
+  }
+
+  /** Repeated while the lease lasts: nobody else can have the key until then. */
+  async #complete(result: Uint8Array | null, ttlMs: number): Promise<void> {
+    const { store, runtime } = this.#deps;
+    for (;;) {
+      if (this.#lost.signal.aborted) throw leaseLost(this.#owner.key);
+      try {
+        const { status } = await store.complete({ ...this.#owner, result, ttlMs });
+        if (status === 'stale') throw leaseLost(this.#owner.key);
+        return;
+      } catch (error) {
+        if (!isUnavailable(error)) throw error;
+        await sleep(runtime.clock, SHORTEST_LOOK_MS, this.#lost.signal);
+      }
+    }
+  }
+
+  /** If that fails too, the key is free when the lease is over. */
+  async #free(): Promise<void> {
+    const { store, runtime } = this.#deps;
+    this.#end();
+    await store.free(this.#owner).catch((error: unknown) => {
+      runtime.log.warn({ error, key: this.#owner.key }, 'a key was not freed; its lease will end');
+    });
+  }
+}
+
+function decode(result: Uint8Array | null): unknown {
+  return result === null ? undefined : decodeJson(toText(result));
+}
+
+function waitedTooLong(key: string): Error {
+  return outlastError('ERR_RESULT_TIMEOUT', {
+    message: `${key} is still being worked on by another`,
+    hint: 'Wait longer, or ask again later: the answer is kept.',
+    fields: { id: key, state: 'held' },
+  });
+}
+
+function leaseLost(key: string): Error {
+  return outlastError('ERR_LEASE_LOST', {
+    message: `the lease of ${key} was lost: another may be working on it by now`,
+    hint: 'Heed the signal: stop, and write nothing more.',
+    fields: { id: key },
+  });
+}

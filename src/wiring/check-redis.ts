@@ -1,0 +1,106 @@
+import { advise, ok, problem, spoken, type Check, type CheckLimits } from '../admin/checkup.ts';
+import type { Patient } from '../admin/doctor.ts';
+import { openRedisLedger, type RedisLedgerStores } from '../adapters/redis/open-redis-ledger.ts';
+import { checkRedisBroker } from '../adapters/redis/redis-preflight.ts';
+import { isSameRedis } from '../adapters/redis/redis-url.ts';
+import type { ResolvedConfig } from '../config/config.ts';
+import { isOutlastError } from '../errors/error.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { ledgerParts, type LedgerParts } from './messaging.ts';
+
+type RedisConfig = Pick<ResolvedConfig, 'broker' | 'ledger' | 'worker'>;
+
+interface RedisCheck {
+  readonly target: 'ledger' | 'broker';
+  /** Null: no ledger is there. */
+  readonly ledger: LedgerParts | null;
+  /** Refuses a Redis that may forget by itself with ERR_CONFIG_TIER; returns warnings about what it does not keep. */
+  readonly look: () => Promise<readonly string[]>;
+}
+
+/** Before tasks are run: a Redis that may forget by itself is refused, one that forgets when it stops is told of. */
+export async function preflight(config: RedisConfig, log: Logger): Promise<void> {
+  for (const { target, look } of redisOf(config)) {
+    for (const warning of await look()) log.warn({ option: target }, warning);
+  }
+}
+
+/** What a doctor looks at. */
+export function redisPatients(config: RedisConfig, limits: CheckLimits): readonly Patient[] {
+  return redisOf(config).map(({ target, ledger, look }) => ({
+    target,
+    check: async () => [
+      ...(await examine(look)),
+      ...(ledger === null ? [] : [await checkRecovery(ledger, limits.maxOrphanMs)]),
+    ],
+  }));
+}
+
+/** Every Redis of the configuration, once. */
+function redisOf(config: RedisConfig): readonly RedisCheck[] {
+  const { broker, worker } = config;
+  const ledger = ledgerParts(config);
+  const isApart = broker?.kind === 'redis' && !(ledger && isSameRedis(ledger.url, broker.url));
+  const queues = Object.keys(worker.queues);
+  return [
+    ...(ledger
+      ? [
+          {
+            target: 'ledger',
+            ledger,
+            look: () => onLedger(ledger, one => one.preflight()),
+          } as const,
+        ]
+      : []),
+    ...(isApart
+      ? [
+          {
+            target: 'broker',
+            ledger: null,
+            look: () => checkRedisBroker(broker.url, queues),
+          } as const,
+        ]
+      : []),
+  ];
+}
+
+async function onLedger<T>(
+  { url, ...options }: LedgerParts,
+  ask: (opened: RedisLedgerStores) => Promise<T>,
+): Promise<T> {
+  const opened = await openRedisLedger(url, { ...options, generations: null });
+  try {
+    return await ask(opened);
+  } finally {
+    await opened.close();
+  }
+}
+
+async function examine(look: RedisCheck['look']): Promise<readonly Check[]> {
+  try {
+    const warnings = await look();
+    const durability =
+      warnings.length === 0
+        ? [ok('durability', 'what is written is kept in an append-only file')]
+        : warnings.map(warning => advise('durability', warning, DURABLE, {}));
+    return [ok('memory', 'nothing is thrown away when memory is full'), ...durability];
+  } catch (error) {
+    if (!isOutlastError(error, 'ERR_CONFIG_TIER')) throw error;
+    return [problem('memory', error.message, error.hint, { code: error.code })];
+  }
+}
+
+/** A lease that is over is seen within moments by whoever looks; after this long nobody does. */
+async function checkRecovery(ledger: LedgerParts, maxOrphanMs: number): Promise<Check> {
+  const workers = await onLedger(ledger, one => one.countOverdue(maxOrphanMs));
+  if (workers === 0) return ok('recovery', 'no lost worker waits for recovery', { workers });
+  return problem(
+    'recovery',
+    `${workers} workers have been lost for longer than ${spoken(maxOrphanMs)}, and nobody brings back what they ran`,
+    'Start a resurrector or a worker: npx outlast resurrector.',
+    { workers },
+  );
+}
+
+const DURABLE =
+  'CONFIG SET appendonly yes, and appendfsync always where no task may be lost; keep both in redis.conf.';

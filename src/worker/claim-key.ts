@@ -1,0 +1,132 @@
+import { isUnavailable } from '../errors/error.ts';
+import { isAlive } from '../idempotency/holder.ts';
+import type {
+  AcquireReply,
+  AcquireRequest,
+  IdempotencyStore,
+} from '../idempotency/idempotency-store.ts';
+import type { LedgerReads } from '../ledger/ledger-reads.ts';
+import type { BegunTask, Ledger } from '../ledger/ledger.ts';
+import type { Runtime } from '../runtime/runtime.ts';
+import { digestOf } from '../task/digest.ts';
+import type { EnvelopeOptions } from '../task/envelope.ts';
+import type { CallKey } from '../task/call-key.ts';
+import type { Idempotency } from '../task/idempotency.ts';
+import { toText } from '../task/json.ts';
+import { callKeyOf } from './call-key-of.ts';
+import { errorRecord } from './error-record.ts';
+import type { Handler } from './handler.ts';
+import { KeyHold } from './key-hold.ts';
+import { buried, type Settlement } from './settlement.ts';
+
+export interface KeyDeps {
+  readonly store: IdempotencyStore;
+  /** Knows whether a holder still has a life before it. */
+  readonly reads: Pick<LedgerReads, 'inspect'>;
+}
+
+export interface ClaimDeps {
+  readonly handlers: ReadonlyMap<string, Handler>;
+  readonly keys: KeyDeps;
+  readonly ledger: Pick<Ledger, 'wake'>;
+  readonly runtime: Runtime;
+}
+
+/**
+ * `run`: nothing is in the way; `hold` is null for tasks that are not idempotent. `answer`: another task has the result.
+ * `wait`: another task has the key. `refuse`: it can never run.
+ */
+export type KeyClaim =
+  | { readonly kind: 'run'; readonly hold: KeyHold | null }
+  | {
+      readonly kind: 'answer';
+      readonly settlement: Settlement;
+      readonly key: string;
+      readonly original: string;
+    }
+  | { readonly kind: 'wait' | 'refuse'; readonly settlement: Settlement };
+
+/** Between two looks of a task at a key that another has: it is woken when that ends, and does without if not. */
+const SHORTEST_WAIT_MS = 1_000;
+const LONGEST_WAIT_MS = 15_000;
+const FREE: KeyClaim = { kind: 'run', hold: null };
+
+/** Before the handler: has the key of this call, or knows what to do instead. Never throws. */
+export async function claimKey(task: BegunTask, deps: ClaimDeps): Promise<KeyClaim> {
+  const handler = deps.handlers.get(task.envelope.name);
+  const idempotent = handler?.task.contract.idempotent ?? null;
+  // What is not what was sent, or cannot be read, is buried by the run itself.
+  if (!handler || !idempotent || digestOf(task.envelope) !== task.envelope.digest) return FREE;
+  const call = await callKeyOf(task, handler).catch(() => null);
+  if (call === null) return FREE;
+  try {
+    return await decide(task, handler, { call, idempotent }, deps);
+  } catch (error) {
+    const { log } = deps.runtime;
+    log.warn({ error, task: task.id }, 'an idempotency key cannot be had; the task is given back');
+    if (isUnavailable(error)) return wait(SHORTEST_WAIT_MS);
+    const settlement = {
+      kind: 'bury',
+      reason: 'ERR_INVARIANT',
+      error: errorRecord(error),
+    } as const;
+    return { kind: 'refuse', settlement };
+  }
+}
+
+interface Asked {
+  readonly call: CallKey;
+  readonly idempotent: Idempotency;
+}
+
+async function decide(
+  task: BegunTask,
+  handler: Handler,
+  { call, idempotent }: Asked,
+  deps: ClaimDeps,
+): Promise<KeyClaim> {
+  const { key } = call;
+  const owner = { taskId: task.id, epoch: task.epoch };
+  const reply = await acquire({ ...call, ...owner }, deps);
+  switch (reply.status) {
+    case 'owned':
+      return { kind: 'run', hold: new KeyHold({ key, ...owner, ttlMs: idempotent.ttlMs }, deps) };
+    case 'stale':
+      return { kind: 'refuse', settlement: { kind: 'drop' } };
+    case 'done':
+      return { kind: 'answer', settlement: answer(task, handler, reply), key, original: reply.by };
+    case 'held':
+      return wait(SHORTEST_WAIT_MS * 2 ** (Math.min(reply.asked, 10) - 1));
+    case 'mismatch': {
+      const message = `the idempotency key ${key} stands for another input`;
+      return { kind: 'refuse', settlement: buried('ERR_IDEMPOTENCY_MISMATCH', message) };
+    }
+  }
+}
+
+/** A holder that has ended where nobody knew of its key (reaped, cancelled, forgotten) makes room for one that lives. */
+async function acquire(request: AcquireRequest, { keys }: ClaimDeps): Promise<AcquireReply> {
+  const reply = await keys.store.acquire(request);
+  if (reply.status !== 'held' && reply.status !== 'mismatch') return reply;
+  const { holder } = reply;
+  if (holder === null || (await isAlive(holder, keys.reads))) return reply;
+  const { taskId, epoch } = holder;
+  return await keys.store.acquire({ ...request, insteadOf: { taskId, epoch } });
+}
+
+function wait(delayMs: number): KeyClaim {
+  const settlement = { kind: 'release', delayMs: Math.min(delayMs, LONGEST_WAIT_MS) } as const;
+  return { kind: 'wait', settlement };
+}
+
+/** The result of another task as this one's own. */
+function answer(
+  { envelope }: BegunTask,
+  handler: Handler,
+  { result }: Extract<AcquireReply, { readonly status: 'done' }>,
+): Settlement {
+  const options = JSON.parse(toText(envelope.options)) as EnvelopeOptions;
+  const isKept = handler.task.contract.result !== null && options.keepResult !== false;
+  const outcome = { kind: 'done', result: isKept ? result : null } as const;
+  return { kind: 'commit', outcome, value: result === null ? 'null' : toText(result) };
+}

@@ -1,0 +1,183 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createOutlast, task, unchecked, type Outlast, type TaskHandle } from '../../dist/index.js';
+import type { FaultPointName } from '../../src/runtime/fault-point.ts';
+import { unique } from '../conformance/envelopes.ts';
+import { CliProject, type CliProcess } from '../support/cli-project.ts';
+import { migratedDatabase, migratedMariadb, until } from '../support/database.ts';
+import { startRedis, type OwnRedis } from '../support/redis-server.ts';
+
+interface Place {
+  readonly url: string;
+  ask(sql: string): Promise<readonly Readonly<Record<string, unknown>>[]>;
+  dispose(): Promise<void>;
+}
+
+const PLACES: Readonly<Record<string, () => Promise<Place>>> = {
+  PostgreSQL: async () => {
+    const database = await migratedDatabase('apart');
+    return { ...database, ask: async sql => (await database.pool.query(sql)).rows as [] };
+  },
+  MariaDB: async () => {
+    const database = await migratedMariadb('apart');
+    return { ...database, ask: async sql => (await database.pool.query(sql))[0] as [] };
+  },
+};
+
+const COLUMNS = '(task_id varchar(160) not null, epoch bigint not null, pid int not null)';
+
+const filesOf = (queue: string): Readonly<Record<string, string>> => ({
+  'outlast.config.mjs': `
+    import { defineConfig } from 'outlast';
+    export default defineConfig({
+      tasks: ['./handlers.mjs'],
+      worker: { queues: ['${queue}'], concurrency: 1, processes: 1, lease: '2s', beat: '300ms', shutdownTimeout: '1s' },
+    });`,
+  'handlers.mjs': `
+    import pg from 'pg';
+    import mysql from 'mysql2/promise';
+    import { createOutlast, task, unchecked } from 'outlast';
+    import { fromPg } from 'outlast/pg';
+    import { fromMysql2 } from 'outlast/mysql2';
+    import config from './outlast.config.mjs';
+    const url = process.env.OUTLAST_DATABASE_URL;
+    const isMysql = url.startsWith('mysql');
+    const pool = isMysql ? mysql.createPool(url) : new pg.Pool({ connectionString: url });
+    pool.on('error', () => undefined);
+    const outlast = createOutlast({ ...config, adapter: isMysql ? fromMysql2(pool) : fromPg(pool) });
+    const note = (on, table, ctx) =>
+      on.query("insert into " + table + " values ('" + ctx.id + "', " + ctx.epoch + ', ' + process.pid + ')');
+    export const pay = outlast.handler(
+      task('apart.pay', { queue: '${queue}', result: unchecked() }),
+      async (_, ctx) => {
+        await note(pool, 'run', ctx);
+        const by = await ctx.transaction(async tx => {
+          await note(tx, 'effect', ctx);
+          return ctx.epoch;
+        });
+        return { by, epoch: ctx.epoch };
+      },
+    );
+    const lifted = mode =>
+      outlast.handler(task('apart.lifted-' + mode, { queue: '${queue}', result: unchecked() }), {
+        mode,
+        fence: 'start',
+        checkpoint: unchecked(),
+        run: async (_, ctx) => {
+          const atStart = ctx.fence;
+          await ctx.checkpoint(1);
+          await ctx.transaction(async tx => void (await note(tx, 'effect', ctx)));
+          return [atStart, ctx.epoch];
+        },
+      });
+    export const inline = lifted('inline');
+    export const thread = lifted('thread');`,
+});
+
+/** The ledger is in Redis, the effects are in a database: real processes that die and sleep inside the door. */
+describe.each(Object.entries(PLACES))('a door to %s', { timeout: 90_000 }, (_, open) => {
+  const queue = unique('queue');
+  const pay = task('apart.pay', { queue, result: unchecked<{ by: number; epoch: number }>() });
+  let redis: OwnRedis;
+  let place: Place;
+  let project: CliProject;
+  let outlast: Outlast;
+  let faults = 0;
+
+  beforeAll(async () => {
+    redis = await startRedis(['--appendonly', 'yes', '--appendfsync', 'always']);
+    place = await open();
+    for (const table of ['run', 'effect']) await place.ask(`create table ${table} ${COLUMNS}`);
+    const env = { OUTLAST_DATABASE_URL: place.url, OUTLAST_BROKER_URL: redis.url };
+    project = new CliProject(filesOf(queue), env);
+    outlast = createOutlast({ database: place.url, broker: redis.url });
+  });
+
+  afterAll(async () => {
+    await outlast.close();
+    await project.dispose();
+    await place.dispose();
+    await redis.dispose();
+  });
+
+  /** A worker that gets to the point with a task, and what happens to it there. */
+  const reach = async (
+    point: FaultPointName,
+    action: 'kill' | 'stop',
+  ): Promise<{ worker: CliProcess; sent: TaskHandle<{ by: number; epoch: number }> }> => {
+    const file = join(project.folder, `hit-${++faults}`);
+    const worker = project.start(['worker'], {
+      OUTLAST_FAULT_POINT: `${point}:${action}:1:${file}`,
+    });
+    const sent = await outlast.push(pay);
+    await until(async () => existsSync(file));
+    return { worker, sent };
+  };
+  const rowsOf = async (table: 'run' | 'effect', id: string) =>
+    (await place.ask(`select epoch, pid from ${table} where task_id = '${id}'`)).map(row => ({
+      epoch: Number(row['epoch']),
+      pid: Number(row['pid']),
+    }));
+  const epochsOf = async (table: 'run' | 'effect', id: string): Promise<number[]> =>
+    (await rowsOf(table, id)).map(({ epoch }) => epoch).toSorted((a, b) => a - b);
+  const fenceOf = async (id: string): Promise<unknown> =>
+    Number(
+      (await place.ask(`select epoch from outlast_fence where task_id = '${id}'`))[0]?.['epoch'],
+    );
+
+  it('whose process dies after COMMIT hands the value of its step to the next run', async () => {
+    const { worker, sent } = await reach('door.committed-not-told', 'kill');
+    expect(await sent.result({ timeout: '60s' })).toEqual({ by: 1, epoch: 2 });
+    expect(await epochsOf('effect', sent.id)).toEqual([1]);
+    expect((await worker.stop()).code).toBe(0);
+  });
+
+  it('whose process sleeps past its lease at the fence is shut for it when it wakes', async () => {
+    const { worker: sleepy, sent } = await reach('door.fenced', 'stop');
+    const [sleeper] = await rowsOf('run', sent.id);
+    const fresh = project.start(['worker']);
+    await until(async () => (await rowsOf('run', sent.id)).length === 2);
+    process.kill(sleeper?.pid ?? 0, 'SIGCONT');
+    const { by } = await sent.result({ timeout: '60s' });
+    expect(await epochsOf('effect', sent.id)).toEqual([by]);
+    expect(by).toBeGreaterThanOrEqual(2);
+    expect(await fenceOf(sent.id)).toBe(by);
+    await Promise.all([sleepy.stop(), fresh.stop()]);
+  });
+
+  it('whose process sleeps inside it is opened by the server, and shut for the sleeper when it wakes', async () => {
+    const { worker: sleepy, sent } = await reach('door.effect-not-committed', 'stop');
+    const [sleeper] = await rowsOf('run', sent.id);
+    const fresh = project.start(['worker']);
+    const { by, epoch } = await sent.result({ timeout: '60s' });
+    expect([by, await epochsOf('effect', sent.id)]).toEqual([epoch, [epoch]]);
+    expect(epoch).toBeGreaterThanOrEqual(2);
+    await fresh.stop();
+    process.kill(sleeper?.pid ?? 0, 'SIGCONT');
+    // It has learned that it is closed when it runs the next task under a new incarnation.
+    const next = await outlast.push(pay);
+    await next.result({ timeout: '60s' });
+    expect(await epochsOf('effect', sent.id)).toEqual([epoch]);
+    expect(await fenceOf(sent.id)).toBe(epoch);
+    await sleepy.stop();
+  });
+
+  it('lifts a run whose ledger has lost its memory, wherever its handler runs', async () => {
+    const worker = project.start(['worker']);
+    for (const where of ['inline', 'thread']) {
+      const id = unique('lifted');
+      const lost = `('${id}', 900000000, 'lost', '2100-01-01 00:00:00', '2026-01-01 00:00:00')`;
+      await place.ask(
+        `insert into outlast_fence (task_id, epoch, run, look_at, updated_at) values ${lost}`,
+      );
+      const lifted = task(`apart.lifted-${where}`, { queue, result: unchecked<number[]>() });
+      const sent = await outlast.push(lifted, undefined, { id });
+      const epoch = 900_000_001;
+      expect(await sent.result({ timeout: '60s' })).toEqual([epoch, epoch]);
+      expect(await epochsOf('effect', id)).toEqual([epoch]);
+      expect(await fenceOf(id)).toBe(epoch);
+    }
+    await worker.stop();
+  });
+});

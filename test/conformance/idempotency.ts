@@ -1,0 +1,345 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type {
+  AcquireRequest,
+  IdempotencyStore,
+  KeyOwner,
+} from '../../src/idempotency/idempotency-store.ts';
+import { MOST_WAITERS } from '../../src/idempotency/idempotency-store.ts';
+import { AWKWARD_BYTES, bytesOf, HOUR, MINUTE, unique } from './envelopes.ts';
+
+export interface IdempotencyFixture {
+  readonly store: IdempotencyStore;
+  /** Moves the store's clock. */
+  advance(ms: number): Promise<void>;
+  dispose(): Promise<void>;
+}
+
+/** What every store of idempotency keys promises. */
+export function describeIdempotency(
+  name: string,
+  makeFixture: () => Promise<IdempotencyFixture>,
+): void {
+  describe(`idempotency keys: ${name}`, () => {
+    let fixture: IdempotencyFixture;
+    beforeAll(async () => {
+      fixture = await makeFixture();
+    });
+    afterAll(() => fixture.dispose());
+    const store = (): IdempotencyStore => fixture.store;
+    const advance = (ms: number): Promise<void> => fixture.advance(ms);
+
+    describe('a key', () => holding(store, advance));
+    describe('a result', () => results(store, advance));
+    describe('a key that another task has', () => meeting(store, advance));
+    describe('a lease', () => leases(store, advance));
+    describe('a review', () => reviews(store, advance));
+  });
+}
+
+const owner = (taskId = unique('task'), epoch = 1): KeyOwner => ({ taskId, epoch });
+const asking = (key: string, by: KeyOwner, more: Partial<AcquireRequest> = {}): AcquireRequest => ({
+  key,
+  digest: 'd1',
+  ...by,
+  ...more,
+});
+
+type Store = () => IdempotencyStore;
+type Advance = (ms: number) => Promise<void>;
+
+function holding(store: Store, advance: Advance): void {
+  it('is the first one’s who asks, and a repeat after a lost reply gets the same answer', async () => {
+    const [key, one] = [unique('key'), owner()];
+    expect(await store().acquire(asking(key, one))).toEqual({ status: 'owned' });
+    expect(await store().acquire(asking(key, one))).toEqual({ status: 'owned' });
+    expect(await store().read(key)).toMatchObject({ key, state: 'held', ...one, leftMs: null });
+  });
+
+  it('is taken by exactly one of many who ask at the same time', async () => {
+    const key = unique('key');
+    const replies = await Promise.all(
+      Array.from({ length: 20 }, () => store().acquire(asking(key, owner()))),
+    );
+    const statuses = replies.map(({ status }) => status);
+    expect(statuses.filter(status => status === 'owned')).toHaveLength(1);
+    expect(statuses.filter(status => status === 'held')).toHaveLength(19);
+  });
+
+  it('has no time of its own: it is held for as long as nobody frees it', async () => {
+    const [key, one] = [unique('key'), owner()];
+    await store().acquire(asking(key, one));
+    await advance(1_000 * HOUR);
+    expect(await store().acquire(asking(key, owner()))).toMatchObject({ status: 'held' });
+  });
+
+  it('moves with the epoch of its task, and never back', async () => {
+    const [key, one] = [unique('key'), owner()];
+    const later = { ...one, epoch: 5 };
+    await store().acquire(asking(key, one));
+    expect(await store().acquire(asking(key, later))).toEqual({ status: 'owned' });
+    expect(await store().acquire(asking(key, one))).toEqual({ status: 'stale' });
+    expect(await store().acquire(asking(key, { ...one, epoch: 4 }))).toEqual({ status: 'stale' });
+    expect(await store().complete({ key, ...one, result: null, ttlMs: HOUR })).toEqual({
+      status: 'stale',
+      waiters: [],
+    });
+    expect(await store().free({ key, ...one })).toEqual({ status: 'stale', waiters: [] });
+    expect(await store().read(key)).toMatchObject({ state: 'held', ...later });
+  });
+
+  it('does not compare the input of a task with its own', async () => {
+    const [key, one] = [unique('key'), owner()];
+    await store().acquire(asking(key, one));
+    const again = asking(key, { ...one, epoch: 2 }, { digest: 'd2' });
+    expect(await store().acquire(again)).toEqual({ status: 'owned' });
+  });
+
+  it('is free again when its holder frees it, and knows nothing of the one before', async () => {
+    const [key, one, two] = [unique('key'), owner(), owner()];
+    await store().acquire(asking(key, one));
+    await store().acquire(asking(key, two));
+    expect(await store().free({ key, ...one })).toEqual({ status: 'ok', waiters: [two.taskId] });
+    expect(await store().free({ key, ...one })).toEqual({ status: 'stale', waiters: [] });
+    expect(await store().read(key)).toBeNull();
+    expect(await store().acquire(asking(key, two, { digest: 'd2' }))).toEqual({ status: 'owned' });
+    expect(await store().read(key)).toMatchObject({ waiters: [], digest: 'd2' });
+  });
+
+  it('may be any text', async () => {
+    const key = `${unique('key')}#{a}:'"%_\\ \u{1F4A1}\uFFFD`;
+    const other = `${key}}`;
+    await store().acquire(asking(key, owner()));
+    expect(await store().acquire(asking(other, owner()))).toEqual({ status: 'owned' });
+    expect(await store().read(key)).toMatchObject({ key, state: 'held' });
+  });
+}
+
+function results(store: Store, advance: Advance): void {
+  const done = async (result: Uint8Array | null, ttlMs = HOUR) => {
+    const [key, one] = [unique('key'), owner()];
+    await store().acquire(asking(key, one));
+    const reply = await store().complete({ key, ...one, result, ttlMs });
+    return { key, one, reply };
+  };
+
+  it('is every asker’s, to the byte, also the holder’s own', async () => {
+    const { key, one, reply } = await done(AWKWARD_BYTES);
+    expect(reply).toEqual({ status: 'ok', waiters: [] });
+    for (const by of [owner(), one, { ...one, epoch: 9 }]) {
+      const found = await store().acquire(asking(key, by));
+      expect(found).toMatchObject({ status: 'done', by: one.taskId });
+      expect(bytesOf('result' in found ? found.result : null)).toEqual(bytesOf(AWKWARD_BYTES));
+    }
+  });
+
+  it('may be no value', async () => {
+    const { key, one } = await done(null);
+    const found = await store().acquire(asking(key, owner()));
+    expect(found).toEqual({ status: 'done', by: one.taskId, result: null });
+  });
+
+  it('stays as it is when completing is repeated, and so does its time', async () => {
+    const { key, one } = await done(Uint8Array.from([49]), 10 * MINUTE);
+    await advance(6 * MINUTE);
+    const again = { key, ...one, result: Uint8Array.from([50]), ttlMs: 10 * MINUTE };
+    expect(await store().complete(again)).toMatchObject({ status: 'ok' });
+    expect(bytesOf((await store().read(key))?.result)).toEqual([49]);
+    await advance(6 * MINUTE);
+    expect(await store().acquire(asking(key, owner()))).toEqual({ status: 'owned' });
+  });
+
+  it('cannot be written or freed by a run that does not hold the key', async () => {
+    const { key, one } = await done(Uint8Array.from([49]));
+    const stranger = { key, ...owner(), result: Uint8Array.from([50]), ttlMs: HOUR };
+    expect(await store().complete(stranger)).toMatchObject({ status: 'stale' });
+    const later = { ...stranger, taskId: one.taskId, epoch: 2 };
+    expect(await store().complete(later)).toMatchObject({ status: 'stale' });
+    expect(await store().free({ key, ...one })).toMatchObject({ status: 'stale' });
+    expect(bytesOf((await store().read(key))?.result)).toEqual([49]);
+  });
+
+  it('is not made of a key that nobody has', async () => {
+    const key = unique('key');
+    const nobody = { key, ...owner(), result: null, ttlMs: HOUR };
+    expect(await store().complete(nobody)).toEqual({ status: 'stale', waiters: [] });
+    expect(await store().read(key)).toBeNull();
+  });
+
+  it('is forgotten when its time is over, counted from completing', async () => {
+    const [key, one] = [unique('key'), owner()];
+    await store().acquire(asking(key, one));
+    await advance(2 * HOUR);
+    await store().complete({ key, ...one, result: null, ttlMs: HOUR });
+    await advance(59 * MINUTE);
+    expect(await store().acquire(asking(key, owner()))).toMatchObject({ status: 'done' });
+    const { leftMs } = (await store().read(key)) ?? {};
+    expect(leftMs).toBeGreaterThan(0);
+    expect(leftMs).toBeLessThanOrEqual(MINUTE);
+    await advance(2 * MINUTE);
+    expect(await store().read(key)).toBeNull();
+    await store().prune(1_000);
+    expect(await store().acquire(asking(key, owner(), { digest: 'd2' }))).toEqual({
+      status: 'owned',
+    });
+  });
+
+  it('is forgotten when somebody asks for that', async () => {
+    const { key, one } = await done(null);
+    expect(await store().free({ key, ...one, evenDone: true })).toMatchObject({ status: 'ok' });
+    expect(await store().read(key)).toBeNull();
+  });
+}
+
+function meeting(store: Store, advance: Advance): void {
+  const held = async () => {
+    const [key, one] = [unique('key'), owner(undefined, 3)];
+    await store().acquire(asking(key, one));
+    return { key, one };
+  };
+
+  it('is told with its holder, and counts how often it was asked for', async () => {
+    const { key, one } = await held();
+    await advance(MINUTE);
+    const two = owner();
+    const first = await store().acquire(asking(key, two));
+    expect(first).toMatchObject({ status: 'held', holder: one, asked: 1 });
+    expect('holder' in first ? first.holder?.heldMs : 0).toBeGreaterThanOrEqual(MINUTE);
+    expect(await store().acquire(asking(key, { ...two, epoch: 2 }))).toMatchObject({ asked: 2 });
+    expect(await store().acquire(asking(key, owner()))).toMatchObject({ asked: 1 });
+  });
+
+  it('tells its end who waits for it, also when that is told twice', async () => {
+    const { key, one } = await held();
+    const [two, three] = [owner(), owner()];
+    await store().acquire(asking(key, two));
+    await store().acquire(asking(key, three));
+    const ending = { key, ...one, result: null, ttlMs: HOUR };
+    const expected = [two.taskId, three.taskId].sort();
+    for (const reply of [await store().complete(ending), await store().complete(ending)])
+      expect([...reply.waiters].sort()).toEqual(expected);
+  });
+
+  it('is a mismatch with another input, held or done, and nobody is remembered for it', async () => {
+    const { key, one } = await held();
+    const other = asking(key, owner(), { digest: 'd2' });
+    expect(await store().acquire(other)).toMatchObject({ status: 'mismatch', holder: one });
+    expect(await store().complete({ key, ...one, result: AWKWARD_BYTES, ttlMs: HOUR })).toEqual({
+      status: 'ok',
+      waiters: [],
+    });
+    expect(await store().acquire(other)).toEqual({ status: 'mismatch', holder: null });
+  });
+
+  it('is taken over from the very holder that is named, by one of those who try', async () => {
+    const { key, one } = await held();
+    const takers = [owner(), owner(), owner()];
+    const waiting = owner();
+    await store().acquire(asking(key, waiting));
+    const replies = await Promise.all(
+      takers.map(by => store().acquire(asking(key, by, { insteadOf: one, digest: 'd2' }))),
+    );
+    const winners = takers.filter((_, index) => replies[index]?.status === 'owned');
+    expect(winners).toHaveLength(1);
+    const [winner = one] = winners;
+    // The reply was lost.
+    const again = asking(key, winner, { insteadOf: one, digest: 'd2' });
+    expect(await store().acquire(again)).toEqual({ status: 'owned' });
+    expect(await store().read(key)).toMatchObject({ ...winner, digest: 'd2' });
+    expect((await store().read(key))?.waiters).toContain(waiting.taskId);
+    // The holder that was taken for ended can do nothing more.
+    const late = { key, ...one, result: null, ttlMs: HOUR };
+    expect(await store().complete(late)).toMatchObject({ status: 'stale' });
+  });
+
+  it('is not taken over from a later run of the holder, or from a result', async () => {
+    const { key, one } = await held();
+    const later = { ...one, epoch: 4 };
+    await store().acquire(asking(key, later));
+    const taking = asking(key, owner(), { insteadOf: one });
+    expect(await store().acquire(taking)).toMatchObject({ status: 'held', holder: later });
+    await store().complete({ key, ...later, result: null, ttlMs: HOUR });
+    const late = asking(key, owner(), { insteadOf: later });
+    expect(await store().acquire(late)).toMatchObject({ status: 'done', by: one.taskId });
+  });
+
+  it('remembers a bounded number of those who wait', async () => {
+    const { key, one } = await held();
+    const many = Array.from({ length: MOST_WAITERS + 5 }, () => owner());
+    const replies = [];
+    for (let at = 0; at < many.length; at += 50) {
+      const some = many.slice(at, at + 50);
+      replies.push(...(await Promise.all(some.map(by => store().acquire(asking(key, by))))));
+    }
+    expect(replies.every(({ status }) => status === 'held')).toBe(true);
+    const { waiters } = await store().free({ key, ...one });
+    expect(waiters).toHaveLength(MOST_WAITERS);
+  });
+}
+
+function leases(store: Store, advance: Advance): void {
+  const leased = async (leaseMs = MINUTE) => {
+    const [key, one] = [unique('key'), owner()];
+    await store().acquire(asking(key, one, { leaseMs }));
+    return { key, one };
+  };
+
+  it('keeps others out until it is over', async () => {
+    const { key, one } = await leased();
+    const asked = asking(key, owner(), { leaseMs: MINUTE });
+    expect(await store().acquire(asked)).toMatchObject({ status: 'held', holder: one });
+    expect((await store().read(key))?.waiters).toEqual([]);
+    await advance(2 * MINUTE);
+    expect(await store().acquire(asked)).toEqual({ status: 'owned' });
+  });
+
+  it('lasts longer when it is renewed in time, and not when it is over or another’s', async () => {
+    const { key, one } = await leased();
+    await advance(40_000);
+    expect(await store().renew({ key, ...one, leaseMs: MINUTE })).toBe(true);
+    expect(await store().renew({ key, ...owner(), leaseMs: MINUTE })).toBe(false);
+    await advance(40_000);
+    expect(await store().read(key)).toMatchObject({ state: 'held', ...one });
+    await advance(MINUTE);
+    expect(await store().renew({ key, ...one, leaseMs: MINUTE })).toBe(false);
+    const late = { key, ...one, result: null, ttlMs: HOUR };
+    expect(await store().complete(late)).toMatchObject({ status: 'stale' });
+    expect(await store().read(key)).toBeNull();
+  });
+
+  it('ends with a result, which lives for its own time', async () => {
+    const { key, one } = await leased();
+    await store().complete({ key, ...one, result: Uint8Array.from([49]), ttlMs: HOUR });
+    await advance(30 * MINUTE);
+    expect(await store().acquire(asking(key, owner(), { leaseMs: MINUTE }))).toMatchObject({
+      status: 'done',
+    });
+    expect(await store().renew({ key, ...one, leaseMs: MINUTE })).toBe(false);
+  });
+}
+
+function reviews(store: Store, advance: Advance): void {
+  it('shows what tasks have held for long, once in a while', async () => {
+    const [key, one] = [unique('key'), owner(undefined, 7)];
+    const [leasedKey, doneKey, doneBy] = [unique('key'), unique('key'), owner()];
+    await store().acquire(asking(key, one));
+    await store().acquire(asking(leasedKey, owner(), { leaseMs: 100 * HOUR }));
+    await store().acquire(asking(doneKey, doneBy));
+    await store().complete({ key: doneKey, ...doneBy, result: null, ttlMs: 100 * HOUR });
+    const mine = async () => {
+      const found = await store().review(HOUR, 100_000);
+      return found.filter(held => [key, leasedKey, doneKey].includes(held.key));
+    };
+    expect(await mine()).toEqual([]);
+    await advance(2 * HOUR);
+    const [found, ...rest] = await mine();
+    expect(found).toMatchObject({ key, ...one });
+    expect(found?.heldMs).toBeGreaterThanOrEqual(2 * HOUR);
+    expect(rest).toEqual([]);
+    expect(await mine()).toEqual([]);
+    await advance(2 * HOUR);
+    expect(await mine()).toHaveLength(1);
+    await store().free({ key, ...one });
+    await advance(2 * HOUR);
+    expect(await mine()).toEqual([]);
+  });
+}

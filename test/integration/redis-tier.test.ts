@@ -1,0 +1,205 @@
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import {
+  createOutlast,
+  runOnce,
+  startRelay,
+  startWorker,
+  task,
+  unchecked,
+  type Handler,
+  type Outlast,
+} from '../../dist/index.js';
+import { createAdmin } from '../../dist/admin/index.js';
+import type { TaskView } from '../../src/dev/view.ts';
+import { generationOf } from '../../src/ledger/generation-store.ts';
+import { unique } from '../conformance/envelopes.ts';
+import { CliProject } from '../support/cli-project.ts';
+import { DevProcess } from '../support/dev-process.ts';
+import { gate, migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
+import { withRedis } from '../support/redis-broker.ts';
+import { startRedisCluster } from '../support/redis-cluster.ts';
+import { startRedis, type OwnRedis } from '../support/redis-server.ts';
+import { redisUrl } from '../support/servers.ts';
+
+let database: MigratedDatabase;
+
+beforeAll(async () => {
+  database = await migratedDatabase('redis_tier');
+});
+
+afterAll(async () => {
+  await database.dispose();
+});
+
+async function own(args: readonly string[] = []): Promise<OwnRedis> {
+  const server = await startRedis(args);
+  onTestFinished(() => server.dispose());
+  return server;
+}
+
+function connect(broker: string): Outlast {
+  const outlast = createOutlast({ database: database.url, broker });
+  onTestFinished(() => outlast.close());
+  return outlast;
+}
+
+const makeTask = (queue = unique('queue')) =>
+  task(unique('task'), { queue, input: unchecked<unknown>(), result: unchecked<unknown>() });
+
+/** Relay and worker in this process, until the test is over. */
+async function serve(outlast: Outlast, tasks: readonly Handler[]): Promise<void> {
+  const queues = [...new Set(tasks.map(handler => handler.task.contract.queue))];
+  const services = [await startRelay(outlast), await startWorker(outlast, { tasks, queues })];
+  onTestFinished(async () => {
+    await Promise.all(services.map(service => service.stop()));
+  });
+}
+
+describe('a Redis that loses all it knew', { timeout: 60_000 }, () => {
+  it.each([
+    [
+      'its data',
+      async (redis: OwnRedis) => {
+        await withRedis(redis.url, connection => connection.command('flushall'));
+      },
+    ],
+    [
+      'its process',
+      async (redis: OwnRedis) => {
+        await redis.stop('SIGKILL');
+        await redis.start();
+      },
+    ],
+  ])('is told again by the worker what it was running, when it loses %s', async (_, lose) => {
+    const redis = await own();
+    const outlast = connect(redis.url);
+    const echo = makeTask();
+    const fences: number[] = [];
+    const opened = gate();
+    const handler = outlast.handler(echo, async (input, ctx) => {
+      fences.push(ctx.fence);
+      if (fences.length === 1) await opened.opened;
+      return input;
+    });
+    await serve(outlast, [handler]);
+    const sent = await outlast.transaction(tx => outlast.send(tx, echo, 'kept'));
+    await until(async () => fences.length);
+    await lose(redis);
+    // The first run ends when the worker has heard that it owns nothing; its result is nobody's.
+    await until(async () => fences.length > 1);
+    opened.open();
+    expect(await sent.result({ timeout: '30s' })).toBe('kept');
+    const [first = 0, second = 0] = fences;
+    expect(generationOf(second)).toBeGreaterThan(generationOf(first));
+    expect(fences).toHaveLength(2);
+    expect((await createAdmin(outlast).stats()).tasks).toMatchObject({ done: 1, running: 0 });
+  });
+});
+
+describe('a Redis Cluster', { timeout: 120_000 }, () => {
+  it('is broker and ledger for tasks of several queues', async () => {
+    const cluster = await startRedisCluster(['--appendonly', 'yes']);
+    onTestFinished(() => cluster.dispose());
+    const outlast = connect(cluster.url);
+    const tasks = [makeTask(), makeTask(), makeTask()];
+    const broken = makeTask();
+    const handlers = tasks.map(one => outlast.handler(one, input => ({ input })));
+    const retry = { maxAttempts: 1 };
+    const run = (): never => {
+      throw new RangeError('broken');
+    };
+    await serve(outlast, [...handlers, outlast.handler(broken, { retry, run })]);
+    const calls = Array.from({ length: 10 }, (_, index) =>
+      tasks.map(one => one.with(index)),
+    ).flat();
+    const sent = await outlast.transaction(tx => outlast.sendMany(tx, calls));
+    const dead = await outlast.transaction(tx => outlast.send(tx, broken, 1));
+    const results = sent.map(handle => handle.result({ timeout: '60s' }));
+    expect(await Promise.all(results)).toEqual(calls.map(({ input }) => ({ input })));
+    await expect(dead.result({ timeout: '60s' })).rejects.toMatchObject({
+      code: 'ERR_TASK_FAILED',
+    });
+    const { tasks: counts, workers } = await createAdmin(outlast).stats();
+    expect({ ...counts, workers }).toMatchObject({ done: 30, dead: 1, workers: 1 });
+  });
+});
+
+describe('runOnce on Redis', () => {
+  it('relays and runs what is there, and ends', async () => {
+    const outlast = createOutlast({
+      database: database.url,
+      broker: redisUrl(),
+      worker: { queues: ['once'] },
+    });
+    onTestFinished(() => outlast.close());
+    const echo = makeTask('once');
+    const sent = await outlast.transaction(tx => outlast.send(tx, echo, 'once'));
+    await runOnce(outlast, { tasks: [outlast.handler(echo, input => input)], maxTime: '20s' });
+    expect(await sent.state()).toBe('done');
+  });
+});
+
+describe('outlast dev on Redis', { timeout: 120_000 }, () => {
+  it('shows how far a task is that runs in a process of its own, and brings it back', async () => {
+    const redis = await own(['--appendonly', 'yes']);
+    const env = { OUTLAST_DATABASE_URL: database.url, OUTLAST_BROKER_URL: redis.url };
+    const project = new CliProject(DEV_PROJECT, env);
+    onTestFinished(() => project.dispose());
+    const dev = await DevProcess.start(project.folder, { env });
+    onTestFinished(() => dev.stop());
+    expect(await project.run('send', 'dev.steps', '--id', 'steps')).toMatchObject({ code: 0 });
+    const progress = { kind: 'steps', step: 1, of: 2, label: 'half' };
+    const atHalf = ({ progress: seen }: TaskView): boolean =>
+      JSON.stringify(seen) === JSON.stringify(progress);
+    await dev.untilTask('steps', 'at half', view => atHalf(view) && view.state === 'running');
+    expect((await dev.state()).workers).toMatchObject([{ running: 1 }]);
+    expect(await dev.post('/api/workers/kill', {})).toMatchObject({ status: 200 });
+    await dev.untilTask('steps', 'running again', view => view.crashes === 1 && view.epoch > 1);
+    project.write('open', '');
+    await dev.untilTask('steps', 'done', view => view.state === 'done');
+  });
+});
+
+const DEV_PROJECT = {
+  'outlast.config.mjs': `
+    import { defineConfig } from 'outlast';
+    export default defineConfig({ tasks: ['./handlers.mjs'] });`,
+  'handlers.mjs': `
+    import { existsSync } from 'node:fs';
+    import { createOutlast, task, unchecked } from 'outlast';
+    import config from './outlast.config.mjs';
+    const outlast = createOutlast(config);
+    export const steps = outlast.handler(task('dev.steps', { input: unchecked() }), {
+      mode: 'process',
+      run: async (input, ctx) => {
+        await ctx.checkpoint({ step: 1, of: 2, label: 'half' });
+        while (!existsSync('open')) await new Promise(resolve => setTimeout(resolve, 20));
+      },
+    });`,
+};
+
+describe('a worker on a Redis that throws keys away', () => {
+  it('is refused, and told what to set', async () => {
+    const redis = await own(['--maxmemory', '50mb', '--maxmemory-policy', 'allkeys-lru']);
+    const outlast = connect(redis.url);
+    await expect(startWorker(outlast, { tasks: [] })).rejects.toMatchObject({
+      code: 'ERR_CONFIG_TIER',
+      message: expect.stringContaining('allkeys-lru') as string,
+      option: 'ledger',
+    });
+  });
+
+  it('is what the doctor tells, and that nobody looks after lost workers', async () => {
+    const redis = await own(['--maxmemory', '50mb', '--maxmemory-policy', 'volatile-ttl']);
+    await withRedis(redis.url, connection =>
+      connection.command('zadd', 'outlast:ledger:leases', 1, 'lost'),
+    );
+    const env = { OUTLAST_DATABASE_URL: database.url, OUTLAST_BROKER_URL: redis.url };
+    const project = new CliProject({}, env);
+    onTestFinished(() => project.dispose());
+    const { code, stdout } = await project.run('doctor');
+    expect(code).toBe(6);
+    expect(stdout).toMatch(/^problem +ledger memory: .*volatile-ttl/m);
+    expect(stdout).toMatch(/^problem +ledger recovery: 1 /m);
+  });
+});

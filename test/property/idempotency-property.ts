@@ -1,0 +1,203 @@
+import * as fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { KeyOwner } from '../../src/idempotency/idempotency-store.ts';
+import { HOUR, unique } from '../conformance/envelopes.ts';
+import type { IdempotencyFixture } from '../conformance/idempotency.ts';
+
+const TASKS = 3;
+
+type Command =
+  | {
+      readonly kind: 'acquire';
+      readonly task: number;
+      readonly epoch: number;
+      readonly input: number;
+      /** Whose place is taken; null: nobody's. */
+      readonly instead: { readonly task: number; readonly epoch: number } | null;
+    }
+  | { readonly kind: 'complete' | 'free' | 'forget'; readonly task: number; readonly epoch: number }
+  | { readonly kind: 'wait' };
+
+const task = fc.nat({ max: TASKS - 1 });
+const epoch = fc.integer({ min: 1, max: 3 });
+const commandArbitrary: fc.Arbitrary<Command> = fc.oneof(
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      kind: fc.constant('acquire'),
+      task,
+      epoch,
+      input: fc.nat({ max: 1 }),
+      instead: fc.option(fc.record({ task, epoch })),
+    }),
+  },
+  {
+    weight: 4,
+    arbitrary: fc.record({ kind: fc.constantFrom('complete', 'free', 'forget'), task, epoch }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('wait') }) },
+);
+
+const inOrder = (places: readonly number[]): string => places.toSorted((a, b) => a - b).join();
+
+/** One key as its diagram tells it: at most one owner, and of a result only its own time takes it away. */
+class KeyModel {
+  #row: { isDone: boolean; task: number; epoch: number; input: number; result: string } | null =
+    null;
+  readonly waiters: Set<number> = new Set();
+
+  acquire({ task: by, epoch: at, input, instead }: Extract<Command, { kind: 'acquire' }>): string {
+    const row = this.#row;
+    const isEarlier = row !== null && !row.isDone && row.task === by && row.epoch <= at;
+    const isNamed =
+      row?.isDone === false &&
+      row.task !== by &&
+      row.task === instead?.task &&
+      row.epoch === instead.epoch;
+    if (row === null || isEarlier || isNamed) {
+      this.#row = { isDone: false, task: by, epoch: at, input, result: '' };
+      this.waiters.delete(by);
+      return 'owned';
+    }
+    if (row.task === by) return row.isDone ? `done ${row.result}` : 'stale';
+    if (row.input !== input) return `mismatch ${row.isDone ? 'done' : `${row.task}@${row.epoch}`}`;
+    if (row.isDone) return `done ${row.result}`;
+    this.waiters.add(by);
+    return `held ${row.task}@${row.epoch}`;
+  }
+
+  complete(by: number, at: number, result: string): string {
+    const row = this.#row;
+    if (row?.task !== by || row.epoch !== at) return 'stale';
+    if (!row.isDone) this.#row = { ...row, isDone: true, result };
+    return this.#ok();
+  }
+
+  free(by: number, at: number, evenDone: boolean): string {
+    const row = this.#row;
+    if (row?.task !== by || row.epoch !== at || (row.isDone && !evenDone)) return 'stale';
+    const reply = this.#ok();
+    this.#forget();
+    return reply;
+  }
+
+  /** Long enough for every result, and for no holder. */
+  wait(): void {
+    if (this.#row?.isDone === true) this.#forget();
+  }
+
+  #ok(): string {
+    return `ok ${inOrder([...this.waiters])}`;
+  }
+
+  #forget(): void {
+    this.#row = null;
+    this.waiters.clear();
+  }
+}
+
+/** Random commands on one key, against any store: every answer must be the model's. */
+export function describeIdempotencyProperty(
+  name: string,
+  makeFixture: () => Promise<IdempotencyFixture>,
+  size: { readonly numRuns: number; readonly maxCommands: number },
+): void {
+  describe(`idempotency keys against their model: ${name}`, () => {
+    let fixture: IdempotencyFixture;
+    beforeAll(async () => {
+      fixture = await makeFixture();
+    });
+    afterAll(() => fixture.dispose());
+
+    it('answers every sequence of steps as the diagram says', async () => {
+      const commands = fc.array(commandArbitrary, { minLength: 3, maxLength: size.maxCommands });
+      const property = fc.asyncProperty(commands, async list => {
+        const driver = new KeyDriver(fixture);
+        const model = new KeyModel();
+        for (const [index, command] of list.entries()) {
+          const expected = expectedOf(model, command, String(index));
+          expect(await driver.run(command, String(index))).toBe(expected);
+        }
+      });
+      await fc.assert(property, { numRuns: size.numRuns });
+    });
+  });
+}
+
+function expectedOf(model: KeyModel, command: Command, result: string): string {
+  switch (command.kind) {
+    case 'acquire':
+      return model.acquire(command);
+    case 'complete':
+      return model.complete(command.task, command.epoch, result);
+    case 'free':
+    case 'forget':
+      return model.free(command.task, command.epoch, command.kind === 'forget');
+    case 'wait':
+      model.wait();
+      return '';
+  }
+}
+
+/** Says what a store answered, in the model's words. */
+class KeyDriver {
+  readonly #fixture: IdempotencyFixture;
+  readonly #key: string = unique('key');
+  readonly #ids: readonly string[] = Array.from({ length: TASKS }, () => unique('task'));
+
+  constructor(fixture: IdempotencyFixture) {
+    this.#fixture = fixture;
+  }
+
+  async run(command: Command, result: string): Promise<string> {
+    const { store } = this.#fixture;
+    switch (command.kind) {
+      case 'acquire':
+        return await this.#acquire(command);
+      case 'complete': {
+        const ending = { result: Buffer.from(result), ttlMs: HOUR };
+        return this.#ended(await store.complete({ ...this.#owner(command), ...ending }));
+      }
+      case 'free':
+      case 'forget': {
+        const evenDone = command.kind === 'forget';
+        return this.#ended(await store.free({ ...this.#owner(command), evenDone }));
+      }
+      case 'wait':
+        await this.#fixture.advance(2 * HOUR);
+        return '';
+    }
+  }
+
+  async #acquire(command: Extract<Command, { kind: 'acquire' }>): Promise<string> {
+    const { instead } = command;
+    const reply = await this.#fixture.store.acquire({
+      ...this.#owner(command),
+      digest: `input-${command.input}`,
+      ...(instead === null ? {} : { insteadOf: this.#owner(instead) }),
+    });
+    switch (reply.status) {
+      case 'done':
+        return `done ${String(Buffer.from(reply.result ?? []))}`;
+      case 'held':
+        return `held ${this.#named(reply.holder)}`;
+      case 'mismatch':
+        return `mismatch ${reply.holder === null ? 'done' : this.#named(reply.holder)}`;
+      default:
+        return reply.status;
+    }
+  }
+
+  #owner(by: { readonly task: number; readonly epoch: number }): KeyOwner & { key: string } {
+    return { key: this.#key, taskId: this.#ids[by.task] ?? '', epoch: by.epoch };
+  }
+
+  #named({ taskId, epoch: at }: KeyOwner): string {
+    return `${this.#ids.indexOf(taskId)}@${at}`;
+  }
+
+  #ended({ status, waiters }: { status: string; waiters: readonly string[] }): string {
+    if (status !== 'ok') return status;
+    return `ok ${inOrder(waiters.map(id => this.#ids.indexOf(id)))}`;
+  }
+}
