@@ -48,13 +48,20 @@ export async function acceptDeliveries(
   return beginnable;
 }
 
+/** What was given to `begin`, and its answers. */
+export interface Begun {
+  readonly given: readonly Beginnable[];
+  readonly answers: readonly MessageAnswer[];
+  /** The ledger was given the tags, and has let go of what it has. */
+  readonly isAcknowledged: boolean;
+}
+
 /**
  * Acknowledges what the ledger has already; the deliveries of begun tasks wait for their run to be settled. A ledger that
  * acknowledges has answered for both: only what must be buried first is left to be told.
  */
 export async function answerDeliveries(
-  given: readonly Beginnable[],
-  answers: readonly MessageAnswer[],
+  { given, answers, isAcknowledged }: Begun,
   deps: DeliveryDeps,
 ): Promise<ReadonlyMap<string, Delivery>> {
   const begun = new Map<string, Delivery>();
@@ -86,7 +93,7 @@ export async function answerDeliveries(
         await deps.broker.giveBack([delivery]);
     }
   }
-  if (deps.ledger.acknowledges === true) {
+  if (isAcknowledged) {
     const isConflict = (at: number): boolean => answers[at] === 'conflict';
     deps.broker.forget?.(given.filter((_, at) => !isConflict(at)).map(({ delivery }) => delivery));
     const buried = new Set(given.filter((_, at) => isConflict(at)).map(({ delivery }) => delivery));

@@ -226,6 +226,8 @@ export class Worker {
     );
     if (deliveries.length > 0) await runtime.faultPoint('worker.taken-not-begun');
     const messages = deliveries.map(({ envelope }) => envelope);
+    const isLetGo = settings.ackOn === 'begin';
+    const isAcknowledged = isLetGo && ledger.acknowledges === true;
     const request: BeginRequest = {
       worker: this.#worker,
       run: runtime.random.token(),
@@ -233,31 +235,32 @@ export class Worker {
       limit: free - messages.length,
       suspects: [...this.#runs.values()].some(run => run.task.isSuspect) ? 0 : 1,
       messages,
-      ...(ledger.acknowledges ? { tags: deliveries.map(({ delivery }) => delivery.tag) } : {}),
+      ...(isAcknowledged ? { tags: deliveries.map(({ delivery }) => delivery.tag) } : {}),
       crashBudgets: this.#crashBudgets,
     };
     // Until its tasks are started the answer is ours to know: a beat must not take them for forgotten ones.
     this.#asked.add(request.run);
     try {
-      const begun = this.#begin(request, signal);
+      const asking = this.#begin(request, signal);
       // There was more than we asked for: the next batch comes while this one is begun.
       if (taken.length === free) this.#ahead.ask(queues, settings.concurrency);
-      const reply = await begun;
+      const reply = await asking;
       this.#isLedgerAway = reply === null;
       if (reply === null) {
         await this.#giveBack(deliveries.map(({ delivery }) => delivery));
         return null;
       }
-      const byId = await answerDeliveries(deliveries, reply.answers, this.#runDeps);
+      const { answers } = reply;
+      const begun = { given: deliveries, answers, isAcknowledged };
+      const byId = await answerDeliveries(begun, this.#runDeps);
       for (const ref of reply.expired) {
         runtime.emit('task:expired', ref);
         observer?.expired(ref);
       }
-      const isLetGo = settings.ackOn === 'begin';
       for (const task of reply.begun)
         this.#start(task, isLetGo ? null : (byId.get(task.id) ?? null));
       // An ack that fails brings copies back, to be acked then: the ledger has their tasks.
-      if (isLetGo) await broker.ack([...byId.values()]).catch(() => undefined);
+      if (isLetGo && byId.size > 0) await broker.ack([...byId.values()]).catch(() => undefined);
       return reply;
     } finally {
       this.#asked.delete(request.run);
