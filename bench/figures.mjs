@@ -15,6 +15,7 @@ export const FIGURES = {
   worker: { servers: ['postgres', 'rabbitmq', 'redis', 'celery'] },
   dispatch: { servers: ['postgres', 'rabbitmq', 'redis'] },
   recovery: { servers: ['postgres', 'rabbitmq', 'redis'] },
+  'celery-recovery': { servers: ['postgres', 'rabbitmq', 'redis', 'celery'] },
 };
 
 const USAGE = `npm run bench -- [--only ${Object.keys(FIGURES).join(',')}] [--quick] [--json]`;

@@ -32,6 +32,7 @@ export type { Verdict } from './task/verdict.ts';
 export type { EventListener, EventListeners, EventMap, EventName } from './telemetry/events.ts';
 export type { Logger } from './telemetry/logger.ts';
 export {
+  AdmissionRejectedError,
   ConfigError,
   InvariantError,
   isOutlastError,

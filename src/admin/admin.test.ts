@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
 import { MemoryIdempotencyStore } from '../adapters/memory/memory-idempotency-store.ts';
+import { MemoryAdmissionStore } from '../adapters/memory/memory-admission-store.ts';
 import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
 import { MemoryOutboxReads } from '../adapters/memory/memory-outbox-reads.ts';
 import { MemoryOutboxStore } from '../adapters/memory/memory-outbox-store.ts';
@@ -36,7 +37,8 @@ function setup() {
   const ledgerReads = new MemoryLedgerReads(ledger);
   const reads = composeReads(outboxReads, ledgerReads);
   const idempotency = new MemoryIdempotencyStore(clock);
-  const stores = { outbox, outboxReads, ledger, ledgerReads, idempotency, reads };
+  const admission = new MemoryAdmissionStore({ clock, ledger });
+  const stores = { outbox, outboxReads, ledger, ledgerReads, idempotency, reads, admission };
   const admin = adminOn(() => Promise.resolve(stores));
   const write = (task: Envelope): void => {
     const tx = outbox.begin();

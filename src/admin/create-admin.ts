@@ -1,5 +1,6 @@
 import type { IdempotencyStore } from '../idempotency/idempotency-store.ts';
 import type { LedgerReads } from '../ledger/ledger-reads.ts';
+import type { AdmissionStore, KeyFigures } from '../admission/admission-store.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { OutboxPage, OutboxReads } from '../outbox/outbox-reads.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
@@ -27,6 +28,8 @@ import type {
 /** What operators do, for the CLI, the dashboard and your own tools. */
 export interface Admin {
   stats(options?: { readonly top?: number }): Promise<Stats>;
+  /** What is taken, held and waited for under every key of admission that was used lately. */
+  admission(): Promise<readonly KeyFigures[]>;
   readonly outbox: {
     /** Rows that wait for a relay, oldest first. */
     list(options?: { readonly limit?: number; readonly cursor?: string }): Promise<OutboxPage>;
@@ -67,6 +70,7 @@ export interface AdminStores {
   readonly ledgerReads: LedgerReads;
   readonly idempotency: IdempotencyStore;
   readonly reads: ReadModel;
+  readonly admission: Pick<AdmissionStore, 'figures'>;
 }
 
 /**
@@ -84,6 +88,7 @@ const PAGE = 50;
 export function adminOn(stores: () => Promise<AdminStores>): Admin {
   return {
     stats: async options => await (await stores()).reads.stats(options?.top ?? 5),
+    admission: async () => await (await stores()).admission.figures(),
     outbox: {
       list: async options => {
         const page = {

@@ -1,4 +1,5 @@
 import { maskUrl } from '../config/database-url.ts';
+import { isDenied } from '../errors/denied.ts';
 import { isOutlastError, isUnavailable } from '../errors/error.ts';
 import { advise, ok, problem, type Check } from './checkup.ts';
 
@@ -49,6 +50,10 @@ function configChecks(warnings: readonly string[]): readonly Check[] {
 
 /** Why a store could not be looked at; what is no answer of it is a bug and goes up. */
 function refusal(error: unknown): Check {
+  if (isDenied(error)) {
+    const advice = 'Grant this user what a relay needs, or look as another.';
+    return problem('permission', error.message, advice, {});
+  }
   if (!isOutlastError(error)) throw error;
   const { code, hint } = error;
   const message = error.message.replaceAll(/[a-z]+:\/\/\S+/g, maskUrl);

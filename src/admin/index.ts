@@ -16,4 +16,5 @@ export type {
   Stats,
   TaskDetails,
 } from './read-model.ts';
+export type { KeyFigures } from '../admission/admission-store.ts';
 export type { OutboxEntry, OutboxPage } from '../outbox/outbox-reads.ts';

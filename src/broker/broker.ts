@@ -1,5 +1,6 @@
 import type { Envelope } from '../task/envelope.ts';
 import type { UndecodableMessage } from '../wire/message.ts';
+import type { Reply } from '../wire/reply.ts';
 
 export type { UndecodableMessage };
 
@@ -23,6 +24,18 @@ export interface Broker {
   giveBack(deliveries: readonly Delivery[]): Promise<void>;
   /** Calls `hint` when these queues may have something to take. Returns the undo. */
   onReady(queues: readonly string[], hint: () => void): () => void;
+  /**
+   * Answers senders that wait at a queue of their own; missing where nobody can be answered so. `confirmed` also where the
+   * queue is gone: whoever had it waits no more.
+   */
+  reply?(replies: readonly Reply[]): Promise<readonly PublishOutcome[]>;
+  /**
+   * For the health of a worker: milliseconds since the broker last showed that messages of these queues come to this
+   * process, by consuming without a break or by an answer to `take`. 0: they do now. Null: nobody has taken from one of them yet.
+   * A worker that has no place free asks for nothing: then this says nothing about it. Missing where broker and ledger
+   * are one database.
+   */
+  silentMs?(queues: readonly string[]): number | null;
   close(): Promise<void>;
 }
 

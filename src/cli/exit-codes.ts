@@ -1,4 +1,5 @@
 import { ERROR_FAMILY } from '../errors/codes.ts';
+import { isDenied } from '../errors/denied.ts';
 import { isOutlastError } from '../errors/error.ts';
 
 /** What every command ends with. */
@@ -21,14 +22,6 @@ Exit codes:
   0 done  1 failed  2 usage  3 not found  4 conflict  5 unreachable  6 unhealthy  7 partly, not finished yet  8 permission
   130 ended by SIGINT  143 ended by SIGTERM`;
 
-/** The operating system's words, and PostgreSQL's insufficient_privilege. */
-const DENIED: readonly unknown[] = ['EACCES', 'EPERM', '42501'];
-
-/** Somebody has to grant something; that is no bug of ours. */
-export function isDenied(error: unknown): error is Error {
-  return error instanceof Error && DENIED.includes((error as { readonly code?: unknown }).code);
-}
-
 export function exitCodeOf(error: unknown): ExitCode {
   if (!isOutlastError(error)) return isDenied(error) ? EXIT.permission : EXIT.failed;
   if (error.code === 'ERR_FOLDER_HELD') return EXIT.conflict;
@@ -40,6 +33,7 @@ export function exitCodeOf(error: unknown): ExitCode {
     case 'UnavailableError':
       return EXIT.unreachable;
     case 'OwnershipError':
+    case 'AdmissionRejectedError':
       return EXIT.conflict;
     case 'OutcomeError':
     case 'RejectedTaskError':

@@ -1,9 +1,11 @@
 import { Command, CommanderError, Option } from 'commander';
 import type { InputIssue } from '../errors/codes.ts';
+import { isDenied } from '../errors/denied.ts';
 import { isOutlastError } from '../errors/error.ts';
 import { maskUrl } from '../config/config.ts';
 import { packageVersion } from '../wiring/package-version.ts';
 import type { AddCommand } from './command.ts';
+import { addAdmission } from './commands/admission.ts';
 import { addConfig } from './commands/config.ts';
 import { addDeadLetters } from './commands/dead-letters.ts';
 import { addDev } from './commands/dev.ts';
@@ -17,7 +19,7 @@ import { addResurrector } from './commands/resurrector.ts';
 import { addSend } from './commands/send.ts';
 import { addStats } from './commands/stats.ts';
 import { addWorker } from './commands/worker.ts';
-import { EXIT, EXIT_HELP, exitCodeOf, isDenied } from './exit-codes.ts';
+import { EXIT, EXIT_HELP, exitCodeOf } from './exit-codes.ts';
 import { createOutput, toJson, type Output } from './output.ts';
 
 const COMMANDS: readonly AddCommand[] = [
@@ -32,6 +34,7 @@ const COMMANDS: readonly AddCommand[] = [
   addOutbox,
   addDeadLetters,
   addIdempotency,
+  addAdmission,
   addDoctor,
   addConfig,
 ];

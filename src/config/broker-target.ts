@@ -20,6 +20,12 @@ export interface BrokerOptions {
    * @default 'commit'; 'begin' where broker and ledger are one Redis
    */
   readonly ackOn?: 'commit' | 'begin' | undefined;
+  /**
+   * Whether senders that name a queue for answers get them, as Celery's `rpc://` results. Every Celery producer names one,
+   * also where it keeps results elsewhere: then `off` saves a message for each task. RabbitMQ only.
+   * @default 'on'
+   */
+  readonly replies?: 'on' | 'off' | undefined;
 }
 
 interface AnyTarget {
@@ -32,6 +38,7 @@ export interface RabbitTarget extends AnyTarget {
   readonly hosts: readonly RabbitHost[];
   readonly queueType: 'classic' | 'quorum';
   readonly maxPriority: number | null;
+  readonly replies: 'on' | 'off';
 }
 
 export interface RedisTarget extends AnyTarget {
@@ -54,8 +61,8 @@ const SCHEME = /^([a-z][a-z0-9+.-]*):/i;
 const ALLOWED =
   'Use amqp://user:password@host:5672/vhost, amqps://…, redis://host:6379/0 or rediss://….';
 const AMQP_SCHEMES: ReadonlySet<string> = new Set(['amqp', 'amqps', 'pyamqp']);
-const KNOWN = ['url', 'queueType', 'maxPriority', 'ackOn'];
-const RABBIT_ONLY = ['queueType', 'maxPriority'] as const;
+const KNOWN = ['url', 'queueType', 'maxPriority', 'ackOn', 'replies'];
+const RABBIT_ONLY = ['queueType', 'maxPriority', 'replies'] as const;
 
 /** Reads the broker as a URL or as options with one; `option` is what it was given as. */
 export function readBroker(value: unknown, option: string): BrokerTarget {
@@ -85,7 +92,7 @@ function readTarget(given: Readonly<Record<string, unknown>>, option: string): B
 function readShape(
   given: Readonly<Record<string, unknown>>,
   option: string,
-): Pick<RabbitTarget, 'queueType' | 'maxPriority'> {
+): Pick<RabbitTarget, 'queueType' | 'maxPriority' | 'replies'> {
   const { maxPriority = null } = given;
   const queueType = choice(
     given['queueType'] ?? 'classic',
@@ -108,7 +115,8 @@ function readShape(
       fields: { options: [`${option}.maxPriority`, `${option}.queueType`] },
     });
   }
-  return { queueType, maxPriority: maxPriority as number | null };
+  const replies = choice(given['replies'] ?? 'on', ['on', 'off'] as const, `${option}.replies`);
+  return { queueType, maxPriority: maxPriority as number | null, replies };
 }
 
 function refuseRabbitOptions(given: Readonly<Record<string, unknown>>, option: string): void {

@@ -52,6 +52,7 @@ describe('precedence', () => {
       .map(row => `${row.section}.${row.key}`);
     expect(Object.keys(settings).toSorted()).toEqual(
       [
+        'admission',
         ...keys,
         'broker',
         'database',
@@ -169,7 +170,7 @@ describe('a config', () => {
       code: 'ERR_UNKNOWN_OPTION',
       nearest: 'database',
     });
-    expect(thrownBy(() => resolveConfig(loose({ admission: {} }))).code).toBe('ERR_UNKNOWN_OPTION');
+    expect(thrownBy(() => resolveConfig(loose({ schedule: {} }))).code).toBe('ERR_UNKNOWN_OPTION');
   });
 });
 

@@ -2,6 +2,7 @@ import { outlastError } from '../errors/error.ts';
 import type { Redactor } from '../task/redact.ts';
 import type { EventListeners } from '../telemetry/events.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import { readAdmission, type AdmissionOptions, type AdmissionPattern } from './admission.ts';
 import type { BrokerOptions, BrokerTarget } from './broker-target.ts';
 import { checkRelations, fleetWarnings } from './check-relations.ts';
 import { maskUrl, parseDatabaseUrl, type OutboxTarget } from './database-url.ts';
@@ -89,6 +90,11 @@ export interface OutlastConfig {
   readonly resurrector?: ResurrectorOptions | undefined;
   /** What a resurrector deletes by itself: `{ deadLetters: { olderThanDead: '30d' } }`. @default nothing */
   readonly retention?: RetentionOptions | undefined;
+  /**
+   * How much may come in, and how many may run at once, by tenant, task or queue:
+   * `{ 'tenant:*': { rate: { limit: 50, per: '1s' } }, 'queue:billing': { concurrency: 200 } }`. @default {}
+   */
+  readonly admission?: AdmissionOptions | undefined;
   /** Listeners for events, called in the process where the event happens. */
   readonly on?: EventListeners | undefined;
   /** Takes the place of Outlast's own log; a pino fits. */
@@ -140,6 +146,7 @@ export interface ResolvedConfig {
   readonly worker: ResolvedWorkerOptions;
   readonly resurrector: ResolvedResurrectorOptions;
   readonly retention: ResolvedRetention;
+  readonly admission: readonly AdmissionPattern[];
   readonly on: EventListeners;
   readonly log: Logger | null;
   /** By dotted key: `relay.batchSize`. */
@@ -177,6 +184,11 @@ export function resolveConfig(
     value: config['retention'] ?? {},
     source: 'retention' in config ? 'file' : 'default',
   };
+  const admission = readAdmission(config['admission']);
+  settings['admission'] = {
+    value: config['admission'] ?? {},
+    source: 'admission' in config ? 'file' : 'default',
+  };
 
   const layered = <S extends SectionName>(name: S): Layered<SectionOptions[S]> =>
     layer(name, { file: config[name], env: fromEnv[name], flag: flags[name] }, settings);
@@ -199,6 +211,7 @@ export function resolveConfig(
     worker: worker.options,
     resurrector: resurrector.options,
     retention,
+    admission,
     settings: Object.freeze(settings),
     warnings: [
       ...relay.warnings,

@@ -97,6 +97,13 @@ export const TOP_LEVEL_TABLE: readonly TopLevelRow[] = Object.freeze([
       "What a resurrector deletes by itself: `{ deadLetters: { olderThanDead: '30d', olderThanCreated: '90d', taskName: 'shop.*' } }`; all that is given must hold, and one age must be.",
   },
   {
+    key: 'admission',
+    env: null,
+    default: '{}',
+    sentence:
+      "How much may come in, and how many may run at once: `{ 'tenant:*': { rate: { limit: 50, per: '1s', burst: 5 } }, 'queue:billing': { concurrency: 200 } }`. Patterns are `tenant:`, `task:` or `queue:` and a name, with `*` and `?`; of each kind the most specific counts. See [admission](../guides/admission.md).",
+  },
+  {
     key: 'on',
     env: null,
     default: 'none',

@@ -113,7 +113,13 @@ async function runDev(parts: DevParts, signal: AbortSignal): Promise<void> {
   const { config, runtime, log } = context;
   const broken = new AbortController();
   const either = AbortSignal.any([signal, broken.signal]);
-  const relay = makeRelay({ stores, outboxTarget: null, runtime, settings: config.relay });
+  const relay = makeRelay({
+    stores,
+    outboxTarget: null,
+    runtime,
+    settings: config.relay,
+    limits: config.admission,
+  });
   const resurrector = makeResurrector({ stores, config, runtime });
   const running = [relay, resurrector, supervisor].map(part =>
     part.run(either).catch((error: unknown) => {

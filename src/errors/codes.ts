@@ -29,6 +29,13 @@ export interface ErrorFields {
   readonly ERR_RESULT_BEFORE_COMMIT: { readonly id: string };
   readonly ERR_CHECKPOINT_TOO_LARGE: { readonly bytes: number; readonly maxBytes: number };
   readonly ERR_CLOSED: Record<never, never>;
+  // AdmissionRejectedError: wait so long, then ask again.
+  readonly ERR_ADMISSION_REJECTED: {
+    /** The limit that is reached: `tenant:a`, `queue:billing`, `task:shop.charge:17`. */
+    readonly key: string;
+    /** Spread, so that those who were refused together do not return together. */
+    readonly retryAfterMs: number;
+  };
   // OutcomeError: what `result()` found.
   readonly ERR_TASK_FAILED: {
     readonly id: string;
@@ -76,6 +83,7 @@ export interface InputIssue {
 export type ErrorFamily =
   | 'ConfigError'
   | 'UsageError'
+  | 'AdmissionRejectedError'
   | 'OutcomeError'
   | 'UnavailableError'
   | 'OwnershipError'
@@ -107,6 +115,7 @@ export const ERROR_FAMILY: Readonly<Record<ErrorCode, ErrorFamily>> = Object.fre
   ERR_RESULT_BEFORE_COMMIT: 'UsageError',
   ERR_CHECKPOINT_TOO_LARGE: 'UsageError',
   ERR_CLOSED: 'UsageError',
+  ERR_ADMISSION_REJECTED: 'AdmissionRejectedError',
   ERR_TASK_FAILED: 'OutcomeError',
   ERR_TASK_DISCARDED: 'OutcomeError',
   ERR_TASK_CANCELLED: 'OutcomeError',

@@ -30,6 +30,8 @@ export class OutlastError<C extends ErrorCode = ErrorCode> extends Error {
 export class ConfigError extends OutlastError {}
 /** The call is wrong: fix it, never retry. Thrown before the caller's transaction is touched. */
 export class UsageError extends OutlastError {}
+/** A limit is reached: wait `retryAfterMs`, then ask again. */
+export class AdmissionRejectedError extends OutlastError {}
 /** What `result()` found instead of a result. */
 export class OutcomeError extends OutlastError {}
 /** A store or broker cannot be reached: try again with backoff. */
@@ -46,6 +48,7 @@ type ErrorClass = new <C extends ErrorCode>(code: C, details: ErrorDetails<C>) =
 const CLASSES = {
   ConfigError,
   UsageError,
+  AdmissionRejectedError,
   OutcomeError,
   UnavailableError,
   OwnershipError,

@@ -1,45 +1,67 @@
-import type { Broker } from '../broker/broker.ts';
+import type { Broker, PublishOutcome } from '../broker/broker.ts';
+import type { ResultStore } from '../result/result-store.ts';
 import type { Envelope } from '../task/envelope.ts';
+import { wantsReply, type Reply } from '../wire/reply.ts';
 import { afterEnded, chordBody, chordFailure, type FollowDeps } from './follow-up.ts';
 import type { AfterEntry, ChordPartEntry, EndedEntry, Ledger } from './ledger.ts';
 
 export interface CarryOutDeps {
-  readonly broker: Pick<Broker, 'publish'>;
+  readonly broker: Pick<Broker, 'publish' | 'reply'>;
   readonly ledger: Pick<Ledger, 'after' | 'joinChord' | 'bury'>;
+  /** Says why a task is dead, to those who wait for it; left out: they are told that it is. */
+  readonly results?: ResultStore;
   readonly follow: FollowDeps;
 }
 
+type Outgoing = Envelope | Reply;
+
 /** Sends what a terminal step left to be sent, and strikes off what the broker confirmed. Twice does no harm: ids derive. */
 export async function carryOut(entries: readonly AfterEntry[], deps: CarryOutDeps): Promise<void> {
-  const { broker, ledger } = deps;
-  const messages: Envelope[] = [];
-  const lengths: number[] = [];
-  for (const entry of entries) {
-    const ofEntry = await messagesOf(entry, deps);
-    messages.push(...ofEntry);
-    lengths.push(ofEntry.length);
-  }
-  const outcomes = (await broker.publish(messages)).values();
+  const outgoing: (readonly Outgoing[])[] = [];
+  for (const entry of entries) outgoing.push(await outgoingOf(entry, deps));
+  const confirmed = await sendAll(outgoing.flat(), deps);
   const done = entries.filter((_, index) =>
-    // Every one is looked at: the next entry's outcomes come after them.
-    Array.from({ length: lengths[index] ?? 0 }, () => outcomes.next().value?.status).every(
-      status => status === 'confirmed',
-    ),
+    (outgoing[index] ?? []).every(item => confirmed.has(item)),
   );
-  await ledger.after.strike(done.map(entry => entry.key));
+  await deps.ledger.after.strike(done.map(entry => entry.key));
 }
 
-async function messagesOf(entry: AfterEntry, deps: CarryOutDeps): Promise<readonly Envelope[]> {
+/** Those of them that the broker has confirmed. */
+async function sendAll(
+  outgoing: readonly Outgoing[],
+  { broker }: CarryOutDeps,
+): Promise<ReadonlySet<Outgoing>> {
+  const isReply = (item: Outgoing): item is Reply => 'replyTo' in item;
+  const replies = outgoing.filter(isReply);
+  const messages = outgoing.filter((item): item is Envelope => !isReply(item));
+  const published = await broker.publish(messages);
+  // A broker that answers nobody has nothing to confirm: the wish is from the time of another configuration.
+  const answered = replies.length === 0 ? [] : await broker.reply?.(replies);
+  const isConfirmed = (outcome: PublishOutcome | undefined): boolean =>
+    outcome?.status === 'confirmed';
+  return new Set<Outgoing>([
+    ...messages.filter((_, index) => isConfirmed(published[index])),
+    ...replies.filter((_, index) => answered === undefined || isConfirmed(answered[index])),
+  ]);
+}
+
+async function outgoingOf(entry: AfterEntry, deps: CarryOutDeps): Promise<readonly Outgoing[]> {
   if ('publish' in entry) return [entry.publish];
+  if ('reply' in entry) return [entry.reply];
   if ('part' in entry) return await joinChord(entry, deps);
-  const following = whatFollows(entry, deps);
-  return (await Promise.all(following.map(next => messagesOf(next, deps)))).flat();
+  const following = await whatFollows(entry, deps);
+  return (await Promise.all(following.map(next => outgoingOf(next, deps)))).flat();
 }
 
 /** A task may be dead because nobody can read its bytes: then nobody knows what should follow, and it is its own alarm. */
-function whatFollows({ ended }: EndedEntry, { follow }: CarryOutDeps): readonly AfterEntry[] {
+async function whatFollows(
+  { ended }: EndedEntry,
+  { follow, results }: CarryOutDeps,
+): Promise<readonly AfterEntry[]> {
+  const isAsked = follow.answers && ended.how === 'dead' && wantsReply(ended.envelope);
+  const error = ended.error ?? (isAsked ? (await results?.read(ended.envelope.id))?.error : null);
   try {
-    return afterEnded(ended, follow);
+    return afterEnded(error ? { ...ended, error } : ended, follow);
   } catch {
     return [];
   }
@@ -58,7 +80,9 @@ async function joinChord(
       return chordBody(entry, answer.results, follow);
     case 'failed': {
       const { letter, errors } = chordFailure(entry, follow);
-      const message = `${part.taskId}, part ${part.index} of the chord, did not end with a result`;
+      const which =
+        answer.taskId === undefined ? `${part.taskId}, part ${part.index}` : answer.taskId;
+      const message = `${which} of the chord, did not end with a result`;
       const error = { type: 'ERR_CHORD_FAILED', message, traceback: '' };
       if (letter !== null)
         await ledger.bury([

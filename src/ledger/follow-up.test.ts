@@ -6,7 +6,7 @@ import { makeRedact } from '../task/redact.ts';
 import { afterDone, afterEnded, checkFollowUps, chordBody, type FollowDeps } from './follow-up.ts';
 import type { ChordPartEntry, FollowUp } from './ledger.ts';
 
-const deps: FollowDeps = { nowMs: 1_000_000, queueOf: () => null, redact: null };
+const deps: FollowDeps = { nowMs: 1_000_000, queueOf: () => null, redact: null, answers: false };
 
 function made(embed: string, options: EnvelopeOptions = {}): Envelope {
   const body = toBytes(`[[1.0], {"a": 1}, ${embed}]`);
@@ -161,6 +161,7 @@ describe('a workflow inside of a chain, as Python sends it', () => {
       groupId: 'id-group',
       index: 1,
       size: 2,
+      bodyId: 'id-sum',
       taskId: 'id-20',
       result: '22',
     });
@@ -210,7 +211,7 @@ describe('what follows a task that did not end well', () => {
     expect(bodyOf(published(entries)[0])).toContain('[["parent","ctx"],');
     expect(bodyOf(published(entries)[1])).toContain('[[],');
     expect(parts(entries).map(({ part }) => part)).toEqual([
-      { groupId: 'g', index: 1, size: 2, taskId: 'parent', result: null },
+      { groupId: 'g', index: 1, size: 2, taskId: 'parent', bodyId: 'id-sum', result: null },
     ]);
   });
 

@@ -5,6 +5,7 @@ import { redactEmbed, type Redact } from '../task/redact.ts';
 import { EMBED, encodeEmbed, hasFollowUps, readEmbed, readSignature } from '../task/signature.ts';
 import { OWN_HEADERS } from '../wire/header-names.ts';
 import { parseInstant } from '../wire/iso-time.ts';
+import { replyOf, wantsReply, type Told } from '../wire/reply.ts';
 import { expandSignature, textIn, type Sending, type SendingPlace } from './expand-signature.ts';
 import type { ChordPart, ChordPartEntry, EndedTask, FollowUp, Parent } from './ledger.ts';
 
@@ -13,6 +14,8 @@ export interface FollowDeps {
   /** The queue of a task whose signature names none; null: the one of the task before it. */
   readonly queueOf: (name: string) => string | null;
   readonly redact: Redact | null;
+  /** Senders that wait for an answer get one. */
+  readonly answers: boolean;
 }
 
 const readOptions = (envelope: Envelope): EnvelopeOptions =>
@@ -20,17 +23,27 @@ const readOptions = (envelope: Envelope): EnvelopeOptions =>
 
 function parentOf(envelope: Envelope, options: EnvelopeOptions): Parent {
   const { id, queue } = envelope;
-  return { id, rootId: options.rootId ?? id, queue, deadlineMs: options.deadlineMs ?? null };
+  const { rootId = id, deadlineMs = null, tenant } = options;
+  return { id, rootId, queue, deadlineMs, ...(tenant === undefined ? {} : { tenant }) };
 }
 
-/** What follows a task that is done: its links, the next of its chain, its part of a chord. `result` is JSON text. */
+/** False only where nothing follows a task, whichever way it ends. Cheap, for every task is asked. */
+export function isFollowed(envelope: Envelope, { answers }: Pick<FollowDeps, 'answers'>): boolean {
+  return hasFollowUps(envelope.body) || (answers && wantsReply(envelope));
+}
+
+/**
+ * What follows a task that is done: its links, the next of its chain, its part of a chord, the answer to its sender.
+ * `result` is JSON text.
+ */
 export function afterDone(
   envelope: Envelope,
   result: string,
   deps: FollowDeps,
 ): readonly FollowUp[] {
   const { callbacks, chain, chord } = readEmbed(envelope.body);
-  if (callbacks.length === 0 && !chain?.length && chord === null) return [];
+  const answer = answerEntry(envelope, { status: 'SUCCESS', result }, deps);
+  if (callbacks.length === 0 && !chain?.length && chord === null) return answer;
   const options = readOptions(envelope);
   const parent = parentOf(envelope, options);
   const send = (text: string, position: string, left: readonly string[] | null): FollowUp[] =>
@@ -39,7 +52,13 @@ export function afterDone(
     ...callbacks.flatMap((text, index) => send(text, `link:${index}`, null)),
     ...(chain ?? []).slice(-1).flatMap(text => send(text, 'chain', (chain ?? []).slice(0, -1))),
     ...partEntry({ envelope, options, chord, parent }, result),
+    ...answer,
   ];
+}
+
+function answerEntry(envelope: Envelope, told: Told, { answers }: FollowDeps): FollowUp[] {
+  const reply = answers ? replyOf(envelope, told) : null;
+  return reply === null ? [] : [{ key: `${envelope.id}/reply`, reply }];
 }
 
 /**
@@ -75,13 +94,30 @@ export function afterEnded(ended: EndedTask, deps: FollowDeps): readonly FollowU
       { envelope, options: ofLast, chord: lastChord === 'null' ? null : lastChord, parent },
       null,
     ),
+    ...answerEntry(envelope, toldOf(ended), deps),
   ];
+}
+
+/** In the words of Celery, which knows no other end without a result than failed and revoked. */
+function toldOf({ how, error, why = '' }: EndedTask): Told {
+  switch (how) {
+    case 'dead': {
+      const unknown = { type: 'Error', message: 'see the dead letter', traceback: '' };
+      return { status: 'FAILURE', error: error ?? unknown };
+    }
+    case 'discarded':
+      return { status: 'REVOKED', why: `discarded: ${why}` };
+    case 'cancelled':
+      return { status: 'REVOKED', why: 'revoked' };
+    case 'expired':
+      return { status: 'REVOKED', why: 'expired' };
+  }
 }
 
 /** Throws a plain error when what should follow a task cannot be read: better before its handler ran than after. */
 export function checkFollowUps(envelope: Envelope): void {
   if (!hasFollowUps(envelope.body)) return;
-  const deps: FollowDeps = { nowMs: 0, queueOf: () => null, redact: null };
+  const deps: FollowDeps = { nowMs: 0, queueOf: () => null, redact: null, answers: false };
   const entries = [
     ...afterDone(envelope, 'null', deps),
     ...afterEnded({ envelope, how: 'dead', epoch: 0 }, deps),
@@ -103,11 +139,14 @@ interface Part {
 function partEntry({ envelope, options, chord, parent }: Part, result: string | null): FollowUp[] {
   const { groupId, groupIndex } = options;
   if (chord === null || groupId === undefined || groupId === '') return [];
+  const body = readSignature(chord);
+  const bodyId = textIn(body.options, 'task_id');
   const part: ChordPart = {
     groupId,
     index: groupIndex ?? 0,
-    size: readSignature(chord).chordSize,
+    size: body.chordSize,
     taskId: envelope.id,
+    ...(bodyId === null ? {} : { bodyId }),
     result,
   };
   const key = `${envelope.id}/chord${result === null ? '-failed' : ''}`;
@@ -185,6 +224,7 @@ function toEnvelope(sending: Sending, parent: Parent, deps: FollowDeps): Envelop
     ...timesOf(sending),
     ...celeryOf(sending),
     ...(parent.deadlineMs === null ? {} : { deadlineMs: parent.deadlineMs }),
+    ...(parent.tenant === undefined ? {} : { tenant: parent.tenant }),
     rootId: parent.rootId,
     parentId: parent.id,
     ...(sending.group === null

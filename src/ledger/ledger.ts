@@ -1,5 +1,6 @@
 import type { PurgeReply, PurgeRequest, ReviveStatus } from '../outbox/outbox-store.ts';
 import type { Envelope } from '../task/envelope.ts';
+import type { Reply } from '../wire/reply.ts';
 
 /**
  * Who runs what, under which epoch. Every method is one atomic step of the store, takes a batch where
@@ -97,7 +98,7 @@ export interface AfterLog {
 export type AfterEntry = FollowUp | EndedEntry;
 
 /** What follows a task directly. */
-export type FollowUp = PublishEntry | ChordPartEntry;
+export type FollowUp = PublishEntry | ChordPartEntry | ReplyEntry;
 
 /** A task to be sent. */
 export interface PublishEntry {
@@ -114,6 +115,12 @@ export interface ChordPartEntry {
   readonly parent: Parent;
 }
 
+/** An answer that the sender of the task waits for. */
+export interface ReplyEntry {
+  readonly key: string;
+  readonly reply: Reply;
+}
+
 /** A task that ended otherwise than done: its error links and its chord must hear of it. */
 export interface EndedEntry {
   readonly key: string;
@@ -124,6 +131,9 @@ export interface EndedTask {
   readonly envelope: Envelope;
   readonly how: 'dead' | 'discarded' | 'cancelled' | 'expired';
   readonly epoch: number;
+  /** Why, where whoever tells of it knows; an entry of the store does not say it. */
+  readonly error?: ErrorRecord;
+  readonly why?: string;
 }
 
 /** The key of the entry that a store writes when a task ends otherwise than done. */
@@ -135,6 +145,8 @@ export interface Parent {
   readonly rootId: string;
   readonly queue: string;
   readonly deadlineMs: number | null;
+  /** Whom the task is for. */
+  readonly tenant?: string;
 }
 
 export interface ChordPart {
@@ -143,17 +155,19 @@ export interface ChordPart {
   /** How many parts the chord has; null: its sender did not say, so it cannot be completed here. */
   readonly size: number | null;
   readonly taskId: string;
+  /** The id of the chord's body, where its sender gave it one: those who wait for it can be told that it will not come. */
+  readonly bodyId?: string;
   /** JSON text; null: the task ended otherwise than done. */
   readonly result: string | null;
 }
 
 /**
  * `complete`: every part is there; the results in their order. `failed`: this part ended otherwise than done, and has not
- * been made good since. `open`: neither.
+ * been made good since; `taskId` where another part did, which was not counted here. `open`: neither.
  */
 export type ChordAnswer =
   | { readonly status: 'open' }
-  | { readonly status: 'failed' }
+  | { readonly status: 'failed'; readonly taskId?: string }
   | { readonly status: 'complete'; readonly results: readonly string[] };
 
 export interface WorkerOpening {
@@ -201,7 +215,7 @@ export interface BeginOpen {
   readonly begun: readonly BegunTask[];
   /** One for each message, in their order. */
   readonly answers: readonly MessageAnswer[];
-  /** Tasks whose `expires` had passed: ended as cancelled, never run. */
+  /** Waiting tasks whose `expires` had passed: ended as cancelled, never run. Of messages the answers say it. */
   readonly expired: readonly TaskRef[];
   /** Milliseconds until a waiting task of these queues becomes due; null when there is none. A hint. */
   readonly nextDueMs: number | null;

@@ -9,6 +9,7 @@ import {
 import { durationMs, type Duration } from '../task/duration.ts';
 import type { EnvelopeOptions } from '../task/envelope.ts';
 import { safeKey } from '../task/names.ts';
+import { checkUserHeaders } from '../wire/user-headers.ts';
 
 /** Options that contradict each other or that nobody knows are refused before anything else happens. */
 export function checkOptions(options: SendOptions): void {
@@ -94,6 +95,7 @@ export function checkHeaders(
       fields: { path: `headers.${key}` },
     });
   }
+  checkUserHeaders(headers);
   return headers;
 }
 

@@ -66,7 +66,7 @@ export function notATask(): Error {
 
 /** A follow-up is sent by a worker and never sees the outbox; its time counts from then. */
 function refuseOutboxOptions(task: Task, options: SendOptions): void {
-  const option = (['idempotencyKey', 'orderingKey', 'deadline'] as const).find(
+  const option = (['idempotencyKey', 'orderingKey', 'deadline', 'tenant', 'permit'] as const).find(
     key => options[key] !== undefined,
   );
   if (option !== undefined)

@@ -1,3 +1,6 @@
+import { LimitBook } from '../admission/limits.ts';
+import { permitToken } from '../admission/permit.ts';
+import { ownAdmission } from '../admission/subject.ts';
 import { outlastError } from '../errors/error.ts';
 import { inRange } from '../task/contract.ts';
 import type { SendOptions, Task, TaskCall } from '../task/define-task.ts';
@@ -29,6 +32,8 @@ export interface ComposeDeps {
   readonly redact: Redact | null;
   /** The task that sends this one. */
   readonly parent: { readonly id: string; readonly rootId: string } | null;
+  /** Which limits a task is under; left out: its own. */
+  readonly book?: LimitBook;
 }
 
 /** Where a task stands in a workflow. */
@@ -62,6 +67,7 @@ export async function composeTask(
   addPlace(made, following, deps);
   if (key !== undefined) made.idempotencyKey = safeKey(key, 'idempotencyKey');
   if (redacted !== null) made.redacted = redacted;
+  addLimits(made, { task, input, options }, deps);
   const settings = toBytes(encodeJson(made));
   checkSize(name, body.length + settings.length, deps.maxPayloadBytes);
   const { version } = contract;
@@ -104,6 +110,26 @@ function redactedCopy(
   const shown = { ...redact(name, { args, kwargs }), embed: redactEmbed(embed, redact) };
   const isSame = shown.args === args && shown.kwargs === kwargs && shown.embed === embed;
   return isSame ? null : shown;
+}
+
+const OWN_LIMITS = new LimitBook([]);
+
+/** What relays and workers must know to hold the task to its limits: they do not have its contract. */
+function addLimits(
+  made: WritableOptions,
+  { task, input, options }: TaskCall,
+  { book = OWN_LIMITS }: ComposeDeps,
+): void {
+  const { name, contract } = task;
+  const { tenant, permit } = options;
+  const admission = ownAdmission(contract, plainInput(contract, input));
+  const queue = options.queue ?? contract.queue;
+  if (tenant !== undefined) made.tenant = safeKey(tenant, 'tenant');
+  if (admission !== undefined) made.admission = admission;
+  const rates = book.of({ name, queue, tenant, admission }).filter(({ rate }) => rate !== null);
+  if (rates.length > 0) made.limited = true;
+  const token = permitToken(permit, name, rates);
+  if (token !== null) made.permit = token;
 }
 
 function addPlace(

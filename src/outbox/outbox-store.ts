@@ -87,8 +87,11 @@ export interface MovedRow {
   readonly id: string;
   readonly name: string;
   readonly queue: string;
-  /** `copy`: the ledger had this task already. `conflict`: it has this id with other bytes; the newcomer is dead. */
-  readonly answer: 'moved' | 'copy' | 'conflict';
+  /**
+   * `copy`: the ledger had this task already. `conflict`: it has this id with other bytes; the newcomer is dead. `limited`:
+   * it must pass a rate first, so it is still in the outbox, to be claimed.
+   */
+  readonly answer: 'moved' | 'copy' | 'conflict' | 'limited';
 }
 
 export interface MoveReply {

@@ -1,8 +1,12 @@
+import { newcomerOf, type Admission } from '../admission/admission.ts';
+import type { LimitBook } from '../admission/limits.ts';
+import { HeldPermit, HOLD_MS } from '../admission/permit.ts';
 import type { Broker, PublishOutcome } from '../broker/broker.ts';
-import { outlastError } from '../errors/error.ts';
+import { isOutlastError, outlastError } from '../errors/error.ts';
 import type { Clock } from '../runtime/clock.ts';
 import { uuidv7 } from '../runtime/random.ts';
-import type { Call, TaskCall } from '../task/define-task.ts';
+import type { Random } from '../runtime/random.ts';
+import type { Call, Permit, TaskCall } from '../task/define-task.ts';
 import type { Redact } from '../task/redact.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { ALONE, composeTask, type ComposeDeps } from './compose.ts';
@@ -12,11 +16,18 @@ import { failedTransaction, type TransactionAdapter } from './transaction-adapte
 
 /** How long a push waits for the broker. */
 const CONFIRM_MS = 10_000;
+const LATE: PublishOutcome = {
+  status: 'unavailable',
+  error: `it was not confirmed within ${CONFIRM_MS} ms`,
+};
 
 export interface ProducerDeps<Tx> {
-  readonly adapter: Pick<TransactionAdapter<Tx>, 'status'>;
+  readonly adapter: Pick<TransactionAdapter<Tx>, 'status' | 'transaction'>;
   readonly writer: OutboxWriter<Tx>;
   readonly broker: () => Promise<Broker>;
+  readonly admission: () => Promise<Admission>;
+  readonly book: LimitBook;
+  readonly random: Random;
   readonly clock: Clock;
   readonly log: Logger;
   readonly strict: boolean;
@@ -62,18 +73,52 @@ export class Producer<Tx> {
   async push(call: TaskCall): Promise<string> {
     const task = await composeTask(call, ALONE, this.#composeDeps());
     checkDirect(task);
-    return (await this.#publish(task)).id;
+    try {
+      return (await this.#publish(task)).id;
+    } catch (error) {
+      const isDeferred = call.task.contract.admission?.onReject === 'defer';
+      if (!isDeferred || !isOutlastError(error, 'ERR_ADMISSION_REJECTED')) throw error;
+      // From the outbox it goes on as a sent task does, whenever there is room.
+      await this.#deps.adapter.transaction(tx => this.#deps.writer.write(tx, [task]));
+      return task.envelope.id;
+    }
+  }
+
+  /** Takes room for one task, and keeps it for whoever sends or pushes that with the permit. */
+  async admit(call: TaskCall): Promise<Permit> {
+    const { envelope } = await composeTask(call, ALONE, this.#composeDeps());
+    const admission = await this.#deps.admission();
+    const newcomer = { ...newcomerOf(envelope), permit: null };
+    const takings = await admission.enter(newcomer, 'admit');
+    const rates = admission.ratesOf(newcomer.subject);
+    const token = rates.length === 0 ? null : this.#deps.random.token();
+    const permit = new HeldPermit({ task: envelope.name, token, rates, takings });
+    if (token === null) return permit;
+    try {
+      await admission.hold(token, HOLD_MS);
+    } catch (error) {
+      // The rate was taken; that the store is away now is worth more to the caller than that it stays taken.
+      await permit.cancel().catch(() => undefined);
+      throw error;
+    }
+    return permit;
   }
 
   #composeDeps(): ComposeDeps {
-    const { clock, maxPayloadBytes, redact, parent } = this.#deps;
+    const { clock, maxPayloadBytes, redact, parent, book } = this.#deps;
     const nowMs = clock.now();
-    return { nowMs, newId: () => uuidv7(nowMs), maxPayloadBytes, redact, parent: parent() };
+    return { nowMs, newId: () => uuidv7(nowMs), maxPayloadBytes, redact, parent: parent(), book };
   }
 
   async #publish(task: NewTask): Promise<SentRow> {
-    const broker = await this.#deps.broker();
-    const outcome = await this.#inTime(broker.publish([task.envelope]));
+    const admission = await this.#deps.admission();
+    const newcomer = newcomerOf(task.envelope);
+    const takings = await admission.enter(newcomer, 'push');
+    const giveBack = async (): Promise<void> => {
+      takings.spare(admission.ratesOf(newcomer.subject));
+      await takings.refund().catch(() => undefined);
+    };
+    const outcome = await this.#hand(task, giveBack);
     if (outcome.status === 'confirmed') return { id: task.envelope.id, isNew: true };
     if (outcome.status === 'unavailable') throw unanswered(task, outcome.error);
     throw outlastError('ERR_UNROUTABLE', {
@@ -83,12 +128,23 @@ export class Producer<Tx> {
     });
   }
 
+  /** A message that certainly did not arrive gives back what it took; one that nobody answered for may have arrived. */
+  async #hand(task: NewTask, giveBack: () => Promise<void>): Promise<PublishOutcome> {
+    try {
+      const broker = await this.#deps.broker();
+      const outcome = await this.#inTime(broker.publish([task.envelope]));
+      if (outcome.status !== 'confirmed' && outcome !== LATE) await giveBack();
+      return outcome;
+    } catch (error) {
+      await giveBack();
+      throw error;
+    }
+  }
+
   /** A broker that has stopped taking messages may not answer for hours. */
   #inTime(publishing: Promise<readonly PublishOutcome[]>): Promise<PublishOutcome> {
     return new Promise((resolve, reject) => {
-      const error = `it was not confirmed within ${CONFIRM_MS} ms`;
-      const late = (): void => resolve({ status: 'unavailable', error });
-      const cancel = this.#deps.clock.timer(CONFIRM_MS, late);
+      const cancel = this.#deps.clock.timer(CONFIRM_MS, () => resolve(LATE));
       publishing.then(([outcome]) => resolve(outcome as PublishOutcome), reject).finally(cancel);
     });
   }

@@ -1,13 +1,16 @@
+import type { AdmissionStore } from '../admission/admission-store.ts';
 import type { Broker } from '../broker/broker.ts';
 import { isUnavailable } from '../errors/error.ts';
 import { carryOut } from '../ledger/carry-out.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import type { ResultStore } from '../result/result-store.ts';
 import { sleep } from '../runtime/clock.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import type { Redact } from '../task/redact.ts';
 import { Reaper, type ReaperSettings } from '../ledger/reaper.ts';
 import type { KeptFences } from './keep-fences.ts';
 import { Housekeeper, type DeadLetterAge, type KeptKeys, type KeptOutbox } from './housekeeper.ts';
+import { PlaceSweeper } from './place-sweeper.ts';
 
 export interface ResurrectorSettings extends ReaperSettings {
   readonly intervalMs: number;
@@ -24,6 +27,10 @@ export interface ResurrectorDeps {
   readonly broker: Broker;
   readonly outbox: KeptOutbox;
   readonly keys: KeptKeys;
+  /** Says why a task is dead, to those who wait for it. */
+  readonly results?: ResultStore;
+  /** Left out: nothing is limited. */
+  readonly admission?: AdmissionStore;
   /** Null: the task rows are the fences. */
   readonly fences?: KeptFences | null;
   readonly runtime: Runtime;
@@ -35,6 +42,7 @@ export class Resurrector {
   readonly #deps: ResurrectorDeps;
   readonly #reaper: Reaper;
   readonly #housekeeper: Housekeeper;
+  readonly #sweeper: PlaceSweeper | null;
 
   constructor(deps: ResurrectorDeps) {
     this.#deps = deps;
@@ -42,6 +50,8 @@ export class Resurrector {
     const { ledger, outbox, keys, fences = null, runtime, settings } = deps;
     const { deadLetterAge } = settings;
     this.#housekeeper = new Housekeeper({ ledger, outbox, keys, fences, deadLetterAge, runtime });
+    const { admission } = deps;
+    this.#sweeper = admission ? new PlaceSweeper(admission, ledger, runtime) : null;
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -62,10 +72,11 @@ export class Resurrector {
     await this.#reaper.look();
     await this.#followUp();
     await this.#housekeeper.look();
+    await this.#sweeper?.look();
   }
 
   async #followUp(): Promise<void> {
-    const { ledger, broker, settings, runtime } = this.#deps;
+    const { ledger, broker, settings, runtime, results } = this.#deps;
     const entries = await ledger.after.list(settings.afterDelayMs, settings.chunk);
     if (entries.length === 0) return;
     runtime.log.info({ entries: entries.length }, 'repeating follow-ups');
@@ -73,7 +84,8 @@ export class Resurrector {
       nowMs: runtime.clock.now(),
       queueOf: () => null,
       redact: settings.redact ?? null,
+      answers: broker.reply !== undefined,
     };
-    await carryOut(entries, { broker, ledger, follow });
+    await carryOut(entries, { broker, ledger, follow, ...(results ? { results } : {}) });
   }
 }

@@ -1,5 +1,6 @@
 import type { PublishOutcome } from '../broker/broker.ts';
 import type { OutboxRow } from '../outbox/outbox-store.ts';
+import { admitRows, type AdmittedRows } from './admit-rows.ts';
 import type { Breaker } from './breaker.ts';
 import type { RelayLease } from './lease.ts';
 import type { RelayDeps } from './relay-deps.ts';
@@ -11,6 +12,8 @@ export interface BatchShared {
   readonly window: Window;
   readonly breaker: Breaker;
   readonly lease: RelayLease;
+  /** Frees the rows of a claim, now or as soon as the store can be reached. */
+  readonly giveBack: (token: string) => Promise<void>;
   /** Told whenever something moved: a relay that makes progress is alive. */
   readonly onProgress: () => void;
 }
@@ -35,7 +38,6 @@ export class Batch {
   #claimEndsAt: number;
   #lossesSeen: number;
   #stopAt: number | undefined;
-  #signal: AbortSignal | undefined;
 
   constructor(token: string, rows: readonly OutboxRow[], deps: RelayDeps, shared: BatchShared) {
     const { clock } = deps.runtime;
@@ -57,22 +59,27 @@ export class Batch {
 
   /** What was not sent is free at once; what was settled no longer carries the token. */
   async giveBack(): Promise<void> {
-    if (this.#settling.written < this.rows.length) await this.#deps.outbox.release(this.#token);
+    if (this.#settling.written < this.rows.length) await this.#shared.giveBack(this.#token);
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    const { runtime } = this.#deps;
-    this.#signal = signal;
+    const { runtime, settings } = this.#deps;
+    const onStop = (): void => {
+      this.#stopAt ??= runtime.clock.monotonic() + settings.shutdownTimeoutMs;
+    };
+    signal.addEventListener('abort', onStop);
+    if (signal.aborted) onStop();
     try {
       for (const { isFirstClaim, envelope } of this.rows) {
         const { id, name, queue } = envelope;
         if (isFirstClaim) runtime.emit('task:created', { id, name, queue });
       }
       await runtime.faultPoint('relay.claimed');
-      await this.#sendAll(signal);
-      await this.#isolate(this.#suspects.splice(0), signal);
+      await this.#sendAll();
+      await this.#isolate(this.#suspects.splice(0));
       await this.#settling.flush();
     } finally {
+      signal.removeEventListener('abort', onStop);
       this.#onHalf();
       this.#onBegun();
       await this.giveBack();
@@ -80,13 +87,13 @@ export class Batch {
   }
 
   /** Starts sends as the window allows; resolves when all of them were answered for. */
-  async #sendAll(signal: AbortSignal): Promise<void> {
+  async #sendAll(): Promise<void> {
     const { window } = this.#shared;
     const size = Math.min(LARGEST_SLICE, Math.ceil(window.size / 10));
     const sends: Promise<void>[] = [];
     for (let at = 0; at < this.rows.length; at += size) {
       const slice = this.rows.slice(at, at + size);
-      if (!(await this.#mayStart(slice.length, this.rows.length - at, signal))) break;
+      if (!(await this.#mayStart(slice.length, this.rows.length - at))) break;
       sends.push(this.#send(slice).finally(() => window.give(slice.length)));
       if (at + size >= this.rows.length / 2) this.#onHalf();
     }
@@ -96,7 +103,7 @@ export class Batch {
   }
 
   /** Takes places in the window, if a send may start at all. After an outage that is known only when all was answered for. */
-  async #mayStart(places: number, left: number, signal: AbortSignal): Promise<boolean> {
+  async #mayStart(places: number, left: number): Promise<boolean> {
     const { window, breaker } = this.#shared;
     for (;;) {
       if (breaker.isTroubled) await window.alone(async () => breaker.judge());
@@ -105,7 +112,7 @@ export class Batch {
         window.give(places);
         continue;
       }
-      const mayStart = await this.#isAllowed(left, signal).catch((error: unknown) => {
+      const mayStart = await this.#isAllowed(left).catch((error: unknown) => {
         window.give(places);
         throw error;
       });
@@ -114,23 +121,21 @@ export class Batch {
     }
   }
 
-  async #isAllowed(left: number, signal: AbortSignal): Promise<boolean> {
-    if (this.#shared.breaker.state === 'open' || this.#isTimeToStop(signal)) return false;
+  async #isAllowed(left: number): Promise<boolean> {
+    if (this.#shared.breaker.state === 'open' || this.#isTimeToStop()) return false;
+    // What cannot be written down would be sent again.
+    if (this.#settling.hasFailed) return false;
     return await this.#isStillOurs(left);
   }
 
   /** After a stop the batch may go on for a while; then no new send starts. */
-  #isTimeToStop(signal: AbortSignal): boolean {
-    if (!signal.aborted) return false;
-    const now = this.#deps.runtime.clock.monotonic();
-    this.#stopAt ??= now + this.#deps.settings.shutdownTimeoutMs;
-    return now >= this.#stopAt;
+  #isTimeToStop(): boolean {
+    return this.#deps.runtime.clock.monotonic() >= (this.#stopAt ?? Infinity);
   }
 
   /** Nothing of this batch can be written down any more: it is not ours, or the process must go. */
   #isLastChanceOver(): boolean {
-    const isOver = this.#deps.runtime.clock.monotonic() >= this.#claimEndsAt;
-    return isOver || (this.#signal !== undefined && this.#isTimeToStop(this.#signal));
+    return this.#deps.runtime.clock.monotonic() >= this.#claimEndsAt || this.#isTimeToStop();
   }
 
   /** No send starts that the claim cannot cover, nor while others may think this relay dead. */
@@ -151,25 +156,36 @@ export class Batch {
   }
 
   async #send(rows: readonly OutboxRow[]): Promise<void> {
+    const admitted = await admitRows(rows, this.#deps.admission ?? null);
+    for (const { row, waitMs } of admitted.waiting) this.#settling.wait(row, waitMs);
+    if (admitted.rows.length > 0) await this.#sendAdmitted(admitted);
+    this.#shared.onProgress();
+    this.#settling.begin();
+  }
+
+  async #sendAdmitted({ rows, refund }: AdmittedRows): Promise<void> {
     await this.#deps.runtime.faultPoint('relay.before-publish');
     const outcomes = await this.#publish(rows);
+    const unpublished: OutboxRow[] = [];
     for (const [index, row] of rows.entries()) {
       const outcome = outcomes[index] as PublishOutcome;
       if (outcome.status === 'suspect') this.#suspects.push(row);
       else this.#settle(row, outcome);
+      if (outcome.status === 'refused' || outcome.status === 'unavailable') unpublished.push(row);
     }
-    this.#settling.begin();
+    // What is lost if this fails comes back with time.
+    if (unpublished.length > 0) await refund(unpublished).catch(() => undefined);
   }
 
   /**
    * One message of these closed the channel on all. Each half alone shows in which one it is, and so on: many innocent
    * rows arrive at once, and the guilty one is found in a few steps and pays with its own retries.
    */
-  async #isolate(rows: readonly OutboxRow[], signal: AbortSignal): Promise<void> {
+  async #isolate(rows: readonly OutboxRow[]): Promise<void> {
     const middle = Math.ceil(rows.length / 2);
     for (const half of [rows.slice(0, middle), rows.slice(middle)]) {
       if (half.length === 0) continue;
-      if (!(await this.#mayStart(this.#shared.window.size, half.length, signal))) return;
+      if (!(await this.#mayStart(this.#shared.window.size, half.length))) return;
       const outcomes = await this.#publish(half).finally(() =>
         this.#shared.window.give(this.#shared.window.size),
       );
@@ -180,7 +196,7 @@ export class Batch {
         else if (half.length === 1) this.#settle(row, { status: 'refused', error: outcome.error });
       }
       this.#settling.begin();
-      if (half.length > 1) await this.#isolate(suspects, signal);
+      if (half.length > 1) await this.#isolate(suspects);
     }
   }
 

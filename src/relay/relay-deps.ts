@@ -1,3 +1,4 @@
+import type { Admission } from '../admission/admission.ts';
 import type { Broker } from '../broker/broker.ts';
 import type { OutboxReads } from '../outbox/outbox-reads.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
@@ -23,6 +24,8 @@ export interface RelayDeps {
   readonly outbox: OutboxStore;
   readonly reads: Pick<OutboxReads, 'sample'>;
   readonly broker: Pick<Broker, 'publish'>;
+  /** Left out: nothing is limited. */
+  readonly admission?: Admission;
   readonly runtime: Runtime;
   readonly settings: RelaySettings;
 }

@@ -288,6 +288,41 @@ describe('a stop', () => {
     expect(outbox.rows.size).toBe(10 - calls.length);
   });
 
+  it('counts its time from the signal, not from the answer to what was on its way then', async () => {
+    const { time, calls, write, run, stop } = setup(
+      each(() => OK, 9_000),
+      { shutdownTimeoutMs: 10_000 },
+    );
+    write(10);
+    const running = run();
+    await time.runUntil(100);
+    stop.abort();
+    await time.runUntil(60_000);
+    await running;
+    expect(calls.filter(({ atMs }) => atMs > 10_100)).toEqual([]);
+    expect(calls).toHaveLength(2);
+  });
+
+  it('waits for every batch under way, also when the one before could not be written down', async () => {
+    const kit = setup(
+      each(() => OK, 1_000),
+      { publishConcurrency: 20 },
+    );
+    const settle = kit.outbox.settlePublished.bind(kit.outbox);
+    let first: string | undefined;
+    kit.outbox.settlePublished = async (token, rows) => {
+      first ??= token;
+      if (token === first) throw new Error('permission denied');
+      return await settle(token, rows);
+    };
+    kit.write(20);
+    const running = kit.run().catch((error: Error) => `${error.message} ${kit.outbox.rows.size}`);
+    await kit.time.runUntil(60_000);
+    // Of the second batch all was confirmed and settled before the relay let go of its lease.
+    expect(await running).toBe('permission denied 10');
+    expect([...kit.outbox.rows.values()].map(({ state }) => state)).not.toContain('claimed');
+  });
+
   it('interrupts the wait for a broker that is away', async () => {
     const { time, write, run, stop } = setup(each(() => AWAY));
     write(5);
@@ -316,6 +351,23 @@ describe('what is written down', () => {
     expect(kit.outbox.rows.size).toBe(0);
   });
 
+  it('ends the relay when it cannot be, whichever rows these were: nothing is sent over and over', async () => {
+    const kit = setup(each(() => OK));
+    const settle = kit.outbox.settlePublished.bind(kit.outbox);
+    let settles = 0;
+    kit.outbox.settlePublished = async (...given) => {
+      if (settles++ === 0) throw new Error('permission denied');
+      return await settle(...given);
+    };
+    const ids = kit.write(5);
+    const running = kit.run().catch((error: Error) => error.message);
+    await kit.time.runUntil(60_000);
+    kit.stop.abort();
+    await kit.time.runUntil(120_000);
+    expect(await running).toBe('permission denied');
+    expect(kit.confirmed.filter(id => id === ids[0])).toHaveLength(1);
+  });
+
   it('does not become an endless loop of sends when failures cannot be written down', async () => {
     const kit = setup(each(({ id }) => (id === bad ? { status: 'refused', error: 'no' } : OK)));
     const [bad] = kit.write(5);
@@ -342,6 +394,66 @@ describe('what is written down', () => {
     const [letter] = kit.outbox.deadLetters.values();
     const said = letter?.history.flatMap(({ error }) => (error ? [error.message] : []));
     expect(said).toEqual(Array(5).fill('unroutable'));
+  });
+});
+
+describe('rows that cannot be given back at once', () => {
+  const away = (): Error =>
+    outlastError('ERR_STORE_UNAVAILABLE', { message: 'away', hint: '', fields: {} });
+
+  /** The store takes no release for a while. */
+  function failReleases(outbox: MemoryOutboxStore, times: number): void {
+    const release = outbox.release.bind(outbox);
+    let failures = times;
+    outbox.release = async token => {
+      if (failures-- > 0) throw away();
+      return await release(token);
+    };
+  }
+
+  it('are given back later, where the reply to their claim was lost', async () => {
+    const kit = setup(each(() => OK));
+    const claim = kit.outbox.claim.bind(kit.outbox);
+    let claims = 0;
+    kit.outbox.claim = async request => {
+      const rows = await claim(request);
+      if (claims++ === 0) throw away();
+      return rows;
+    };
+    failReleases(kit.outbox, 3);
+    const ids = kit.write(5);
+    void kit.run();
+    await kit.time.runUntil(30_000);
+    expect(kit.confirmed).toEqual(ids);
+  });
+
+  it('are given back later, where the claim took effect only after it was given up', async () => {
+    const kit = setup(each(() => OK));
+    const claim = kit.outbox.claim.bind(kit.outbox);
+    let claims = 0;
+    kit.outbox.claim = async request => {
+      if (claims++ > 0) return await claim(request);
+      kit.time.after(5_000, () => {
+        kit.write(5);
+        void claim(request);
+      });
+      throw away();
+    };
+    void kit.run();
+    await kit.time.runUntil(30_000);
+    expect(kit.confirmed).toHaveLength(5);
+  });
+
+  it('are given back later, where the broker went away', async () => {
+    let isAway = true;
+    const kit = setup(each(() => (isAway ? AWAY : OK)));
+    failReleases(kit.outbox, 3);
+    kit.write(10);
+    void kit.run();
+    await kit.time.runUntil(20_000);
+    isAway = false;
+    await kit.time.runUntil(150_000);
+    expect(kit.confirmed).toHaveLength(10);
   });
 });
 

@@ -1,5 +1,5 @@
 import { isUnavailable, outlastError } from '../errors/error.ts';
-import type { MovedRow, OutboxRow, OutboxStore } from '../outbox/outbox-store.ts';
+import type { MovedRow, OutboxStore } from '../outbox/outbox-store.ts';
 import type { OutboxSample } from '../outbox/outbox-reads.ts';
 import { sleep } from '../runtime/clock.ts';
 import { Wakeable } from '../runtime/wakeable.ts';
@@ -14,6 +14,8 @@ const STORE_RETRY_MS = 500;
 const SOON_MS = 50;
 /** A relay that waits says at least this often that it lives. */
 const PULSE_MS = 1_000;
+/** A claim that was given up may still take effect for as long as the store lets a statement run, and then some. */
+const LATE_CLAIM_MS = 60_000;
 
 /** How a relay is, for probes. */
 export interface RelayStatus {
@@ -41,6 +43,8 @@ export class Relay {
   readonly #breaker: Breaker;
   readonly #shared: BatchShared;
   readonly #wake: Wakeable;
+  /** Claims that are to be given back, and until when they may still get rows. */
+  readonly #owed = new Map<string, number>();
   #movedAt: number;
   #sample: OutboxSample | null = null;
 
@@ -55,6 +59,7 @@ export class Relay {
       window: new Window(settings.publishConcurrency),
       breaker: this.#breaker,
       lease: this.#lease,
+      giveBack: token => this.#giveBack(token),
       onProgress: () => (this.#movedAt = runtime.clock.monotonic()),
     };
   }
@@ -70,13 +75,25 @@ export class Relay {
   /** Works until the signal aborts; unsent claims are given back. */
   async run(signal: AbortSignal): Promise<void> {
     const undo = this.#deps.outbox.onReady(this.#wake.hint);
-    // Beats until the last batch is settled, not only until the stop: rows of a relay without a lease are free.
-    const ended = new AbortController();
-    const beside = [this.#beat(ended.signal), this.#takeSamples(ended.signal)];
     try {
-      while (!signal.aborted) await this.#turn(signal);
+      await this.#beside([this.#beat, this.#takeSamples], async () => {
+        while (!signal.aborted) await this.#turn(signal);
+      });
     } finally {
       undo();
+    }
+  }
+
+  /** Beats until the last batch is settled, not only until the stop: rows of a relay without a lease are free. */
+  async #beside<T>(
+    loops: readonly ((signal: AbortSignal) => Promise<void>)[],
+    fn: () => Promise<T>,
+  ): Promise<T> {
+    const ended = new AbortController();
+    const beside = loops.map(loop => loop(ended.signal));
+    try {
+      return await fn();
+    } finally {
       ended.abort();
       await Promise.all(beside);
     }
@@ -89,7 +106,8 @@ export class Relay {
       const { taken } = await this.#look(signal, Infinity);
       this.#shared.onProgress();
       // Senders in a hurry do not notify for every row: where some were, more may have come by now.
-      const longestMs = taken > 0 ? Math.min(SOON_MS, settings.idleTimeMs) : settings.idleTimeMs;
+      const soonestMs = taken > 0 ? SOON_MS : this.#owed.size > 0 ? PULSE_MS : Infinity;
+      const longestMs = Math.min(soonestMs, settings.idleTimeMs);
       if (taken < settings.batchSize) await this.#idle(longestMs, signal);
     } catch (error) {
       if (!isUnavailable(error)) throw error;
@@ -100,20 +118,24 @@ export class Relay {
 
   /** Moves all that is due now; how many rows that was. */
   async drain(signal: AbortSignal): Promise<number> {
-    let total = 0;
-    for (;;) {
-      const { taken, sent } = await this.#look(signal, Infinity);
-      total += sent;
-      this.#refuseOutage();
-      if (taken === 0 || signal.aborted) return total;
-    }
+    return await this.#beside([this.#beat], async () => {
+      let total = 0;
+      for (;;) {
+        const { taken, sent } = await this.#look(signal, Infinity);
+        total += sent;
+        this.#refuseOutage();
+        if (taken === 0 || signal.aborted) return total;
+      }
+    });
   }
 
   /** One batch; how many rows of it were moved. */
   async pass(signal: AbortSignal): Promise<number> {
-    const { sent } = await this.#look(signal, 1);
-    this.#refuseOutage();
-    return sent;
+    return await this.#beside([this.#beat], async () => {
+      const { sent } = await this.#look(signal, 1);
+      this.#refuseOutage();
+      return sent;
+    });
   }
 
   /** Who waits for an end must hear that the broker is away; the rows are kept for later. */
@@ -131,7 +153,11 @@ export class Relay {
     const { move } = this.#deps.outbox;
     if (!move) return await this.#publish(signal, batches);
     try {
-      return await this.#move(move);
+      const { left, ...moved } = await this.#move(move);
+      if (left === 0) return moved;
+      // Rows that must pass a rate are claimed and published, one database or not.
+      const { taken, sent } = await this.#publish(signal, batches);
+      return { taken: moved.taken + taken, sent: moved.sent + sent };
     } catch (error) {
       if (isUnavailable(error)) throw error;
       // One row of the batch cannot be moved: taken one by one it spends its retries and the others arrive.
@@ -143,23 +169,25 @@ export class Relay {
     }
   }
 
-  async #move(move: NonNullable<OutboxStore['move']>): Promise<Pass> {
+  async #move(move: NonNullable<OutboxStore['move']>): Promise<Pass & { readonly left: number }> {
     const { runtime, settings } = this.#deps;
     const { rows } = await move(settings.batchSize);
     await runtime.faultPoint('relay.moved');
-    for (const row of rows) this.#tellMoved(row);
-    return { taken: rows.length, sent: rows.length };
+    const gone = rows.filter(({ answer }) => answer !== 'limited');
+    for (const row of gone) this.#tellMoved(row);
+    return { taken: gone.length, sent: gone.length, left: rows.length - gone.length };
   }
 
   /** Claims and publishes until a claim is not full; two batches are under way at most, and a third is claimed. */
   async #publish(signal: AbortSignal, batches: number): Promise<Pass> {
     // The lease must stand before anything is claimed under it.
     if (!this.#lease.isSure) await this.#lease.beat();
+    await this.#payBack();
     // Half-open: a single message shows whether the broker is back.
     const limit = this.#breaker.state === 'closed' ? this.#deps.settings.batchSize : 1;
     // Sums only: a backlog may be longer than what fits into memory.
     let [begun, taken, sent] = [0, 0, 0];
-    let before: Promise<void> = Promise.resolve();
+    let [before, running]: Promise<void>[] = [Promise.resolve(), Promise.resolve()];
     let ahead: Promise<Batch> | null = this.#claim(limit);
     try {
       while (ahead !== null) {
@@ -169,7 +197,7 @@ export class Relay {
         if (batch.rows.length === 0 || (begun > 0 && signal.aborted)) break;
         begun++;
         taken = batch.rows.length;
-        const running = batch.run(signal).then(() => void (sent += batch.sent));
+        running = batch.run(signal).then(() => void (sent += batch.sent));
         running.catch(() => undefined);
         await batch.half;
         if (begun < batches && this.#mayClaimMore(batch, limit, signal)) {
@@ -183,6 +211,8 @@ export class Relay {
       await before;
     } finally {
       await ahead?.then(batch => batch.giveBack()).catch(() => undefined);
+      // Nothing is on its way behind the back of whoever stops next.
+      await Promise.allSettled([before, running]);
     }
     this.#breaker.judge();
     return { taken, sent };
@@ -197,16 +227,35 @@ export class Relay {
     const { outbox, runtime, settings } = this.#deps;
     const token = runtime.random.token();
     const { staleTimeoutMs: staleMs } = settings;
-    let rows: readonly OutboxRow[];
     try {
-      rows = await outbox.claim({ relay: this.#lease.name, token, limit, staleMs });
+      const rows = await outbox.claim({ relay: this.#lease.name, token, limit, staleMs });
+      this.#shared.onProgress();
+      return new Batch(token, rows, this.#deps, this.#shared);
     } catch (error) {
-      // A claim whose reply was lost holds rows that nobody knows of: they are given back by their token.
-      await outbox.release(token);
+      // A claim whose reply was lost holds rows that nobody knows of, now or soon.
+      if (isUnavailable(error)) this.#owed.set(token, runtime.clock.monotonic() + LATE_CLAIM_MS);
       throw error;
     }
-    this.#shared.onProgress();
-    return new Batch(token, rows, this.#deps, this.#shared);
+  }
+
+  /** What cannot be given back now is owed: under a relay that lives it would wait for the stale timeout. */
+  async #giveBack(token: string): Promise<void> {
+    const { outbox, runtime } = this.#deps;
+    try {
+      await outbox.release(token);
+    } catch (error) {
+      if (!isUnavailable(error)) throw error;
+      this.#owed.set(token, -Infinity);
+      runtime.log.warn({ error }, 'the outbox cannot be reached; giving rows back later');
+    }
+  }
+
+  async #payBack(): Promise<void> {
+    const { outbox, runtime } = this.#deps;
+    for (const [token, lateUntil] of this.#owed) {
+      const freed = await outbox.release(token);
+      if (freed > 0 || runtime.clock.monotonic() >= lateUntil) this.#owed.delete(token);
+    }
   }
 
   #tellMoved({ answer, ...ref }: MovedRow): void {
@@ -238,12 +287,12 @@ export class Relay {
     }
   }
 
-  async #beat(signal: AbortSignal): Promise<void> {
+  readonly #beat = async (signal: AbortSignal): Promise<void> => {
     if (!this.#deps.outbox.move) await this.#lease.keep(signal);
-  }
+  };
 
   /** Figures for probes and logs, now and then: counting is not for every batch, and takes a tenth of the time at most. */
-  async #takeSamples(signal: AbortSignal): Promise<void> {
+  readonly #takeSamples = async (signal: AbortSignal): Promise<void> => {
     const { reads, runtime, settings } = this.#deps;
     while (!signal.aborted) {
       const from = runtime.clock.monotonic();
@@ -256,5 +305,5 @@ export class Relay {
       const tookMs = runtime.clock.monotonic() - from;
       await sleep(runtime.clock, Math.max(settings.queueSnapshotRefreshMs, tookMs * 10), signal);
     }
-  }
+  };
 }

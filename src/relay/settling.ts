@@ -3,6 +3,7 @@ import { isUnavailable } from '../errors/error.ts';
 import type { OutboxRow, PublishFailure } from '../outbox/outbox-store.ts';
 import { backoffMs } from '../runtime/backoff.ts';
 import { sleep } from '../runtime/clock.ts';
+import { groupWaits, type WaitingRow } from './admit-rows.ts';
 import type { RelayDeps } from './relay-deps.ts';
 
 const STORE_RETRY_MS = 500;
@@ -20,7 +21,9 @@ export class Settling {
   readonly #confirmed: OutboxRow[] = [];
   readonly #failed: { readonly row: OutboxRow; readonly error: string }[] = [];
   readonly #deferred: OutboxRow[] = [];
+  readonly #waiting: WaitingRow[] = [];
   #running: Promise<void> | null = null;
+  #failure: { readonly error: unknown } | null = null;
   #sent = 0;
   #written = 0;
 
@@ -40,6 +43,11 @@ export class Settling {
     return this.#written;
   }
 
+  /** Something could not be written down; `flush` tells what. */
+  get hasFailed(): boolean {
+    return this.#failure !== null;
+  }
+
   add(row: OutboxRow, outcome: PublishOutcome): void {
     switch (outcome.status) {
       case 'confirmed':
@@ -53,23 +61,31 @@ export class Settling {
     }
   }
 
+  /** It is over its limit, which is nobody's fault: no retry is spent. */
+  wait(row: OutboxRow, waitMs: number): void {
+    this.#waiting.push({ row, waitMs });
+  }
+
   /** Begins to write down what there is. A failure is kept for `flush`. */
   begin(): void {
     if (this.#running !== null || this.#isEmpty) return;
-    this.#running = this.#run().finally(() => (this.#running = null));
-    this.#running.catch(() => undefined);
+    this.#running = this.#run()
+      .catch((error: unknown) => void (this.#failure ??= { error }))
+      .finally(() => (this.#running = null));
   }
 
-  /** Resolves when all is written down. */
+  /** Resolves when all is written down. What can be is, also when something before it could not. */
   async flush(): Promise<void> {
     while (!this.#isEmpty || this.#running !== null) {
       this.begin();
       await this.#running;
     }
+    if (this.#failure !== null) throw this.#failure.error;
   }
 
   get #isEmpty(): boolean {
-    return this.#confirmed.length + this.#failed.length + this.#deferred.length === 0;
+    const lists = [this.#confirmed, this.#failed, this.#deferred, this.#waiting];
+    return lists.every(list => list.length === 0);
   }
 
   /** Deletes of published rows first and alone: no failure beside them may undo what the broker has confirmed. */
@@ -84,6 +100,7 @@ export class Settling {
       }
       await this.#settleFailed(this.#failed.splice(0, MOST_ROWS));
       await this.#defer(this.#deferred.splice(0, MOST_ROWS));
+      await this.#deferWaiting(this.#waiting.splice(0, MOST_ROWS));
     }
   }
 
@@ -130,6 +147,14 @@ export class Settling {
     const numbers = rows.map(({ row }) => row);
     await this.#persist(() => outbox.defer(this.#token, numbers, delayMs));
     this.#written += rows.length;
+  }
+
+  async #deferWaiting(waiting: readonly WaitingRow[]): Promise<void> {
+    for (const { rows, waitMs } of groupWaits(waiting)) {
+      const numbers = rows.map(({ row }) => row);
+      await this.#persist(() => this.#deps.outbox.defer(this.#token, numbers, waitMs));
+      this.#written += rows.length;
+    }
   }
 
   /** A store that is away for a moment must not cost a second publishing: the claim is ours until it is over. */

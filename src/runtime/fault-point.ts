@@ -10,6 +10,7 @@ export const FAULT_POINTS = [
   'relay.mid-settle',
   'relay.moved',
   'worker.taken-not-begun',
+  'worker.admitted-not-run',
   'worker.begun-not-started',
   'worker.ran-not-committed',
   'worker.kept-not-committed',

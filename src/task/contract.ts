@@ -1,4 +1,5 @@
 import { outlastError } from '../errors/error.ts';
+import { readAdmissionRule, type AdmissionRule } from './admission-rule.ts';
 import { checkTimeouts } from './check-timeouts.ts';
 import { durationMs, type Duration } from './duration.ts';
 import { idempotencyOf, type Idempotency } from './idempotency.ts';
@@ -20,6 +21,15 @@ export interface Contract {
   readonly expiresMs: number | null;
   readonly ordering: Ordering | null;
   readonly idempotent: Idempotency | null;
+  readonly admission: ContractAdmission | null;
+}
+
+/** What a task itself says about how much of it may come in and run. */
+export interface ContractAdmission extends AdmissionRule {
+  /** Null: all of this task are one. */
+  readonly key: ((input: unknown) => string) | null;
+  /** What `push` does over the rate. */
+  readonly onReject: 'throw' | 'defer';
 }
 
 export interface Ordering {
@@ -43,6 +53,7 @@ interface GivenOptions {
   readonly expires?: Duration;
   readonly ordering?: { readonly key?: unknown; readonly whenDead?: unknown };
   readonly idempotent?: unknown;
+  readonly admission?: { readonly key?: unknown; readonly onReject?: unknown };
 }
 
 const KNOWN_OPTIONS: readonly (keyof GivenOptions)[] = [
@@ -59,6 +70,7 @@ const KNOWN_OPTIONS: readonly (keyof GivenOptions)[] = [
   'expires',
   'ordering',
   'idempotent',
+  'admission',
 ];
 
 /** Checks what was given to `task()` and fills in the defaults. */
@@ -90,6 +102,7 @@ export function resolveContract(name: string, given: object): Contract {
     expiresMs: lengthMs('expires'),
     ordering: orderingOf(name, options.ordering),
     idempotent: idempotencyOf(name, options.idempotent),
+    admission: admissionOf(name, options.admission),
   });
   return checkTimeouts(name, contract);
 }
@@ -121,6 +134,26 @@ function orderingOf(name: string, given: GivenOptions['ordering']): Ordering | n
   if (whenDead !== 'park' && whenDead !== 'go-on')
     throw orderingError(name, 'whenDead', "Use 'park' or 'go-on'.");
   return Object.freeze({ key: key as Ordering['key'], parks: whenDead === 'park' });
+}
+
+function admissionOf(name: string, given: GivenOptions['admission']): ContractAdmission | null {
+  if (given === undefined) return null;
+  const option = `admission of ${name}`;
+  const refuse = (keys: readonly string[], known: readonly string[]): void =>
+    refuseUnknown(keys, known, `\`admission\` of ${name}`);
+  const rule = readAdmissionRule(given, option, refuse, ['key', 'onReject']);
+  const { key = null, onReject = 'throw' } = given;
+  const wrong = (member: string, hint: string): Error =>
+    outlastError('ERR_OPTION_RANGE', {
+      message: `\`admission.${member}\` of ${name} is not what it must be`,
+      hint,
+      fields: { option: `admission.${member}` },
+    });
+  if (key !== null && typeof key !== 'function')
+    throw wrong('key', 'Give a function of the input: input => input.tenant, or leave it out.');
+  if (onReject !== 'throw' && onReject !== 'defer')
+    throw wrong('onReject', "Use 'throw' or 'defer'.");
+  return Object.freeze({ ...rule, key: key as ContractAdmission['key'], onReject });
 }
 
 function orderingError(name: string, option: string, hint: string): Error {

@@ -1,3 +1,4 @@
+import type { AdmissionRuleOptions } from './admission-rule.ts';
 import { resolveContract, type Contract } from './contract.ts';
 import type { Duration } from './duration.ts';
 import { safeName } from './names.ts';
@@ -51,6 +52,16 @@ export interface TaskOptions<I, R, A, K, P = readonly string[]> {
         readonly key?: (input: ShapeOf<I, R, A, K>['input']) => string;
         readonly ttl?: Duration;
       };
+  /**
+   * How much of this task may come in, and how many may run at once: for each `key` of the input, or for all together
+   * without one. Over the rate `push` and `admit` throw `ERR_ADMISSION_REJECTED`; with `onReject: 'defer'` a push is
+   * written to the outbox instead, and goes on when there is room. Sent tasks wait for room in any case.
+   */
+  readonly admission?: AdmissionRuleOptions & {
+    readonly key?: (input: ShapeOf<I, R, A, K>['input']) => string;
+    /** @default 'throw' */
+    readonly onReject?: 'throw' | 'defer';
+  };
 }
 
 /** Options of one send. */
@@ -75,12 +86,24 @@ export interface SendOptions {
   readonly idempotencyKey?: string;
   /** Tasks with the same key are published in the order of their commits. Not together with `countdown` or `eta`. */
   readonly orderingKey?: string;
+  /** Whom it is for: `admission` in the configuration may limit tenants. What follows the task is for the same. */
+  readonly tenant?: string;
+  /** What `outlast.admit` gave for this task. Used once. */
+  readonly permit?: Permit;
   /** Sent when this task is done. A task alone takes the result as its input; a call has its own. */
   readonly link?: Step | readonly Step[];
   /** Sent when this task is dead. A task alone takes the id of the dead one as its input; a call has its own. */
   readonly linkError?: Step | readonly Step[];
   /** What only Celery's messages have. */
   readonly celery?: CeleryOptions;
+}
+
+/** Room for one task, asked for before the transaction that sends it; kept for 30 s. */
+export interface Permit {
+  /** The name of the task. */
+  readonly task: string;
+  /** Gives the room back, if it was not used and nobody has come since; otherwise time does. */
+  cancel(): Promise<void>;
 }
 
 /** Fields of a Celery message that mean something to brokers and Python workers only. */
@@ -106,6 +129,8 @@ export const SEND_OPTIONS: readonly (keyof SendOptions)[] = [
   'keepResult',
   'idempotencyKey',
   'orderingKey',
+  'tenant',
+  'permit',
   'link',
   'linkError',
   'celery',

@@ -1,3 +1,5 @@
+import type { Rate } from './admission-rule.ts';
+
 /**
  * A task on its way: what is committed, moved and run. Body and options are bytes and are never
  * encoded again on the way, so a digest over them holds from commit to handler.
@@ -20,6 +22,14 @@ export interface Envelope {
   readonly etaMs: number | null;
   /** Not begun after this wall time. */
   readonly expiresMs: number | null;
+}
+
+/** A task's own limits, with its key. */
+export interface OwnAdmission {
+  /** Left out: all of the task are one. */
+  readonly key?: string;
+  readonly rate?: Rate;
+  readonly concurrency?: number;
 }
 
 /** Everything about a task that is neither its identity nor its arguments. */
@@ -47,6 +57,14 @@ export interface EnvelopeOptions {
   /** @default the task's id */
   readonly correlationId?: string;
   readonly idempotencyKey?: string;
+  /** Whom the task is for. */
+  readonly tenant?: string;
+  /** What the contract said about admission, for those who do not have it. */
+  readonly admission?: OwnAdmission;
+  /** Written `"limited":true`, which statements look for: it must pass a rate before it is published. */
+  readonly limited?: true;
+  /** Room that was asked for before. */
+  readonly permit?: string;
   /** JSON texts that people see instead of the arguments and of those of its follow-ups, wherever the task is. */
   readonly redacted?: { readonly args: string; readonly kwargs: string; readonly embed?: string };
 }

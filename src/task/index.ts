@@ -19,7 +19,8 @@ export type {
   TaskShape,
 } from './define-task.ts';
 export type { Duration } from './duration.ts';
-export type { SendOptions } from './define-task.ts';
+export type { AdmissionRuleOptions, RateOptions } from './admission-rule.ts';
+export type { Permit, SendOptions } from './define-task.ts';
 export type { Redactor } from './redact.ts';
 export type { StandardSchema } from './standard-schema.ts';
 export { unchecked } from './standard-schema.ts';

@@ -29,6 +29,15 @@ export interface EventMap {
   'relay:breaker-opened': { readonly cooldownMs: number; readonly error: string };
   'relay:breaker-closed': Readonly<Record<never, never>>;
   'relay:claim-lost': { readonly token: string; readonly rows: number };
+  /**
+   * A limit is reached. `push` and `admit` throw; a relay leaves the row for later; a worker gives the task back. `key`
+   * is `store:memory` where the store itself has no room.
+   */
+  'admission:rejected': TaskEvent & {
+    readonly where: 'push' | 'admit' | Where;
+    readonly key: string;
+    readonly retryAfterMs: number;
+  };
   /** A redactor failed, so the arguments are hidden. `error` is its kind, not its text. */
   'redaction:failed': { readonly name: string; readonly error: string };
   'worker:lost': { readonly worker: string };

@@ -81,12 +81,16 @@ const isText = (encoding: unknown): boolean =>
 
 function readTable({ headers }: IncomingMessage): Table {
   if (!isTable(headers)) throw new Unreadable('it has no headers');
-  // A client that decodes a key `__proto__` by assignment has changed the table's prototype instead.
-  const prototype: unknown = Object.getPrototypeOf(headers);
-  const isPlain = prototype === Object.prototype || prototype === null;
-  if (!isPlain || Object.hasOwn(headers, '__proto__'))
-    throw new Unreadable('one of its headers is called `__proto__`');
+  refuseProto(headers);
   return headers;
+}
+
+/** A client that decodes a key `__proto__` by assignment has changed the table's prototype instead. */
+function refuseProto(table: Table): void {
+  const prototype: unknown = Object.getPrototypeOf(table);
+  const isPlain = prototype === Object.prototype || prototype === null;
+  if (!isPlain || Object.hasOwn(table, '__proto__'))
+    throw new Unreadable('one of its headers is called `__proto__`');
 }
 
 const isTable = (value: unknown): value is Table =>
@@ -193,6 +197,8 @@ function optionsOf(
     replyTo: typeof replyTo === 'string' && replyTo !== '' ? replyTo : undefined,
     correlationId: otherThan(id, correlationId),
     idempotencyKey: textIn(headers, OWN_HEADERS.idempotencyKey),
+    tenant: textIn(headers, OWN_HEADERS.tenant),
+    admission: admissionOf(textIn(headers, OWN_HEADERS.admission)),
     redacted: redactedOf(headers),
   });
 }
@@ -202,6 +208,16 @@ function deadlineOf(headers: Table): number | null {
   const value = textIn(headers, OWN_HEADERS.deadline);
   const isOurs = own(headers, 'lang') === 'js' || (value !== undefined && parseInstant(value));
   return isOurs ? instantOf(headers, OWN_HEADERS.deadline, Math.floor) : null;
+}
+
+/** What cannot be read limits nothing of its own; the limits of the configuration hold all the same. */
+function admissionOf(text: string | undefined): EnvelopeOptions['admission'] {
+  try {
+    const value: unknown = text === undefined ? undefined : JSON.parse(text);
+    return isTable(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 const HIDDEN = '"[hidden]"';
@@ -265,14 +281,16 @@ function userHeaders(headers: Table, isDeadlineTheirs: boolean): Record<string, 
   let bytes = 0;
   const add = (name: string, value: unknown): void => {
     if (found.has(name) || value === null || value === undefined) return;
-    if (name === '__proto__') throw new Unreadable('one of its headers is called `__proto__`');
     const text = textOf(value);
     bytes += Buffer.byteLength(name) + Buffer.byteLength(text);
     if (bytes > MAX_HEADER_BYTES)
       throw new Unreadable(`its headers are larger than ${MAX_HEADER_BYTES} bytes`);
     found.set(name, text);
   };
-  if (isTable(nested)) for (const [name, value] of Object.entries(nested)) add(name, value);
+  if (isTable(nested)) {
+    refuseProto(nested);
+    for (const [name, value] of Object.entries(nested)) add(name, value);
+  }
   for (const [name, value] of theirs) add(name, value);
   return Object.fromEntries(found);
 }

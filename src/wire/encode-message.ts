@@ -1,10 +1,10 @@
-import { outlastError } from '../errors/error.ts';
 import type { Envelope, EnvelopeOptions } from '../task/envelope.ts';
 import { toText } from '../task/json.ts';
 import { describeCall, shorten } from './describe-call.ts';
 import { isReserved, OWN_HEADERS } from './header-names.ts';
 import { formatInstant } from './iso-time.ts';
-import { MAX_USER_HEADER_BYTES, type WireMessage } from './message.ts';
+import type { WireMessage } from './message.ts';
+import { checkUserHeaders } from './user-headers.ts';
 
 const NO_OPTIONS: EnvelopeOptions = Object.freeze({});
 
@@ -44,7 +44,8 @@ function taskHeaders(
   options: EnvelopeOptions,
 ): Record<string, unknown> {
   const { id, body, etaMs, expiresMs } = envelope;
-  const { timeoutMs, softTimeoutMs, deadlineMs, idempotencyKey, redacted } = options;
+  const { timeoutMs, softTimeoutMs, deadlineMs, idempotencyKey, redacted, tenant, admission } =
+    options;
   const shown = redacted === undefined ? describeCall(body) : redacted;
   const headers: Record<string, unknown> = {
     lang: 'js',
@@ -68,6 +69,8 @@ function taskHeaders(
   };
   if (redacted !== undefined) headers[OWN_HEADERS.redacted] = true;
   if (idempotencyKey !== undefined) headers[OWN_HEADERS.idempotencyKey] = idempotencyKey;
+  if (tenant !== undefined) headers[OWN_HEADERS.tenant] = tenant;
+  if (admission !== undefined) headers[OWN_HEADERS.admission] = JSON.stringify(admission);
   if (deadlineMs !== undefined) headers[OWN_HEADERS.deadline] = formatInstant(deadlineMs);
   return headers;
 }
@@ -82,29 +85,10 @@ function withUserHeaders(
   headers: Record<string, unknown>,
   { headers: given }: EnvelopeOptions,
 ): Record<string, unknown> {
-  const entries = given === undefined ? [] : Object.entries(given);
-  if (entries.length === 0) return headers;
-  checkSize(entries);
+  const entries = Object.entries(given ?? {});
+  if (given === undefined || entries.length === 0) return headers;
+  checkUserHeaders(given);
   for (const [name, text] of entries) if (!isReserved(name)) headers[name] = text;
   headers['headers'] = Object.fromEntries(entries);
   return headers;
-}
-
-function checkSize(entries: readonly (readonly [string, string])[]): void {
-  let bytes = 0;
-  for (const [name, text] of entries) {
-    // A key of this name sets a prototype in half the readers there are.
-    if (name === '__proto__') throw refused('a header must not be called `__proto__`', 0);
-    bytes += Buffer.byteLength(name) + Buffer.byteLength(text);
-  }
-  if (bytes > MAX_USER_HEADER_BYTES)
-    throw refused(`headers of ${bytes} bytes are larger than ${MAX_USER_HEADER_BYTES}`, bytes);
-}
-
-function refused(message: string, bytes: number): Error {
-  return outlastError('ERR_PAYLOAD_TOO_LARGE', {
-    message,
-    hint: 'Put the data into the input of the task.',
-    fields: { bytes, maxBytes: MAX_USER_HEADER_BYTES },
-  });
 }

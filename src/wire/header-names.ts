@@ -3,6 +3,9 @@ export const OWN_HEADERS = {
   schema: 'outlast-schema',
   digest: 'outlast-digest',
   idempotencyKey: 'outlast-idempotency-key',
+  tenant: 'outlast-tenant',
+  /** The task's own limits, as JSON text. */
+  admission: 'outlast-admission',
   /** True: what is shown of the arguments is not what they are. */
   redacted: 'outlast-redacted',
   deadline: 'deadline',

@@ -1,4 +1,6 @@
 import { fromDatabase, type SqlTransaction } from '../adapters/postgres/sql-transaction.ts';
+import { Admission } from '../admission/admission.ts';
+import { LimitBook } from '../admission/limits.ts';
 import { outlastError } from '../errors/error.ts';
 import type { SentCall } from '../outbox/compose-call.ts';
 import { Producer } from '../outbox/producer.ts';
@@ -95,6 +97,8 @@ function instanceOf<Tx>(
       const id = await producer.push({ task, input, options: sendOptions });
       return handleOf(task, { id, isNew: true, isUncommitted: () => false });
     },
+    admit: (task: Task, input?: unknown, sendOptions: SendOptions = {}) =>
+      producer.admit({ task, input, options: sendOptions }),
     find: (task: Task, id: string) =>
       handleOf(task, { id: safeName(id, 'task id'), isNew: false, isUncommitted: () => false }),
     transaction: <T>(fn: (tx: Tx) => Promise<T>) => adapter.transaction(fn),
@@ -127,10 +131,17 @@ function refuseInside(handle: TaskHandle, isUncommitted: () => boolean): TaskHan
 
 function makeProducer<Tx>(internals: Internals, adapter: TransactionAdapter<Tx>): Producer<Tx> {
   const { config, log, runtime } = internals;
+  const book = new LimitBook(config.admission);
   return new Producer({
     adapter,
     writer: writerOf(adapter),
     broker: async () => (await internals.stores()).broker,
+    admission: async () => {
+      const { admission: store } = await internals.stores();
+      return new Admission({ store, book, runtime });
+    },
+    book,
+    random: runtime.random,
     clock: runtime.clock,
     log,
     strict: config.strict,

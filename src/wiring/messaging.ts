@@ -1,4 +1,5 @@
 import { isRedisCluster, isSameRedis } from '../adapters/redis/redis-url.ts';
+import type { BrokerTarget } from '../config/broker-target.ts';
 import type { ResolvedConfig } from '../config/config.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { BrokerParts } from './open-broker.ts';
@@ -23,9 +24,19 @@ export function messagingOf(
   const { broker: target, worker } = config;
   const ledger = ledgerParts(config);
   return {
-    ...(target === null ? {} : { broker: { target, prefetch: worker.concurrency, log } }),
+    ...(target === null ? {} : { broker: { target, prefetch: prefetchOf(target, worker), log } }),
     ...(ledger === null ? {} : { ledger }),
   };
+}
+
+/**
+ * Messages of one queue held at once. With `ackOn: 'begin'` one is held only until it is begun, so that queues share the
+ * places of the process. Otherwise what runs is held too, and any queue may be the only one that has work.
+ */
+function prefetchOf({ ackOn }: BrokerTarget, worker: ResolvedConfig['worker']): number {
+  const { concurrency, queues } = worker;
+  const sharers = ackOn === 'begin' ? Math.max(1, Object.keys(queues).length) : 1;
+  return Math.ceil(concurrency / sharers);
 }
 
 /** Null: the ledger is in the database. */

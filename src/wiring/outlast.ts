@@ -3,7 +3,7 @@ import type { OutlastConfig } from '../config/config.ts';
 import type { TransactionAdapter } from '../outbox/transaction-adapter.ts';
 import type { Duration } from '../task/duration.ts';
 import type { TaskHandle } from '../result/result-handle.ts';
-import type { Call, ResultOf, SendRest, Task, TaskShape } from '../task/define-task.ts';
+import type { Call, Permit, ResultOf, SendRest, Task, TaskShape } from '../task/define-task.ts';
 import type { EventListener, EventName } from '../telemetry/events.ts';
 import type { Handler, HandlerFunction, HandlerOptions } from '../worker/handler.ts';
 import type { Internals } from './internals.ts';
@@ -42,6 +42,13 @@ export interface Outlast<Tx = SqlTransaction> extends AsyncDisposable {
   sendMany<const C extends readonly Call[]>(tx: Tx, calls: C): Promise<HandlesOf<C>>;
   /** No outbox: straight to the broker, confirmed. It escapes a rollback. */
   push<S extends TaskShape>(task: Task<S>, ...rest: SendRest<S>): Promise<TaskHandle<S['result']>>;
+  /**
+   * Asks whether a task would be let in, and keeps room for it for 30 s: before a transaction, because `send` asks
+   * nobody. Give what it returns to `send` or `push` as `permit`, with the same task, input, queue and tenant.
+   *
+   * @throws AdmissionRejectedError with `retryAfterMs` when a limit is reached
+   */
+  admit<S extends TaskShape>(task: Task<S>, ...rest: SendRest<S>): Promise<Permit>;
   /** The handle of a task that was sent by anybody. */
   find<S extends TaskShape>(task: Task<S>, id: string): TaskHandle<S['result']>;
   /** A transaction of your library, or of Outlast's own database when none was given. */

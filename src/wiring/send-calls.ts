@@ -1,6 +1,8 @@
 import { fromDatabase } from '../adapters/postgres/sql-transaction.ts';
+import type { LimitBook } from '../admission/limits.ts';
 import type { SentCall } from '../outbox/compose-call.ts';
 import { Producer } from '../outbox/producer.ts';
+import { systemRandom } from '../runtime/random.ts';
 import { systemClock } from '../runtime/clock.ts';
 import { silentLogger } from '../telemetry/logger.ts';
 import type { Call } from '../task/define-task.ts';
@@ -8,11 +10,17 @@ import type { Redact } from '../task/redact.ts';
 import type { OutboxApart } from './stores.ts';
 import { writerOf } from './writer-of.ts';
 
+export interface SendSettings {
+  readonly maxPayloadBytes: number;
+  readonly redact: Redact | null;
+  readonly book: LimitBook;
+}
+
 /** Sends calls through the outbox in a transaction of their own: for commands, which have no transaction to join. */
 export async function sendCalls(
   { db, dialect }: Pick<OutboxApart, 'db' | 'dialect'>,
   calls: readonly Call[],
-  { maxPayloadBytes, redact }: { readonly maxPayloadBytes: number; readonly redact: Redact | null },
+  { maxPayloadBytes, redact, book }: SendSettings,
 ): Promise<readonly SentCall[]> {
   const adapter = fromDatabase(() => Promise.resolve(db), dialect);
   const producer = new Producer({
@@ -20,6 +28,9 @@ export async function sendCalls(
     writer: writerOf(adapter),
     // Nothing is excluded, so nothing goes past the outbox.
     broker: () => Promise.reject(new Error('not asked for')),
+    admission: () => Promise.reject(new Error('not asked for')),
+    book,
+    random: systemRandom,
     clock: systemClock,
     log: silentLogger,
     strict: true,

@@ -4,12 +4,16 @@ import type { OutboxTarget } from '../config/database-url.ts';
 import type { RelayOptions, ResolvedRelayOptions } from '../config/relay-options.ts';
 import type { ResurrectorOptions } from '../config/resurrector-options.ts';
 import type { WorkerOptions } from '../config/worker-options.ts';
+import { Admission } from '../admission/admission.ts';
+import { LimitBook } from '../admission/limits.ts';
+import { Places } from '../admission/places.ts';
 import { Relay } from '../relay/relay.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { Resurrector, type ResurrectorSettings } from '../recovery/resurrector.ts';
 import { systemRandom } from '../runtime/random.ts';
 import { startService, type Service } from '../runtime/service.ts';
 import type { Handler } from '../worker/handler.ts';
+import { Gate } from '../worker/gate.ts';
 import { LoopHeart, type Heart } from '../worker/heart.ts';
 import type { RoomPool } from '../worker/room-pool.ts';
 import { Worker } from '../worker/worker.ts';
@@ -44,7 +48,13 @@ export async function startRelay(
   const config = resolveConfig(internals.file, process.env, { relay });
   const { runtime, outboxTarget } = internals;
   return await startOn(internals, signal, stores =>
-    makeRelay({ stores, outboxTarget, runtime, settings: config.relay }),
+    makeRelay({
+      stores,
+      outboxTarget,
+      runtime,
+      settings: config.relay,
+      limits: config.admission,
+    }),
   );
 }
 
@@ -54,21 +64,25 @@ export interface RelayParts {
   readonly outboxTarget: OutboxTarget | null;
   readonly runtime: Runtime;
   readonly settings: ResolvedRelayOptions;
+  readonly limits: ResolvedConfig['admission'];
 }
 
 type RelayVerbs = Pick<Relay, 'run' | 'pass' | 'drain'>;
 
 /** A relay of the default outbox, or of one in another database, with connections of its own to that. */
-export function makeRelay({ stores, outboxTarget, runtime, settings }: RelayParts): RelayVerbs {
+export function makeRelay(parts: RelayParts): RelayVerbs {
+  const { stores, outboxTarget, runtime, settings, limits } = parts;
   const { broker } = stores;
+  const book = new LimitBook(limits);
+  const admission = new Admission({ store: stores.admission, book, runtime });
   const withRelay = async <T>(fn: (relay: Relay) => Promise<T>): Promise<T> => {
     if (outboxTarget === null) {
       const { outbox, outboxReads: reads } = stores;
-      return await fn(new Relay({ outbox, reads, broker, runtime, settings }));
+      return await fn(new Relay({ outbox, reads, broker, admission, runtime, settings }));
     }
     const { db, outbox, reads } = await openOutboxApart(outboxTarget);
     try {
-      return await fn(new Relay({ outbox, reads, broker, runtime, settings }));
+      return await fn(new Relay({ outbox, reads, broker, admission, runtime, settings }));
     } finally {
       await db.close();
     }
@@ -145,12 +159,13 @@ export interface ResurrectorParts {
 /** A resurrector that also cleans up outboxes in databases of their own. */
 export function makeResurrector(parts: ResurrectorParts): Pick<Resurrector, 'run'> {
   const { stores, config, runtime } = parts;
-  const { ledger, broker, outbox } = stores;
+  const { ledger, broker, outbox, results, admission } = stores;
   const settings = resurrectorSettings(config, runtime);
   const keys = { store: stores.idempotency, reads: stores.ledgerReads };
   const asking = { ledger: stores.ledgerReads, dedupMs: config.worker.dedupWindowMs };
   const fences = stores.fences && { ...asking, rows: stores.fences };
-  const resurrector = new Resurrector({ ledger, broker, outbox, keys, fences, runtime, settings });
+  const kept = { outbox, keys, fences, admission };
+  const resurrector = new Resurrector({ ledger, broker, results, ...kept, runtime, settings });
   return {
     run: async signal => {
       const ended = new AbortController();
@@ -215,7 +230,7 @@ export function makeWorker({
   rooms,
   onShutdown = () => undefined,
 }: WorkerParts): WorkerService {
-  const { ledger, broker } = stores;
+  const { ledger, broker, results } = stores;
   const { runtime, log } = internals;
   // One process holds an embedded database: a thread would only reach it through this event loop.
   const isEmbedded = config.database.kind === 'pglite' && config.ledger.kind === 'database';
@@ -228,7 +243,21 @@ export function makeWorker({
   const settings = { ...config.worker, ackOn, process: name, host: hostname(), pid: process.pid };
   const redact = redactOf(config, runtime);
   const keys = { store: stores.idempotency, reads: stores.ledgerReads };
-  const deps = { ledger, broker, handlers, keys, runtime, heart: beating, redact, settings };
+  const book = new LimitBook(config.admission);
+  const places = new Places({ store: stores.admission, ledger, runtime });
+  const gate = new Gate({ places, book, handlers, runtime });
+  const deps = {
+    ledger,
+    broker,
+    results,
+    handlers,
+    keys,
+    runtime,
+    heart: beating,
+    redact,
+    gate,
+    settings,
+  };
   const registered = [...handlers.keys()];
   let worker: Worker | null = null;
   return {

@@ -6,6 +6,7 @@ import {
   printMigrations,
   type MigrateReport,
 } from '../adapters/postgres/migrate.ts';
+import { PostgresAdmissionStore } from '../adapters/postgres/postgres-admission-store.ts';
 import { PgDatabase } from '../adapters/postgres/pg-database.ts';
 import { PostgresBroker } from '../adapters/postgres/postgres-broker.ts';
 import { PostgresFenceRows } from '../adapters/postgres/postgres-fence-rows.ts';
@@ -21,6 +22,7 @@ import { openEmbedded, type EmbeddedMode } from '../adapters/pglite/open-embedde
 import { RedisBroker } from '../adapters/redis/redis-broker.ts';
 import { openRedisLedger } from '../adapters/redis/open-redis-ledger.ts';
 import { isSameKeyspace } from '../adapters/redis/redis-url.ts';
+import type { AdmissionStore } from '../admission/admission-store.ts';
 import type { Broker } from '../broker/broker.ts';
 import { outlastError } from '../errors/error.ts';
 import type { DatabaseTarget, OutboxTarget } from '../config/database-url.ts';
@@ -31,6 +33,7 @@ import type { OutboxReads } from '../outbox/outbox-reads.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
 import type { FenceRows } from '../recovery/fence-rows.ts';
 import type { ResultStore } from '../result/result-store.ts';
+import { announcing } from './announcing-broker.ts';
 import { migrateMysql, openMysqlOutbox, printMysqlMigrations } from './mysql-stores.ts';
 import type { OutboxApart } from './outbox-apart.ts';
 import type { Dialect } from './writer-of.ts';
@@ -46,6 +49,8 @@ export interface Stores {
   readonly ledger: Ledger;
   readonly idempotency: IdempotencyStore;
   readonly results: ResultStore;
+  /** Beside the ledger. */
+  readonly admission: AdmissionStore;
   readonly outboxReads: OutboxReads;
   readonly ledgerReads: LedgerReads;
   /** Null: the ledger is in the database, and its task rows are the fences. */
@@ -133,6 +138,7 @@ export async function storesOn(db: SqlDatabase, options: Messaging = {}): Promis
     ledger: new PostgresLedger(db),
     idempotency: new PostgresIdempotencyStore(db),
     results: new PostgresResultStore(db),
+    admission: new PostgresAdmissionStore(db),
     outboxReads,
     ledgerReads,
     fences: null,
@@ -155,23 +161,24 @@ async function storesApart(apart: OutboxApart, { broker, ledger }: Messaging): P
       fields: { option: 'database' },
     });
   }
-  const published = await closing(db, openBroker(broker));
+  const inner = await closing(db, openBroker(broker));
   // Where one script reaches both, `begin` lets go of the broker's elements as well.
   const { target } = broker;
   const isOne = target.kind === 'redis' && isSameKeyspace(target.url, ledger.url);
   const settings = { ...ledger, generations };
   const opened = await closing(
-    published,
+    inner,
     closing(
       db,
       openRedisLedger(
         ledger.url,
-        isOne && published instanceof RedisBroker
-          ? { ...settings, consumer: published.consumer }
+        isOne && inner instanceof RedisBroker
+          ? { ...settings, consumer: inner.consumer }
           : settings,
       ),
     ),
   );
+  const published = announcing(inner, opened.announce);
   return {
     db,
     outbox,
@@ -179,6 +186,7 @@ async function storesApart(apart: OutboxApart, { broker, ledger }: Messaging): P
     ledger: opened.ledger,
     idempotency: opened.idempotency,
     results: resultsOf(opened.results, results),
+    admission: opened.admission,
     outboxReads,
     ledgerReads: opened.reads,
     fences,

@@ -1,9 +1,11 @@
 import { createHash } from 'node:crypto';
 import type { Broker, Delivery, UndecodableMessage } from '../broker/broker.ts';
-import type { BuryItem, Ledger, MessageAnswer } from '../ledger/ledger.ts';
+import type { BuryItem, Ledger, MessageAnswer, TaskRef } from '../ledger/ledger.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import type { Envelope } from '../task/envelope.ts';
+import type { ResultStore } from '../result/result-store.ts';
 import { toBytes } from '../task/json.ts';
+import { replyOf } from '../wire/reply.ts';
 import type { RunObserver } from './run-observer.ts';
 
 interface DeliveryDeps {
@@ -11,6 +13,7 @@ interface DeliveryDeps {
   readonly broker: Broker;
   readonly runtime: Runtime;
   readonly observer?: RunObserver;
+  readonly results?: ResultStore;
 }
 
 /** A message that can be begun. */
@@ -80,9 +83,11 @@ export async function answerDeliveries(
       // Waiting, running, done or ended: from `begin` on the ledger alone brings a task back.
       case 'held':
         deps.observer?.held(envelope);
+        await answerRevoked(envelope, deps);
         settled.push(delivery);
         break;
       case 'expired':
+        deps.runtime.emit('task:expired', refOf(envelope));
         deps.observer?.expired(envelope);
         settled.push(delivery);
         break;
@@ -103,6 +108,22 @@ export async function answerDeliveries(
   // What was begun must start whatever becomes of the copies: an ack that fails brings them back, to be acked then.
   if (settled.length > 0) await deps.broker.ack(settled).catch(() => undefined);
   return begun;
+}
+
+const refOf = ({ id, name, queue }: Envelope): TaskRef => ({ id, name, queue });
+
+/** Revoked before it came: only its message says who waits for it. As with Celery it is told once. */
+async function answerRevoked(envelope: Envelope, deps: DeliveryDeps): Promise<void> {
+  const { broker, results, runtime } = deps;
+  if (!broker.reply || !results) return;
+  const reply = replyOf(envelope, { status: 'REVOKED', why: 'revoked' });
+  if (reply === null) return;
+  try {
+    const { ending } = await results.read(envelope.id);
+    if (ending === 'cancelled') await broker.reply([reply]);
+  } catch (error) {
+    runtime.log.warn({ error, task: envelope.id }, 'nobody was told that it is revoked');
+  }
 }
 
 async function isBuried(envelope: Envelope, deps: DeliveryDeps): Promise<boolean> {

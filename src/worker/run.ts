@@ -1,6 +1,6 @@
 import type { Broker, Delivery } from '../broker/broker.ts';
 import { carryOut } from '../ledger/carry-out.ts';
-import { afterDone, afterEnded, type FollowDeps } from '../ledger/follow-up.ts';
+import { afterDone, afterEnded, isFollowed, type FollowDeps } from '../ledger/follow-up.ts';
 import {
   endedKey,
   type AfterEntry,
@@ -11,12 +11,14 @@ import {
   type StepStatus,
 } from '../ledger/ledger.ts';
 import type { Redact } from '../task/redact.ts';
-import { hasFollowUps } from '../task/signature.ts';
 import type { BrokerAnswers } from './broker-answers.ts';
 import { claimKey, type KeyClaim, type KeyDeps } from './claim-key.ts';
+import { replyOf } from '../wire/reply.ts';
+import type { ResultStore } from '../result/result-store.ts';
 import { rescueRun } from './rescue-run.ts';
 import { execute, type ExecuteDeps } from './execute.ts';
 import type { KeyHold } from './key-hold.ts';
+import type { Gate } from './gate.ts';
 import type { RunObserver } from './run-observer.ts';
 import type { RunLedger } from './run-scope.ts';
 import { RunStop, type StopReason } from './run-stop.ts';
@@ -34,6 +36,10 @@ export interface RunDeps extends ExecuteDeps {
   /** Null: people see the arguments of follow-ups themselves. */
   readonly redact: Redact | null;
   readonly observer?: RunObserver;
+  /** Needed where senders are answered through the broker. */
+  readonly results?: ResultStore;
+  /** Left out: any number of tasks may run at once. */
+  readonly gate?: Gate;
 }
 
 /** No broker's copy is held for longer: RabbitMQ closes the channel of a message held for half an hour. */
@@ -92,6 +98,14 @@ export class Run {
   async #run(): Promise<void> {
     const { runtime, observer } = this.#deps;
     const { id, envelope, epoch, failures } = this.task;
+    const entry = (await this.#deps.gate?.enter(this.task)) ?? null;
+    if (entry !== null && !entry.isIn) {
+      this.#onRan();
+      const given = { kind: 'release', delayMs: entry.retryAfterMs } as const;
+      const status = await this.#settle(given, [], null);
+      if (status === 'ok') await this.#deps.gate?.wait(this.task, entry);
+      return await this.#acknowledge(status === 'refused' ? 'stale' : status);
+    }
     // Awaited in any case: a whole batch is known to the worker before the first of its handlers starts.
     await runtime.faultPoint('worker.begun-not-started');
     const claim = await claimKey(this.task, this.#deps);
@@ -114,19 +128,19 @@ export class Run {
     if (ended) await ended;
     const answer = await this.#settle(settlement, followUps, hold);
     const status = answer === 'refused' ? await this.#giveUp() : answer;
+    if (entry !== null) this.#deps.gate?.leave(entry.places);
     // Before anything else is waited for: the next run of a task may begin meanwhile, and would be told of first.
-    if (claim.kind !== 'wait') {
-      if (status === 'ok') observer?.settled(this.task, settlement, ranMs);
-      else observer?.lost(this.task);
-    }
+    if (status === 'ok') {
+      if (claim.kind !== 'wait') observer?.settled(this.task, settlement, ranMs);
+      this.#tell(settlement);
+      if (claim.kind === 'answer' && claim.original !== id) this.#tellDuplicate(claim);
+    } else if (claim.kind !== 'wait') observer?.lost(this.task);
     if (this.#delivery !== null) await this.#acknowledge(status);
     if (status !== 'ok') await rescueRun(this.task, this.#stop.draining, this.#deps);
     if (status === 'ok') {
-      this.#tell(settlement);
-      if (claim.kind === 'answer' && claim.original !== id) this.#tellDuplicate(claim);
       if (hold !== null) await hold.ended(settlement);
-      const following = [...followUps, ...this.#ended(settlement)];
-      if (following.length > 0) await this.#follow(following);
+      await this.#follow([...followUps, ...this.#ended(settlement)]);
+      await this.#tellRetry(settlement);
     } else if (settlement.kind !== 'drop')
       runtime.log.warn(
         { task: id, epoch, status, settlement: settlement.kind },
@@ -268,10 +282,12 @@ export class Run {
   /** What the commit writes into `after`. */
   #followUps(settlement: Settlement): readonly FollowUp[] {
     const { envelope, epoch } = this.task;
-    if (settlement.kind !== 'commit' || !hasFollowUps(envelope.body)) return [];
-    return settlement.outcome.kind === 'done'
-      ? afterDone(envelope, settlement.value, this.#followDeps())
-      : afterEnded({ envelope, how: 'discarded', epoch }, this.#followDeps());
+    const deps = this.#followDeps();
+    if (settlement.kind !== 'commit' || !isFollowed(envelope, deps)) return [];
+    const { outcome, value } = settlement;
+    return outcome.kind === 'done'
+      ? afterDone(envelope, value, deps)
+      : afterEnded({ envelope, how: 'discarded', epoch, why: outcome.why }, deps);
   }
 
   /** What the store has written into `after` by itself, because the task is dead. */
@@ -280,8 +296,22 @@ export class Run {
     const { epoch } = this.#ref;
     const isDead =
       settlement.kind === 'bury' || (settlement.kind === 'fail' && settlement.delayMs === null);
-    if (!isDead || settlement.reason === 'ERR_DIGEST' || !hasFollowUps(envelope.body)) return [];
-    return [{ key: endedKey(envelope.id, epoch), ended: { envelope, how: 'dead', epoch } }];
+    if (!isDead || settlement.reason === 'ERR_DIGEST') return [];
+    if (!isFollowed(envelope, this.#followDeps())) return [];
+    const { error } = settlement;
+    return [{ key: endedKey(envelope.id, epoch), ended: { envelope, how: 'dead', epoch, error } }];
+  }
+
+  /** Whoever waits for the result hears that it takes longer. Said once: nothing is lost with it. */
+  async #tellRetry(settlement: Settlement): Promise<void> {
+    const { broker, runtime } = this.#deps;
+    if (!broker.reply || settlement.kind !== 'fail' || settlement.delayMs === null) return;
+    const told = { status: 'RETRY', error: settlement.error } as const;
+    const reply = replyOf(this.task.envelope, told);
+    if (reply === null) return;
+    await broker.reply([reply]).catch((error: unknown) => {
+      runtime.log.warn({ error, task: this.task.id }, 'nobody was told of the retry');
+    });
   }
 
   #followDeps(): FollowDeps {
@@ -290,18 +320,21 @@ export class Run {
       nowMs: runtime.clock.now(),
       queueOf: name => handlers.get(name)?.task.contract.queue ?? null,
       redact,
+      answers: this.#deps.broker.reply !== undefined,
     };
   }
 
   /** Carries out what the settling step wrote into `after`, and strikes off what the broker confirmed. */
   async #follow(entries: readonly AfterEntry[]): Promise<void> {
-    const { broker, ledger, runtime } = this.#deps;
+    if (entries.length === 0) return;
+    const { broker, ledger, runtime, results } = this.#deps;
     const committedAt = runtime.clock.monotonic();
     await runtime.faultPoint('worker.committed-not-followed');
     // Whoever slept here leaves it to the resurrector: what it has sent may be done and forgotten by now.
     if (runtime.clock.monotonic() - committedAt > FOLLOW_WITHIN_MS) return;
     try {
-      await carryOut(entries, { broker, ledger, follow: this.#followDeps() });
+      const follow = this.#followDeps();
+      await carryOut(entries, { broker, ledger, follow, ...(results ? { results } : {}) });
     } catch (error) {
       runtime.log.warn(
         { error, task: this.task.id },

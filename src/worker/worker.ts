@@ -20,7 +20,7 @@ import { createSettler } from './settler.ts';
 import { TakeAhead } from './take-ahead.ts';
 import type { WorkerSettings } from './worker-settings.ts';
 
-export interface WorkerDeps extends ExecuteDeps {
+export interface WorkerDeps extends ExecuteDeps, Pick<RunDeps, 'results'> {
   readonly ledger: Ledger;
   readonly broker: Broker;
   readonly heart: Heart;
@@ -28,6 +28,7 @@ export interface WorkerDeps extends ExecuteDeps {
   /** Left out: people see the arguments of follow-ups themselves. */
   readonly redact?: Redact | null;
   readonly observer?: RunObserver;
+  readonly gate?: NonNullable<RunDeps['gate']>;
   readonly settings: WorkerSettings;
 }
 

@@ -63,6 +63,8 @@ interface Scenario {
 
 /** A worker process dies at the point; the next one, started by its supervisor, finishes. */
 const WORKER_DIES: readonly Scenario[] = [
+  // It leaves a place behind, of which there is one: the next run finds it taken, and by whom.
+  { point: 'worker.admitted-not-run', options: { tenant: 'narrow' }, epochs: [2] },
   { point: 'worker.begun-not-started', epochs: [2] },
   { point: 'door.fenced', epochs: [2] },
   { point: 'door.effect-not-committed', epochs: [2] },

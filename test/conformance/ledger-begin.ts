@@ -225,6 +225,8 @@ function messagesTurnedAway(driver: () => LedgerDriver): void {
     expect(await driver().begin(worker, { messages: [message] })).toMatchObject({
       answers: ['expired'],
       begun: [],
+      // Told by its answer, once.
+      expired: [],
     });
     expect(await driver().fixture.results.read(message.id)).toMatchObject({
       state: 'cancelled',

@@ -8,7 +8,26 @@ import { settleSuite } from './ledger-settle.ts';
 
 /** Everything an adapter of the ledger must do. One fixture serves all; every test uses names of its own. */
 export function describeLedger(name: string, makeFixture: MakeLedgerFixture): void {
-  describe(`ledger: ${name}`, () => {
+  describeOn(`ledger: ${name}`, makeFixture, driver => {
+    beginSuite(driver);
+    settleSuite(driver);
+    endingSuite(driver);
+    recoverySuite(driver);
+    followSuite(driver);
+  });
+}
+
+/** The part about what follows a task, where a store does that in more than one way. */
+export function describeFollowing(name: string, makeFixture: MakeLedgerFixture): void {
+  describeOn(`what follows: ${name}`, makeFixture, followSuite);
+}
+
+function describeOn(
+  title: string,
+  makeFixture: MakeLedgerFixture,
+  suites: (driver: () => LedgerDriver) => void,
+): void {
+  describe(title, () => {
     let driver: LedgerDriver | undefined;
     beforeAll(async () => {
       driver = new LedgerDriver(await makeFixture());
@@ -16,14 +35,9 @@ export function describeLedger(name: string, makeFixture: MakeLedgerFixture): vo
     afterAll(async () => {
       await driver?.fixture.dispose();
     });
-    const current = (): LedgerDriver => {
+    suites(() => {
       if (driver === undefined) throw new Error('the fixture has not been made');
       return driver;
-    };
-    beginSuite(current);
-    settleSuite(current);
-    endingSuite(current);
-    recoverySuite(current);
-    followSuite(current);
+    });
   });
 }

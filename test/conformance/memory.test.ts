@@ -1,3 +1,4 @@
+import { MemoryAdmissionStore } from '../../src/adapters/memory/memory-admission-store.ts';
 import { ledgerBroker, MemoryBroker } from '../../src/adapters/memory/memory-broker.ts';
 import type { MemoryBrokerConnection } from '../../src/adapters/memory/memory-broker.ts';
 import { MemoryEffects } from '../../src/adapters/memory/memory-effects.ts';
@@ -9,6 +10,7 @@ import { MemoryLedgerReads } from '../../src/adapters/memory/memory-ledger-reads
 import { MemoryOutboxReads } from '../../src/adapters/memory/memory-outbox-reads.ts';
 import { MemoryResultStore } from '../../src/adapters/memory/memory-result-store.ts';
 import { composeReads } from '../../src/admin/compose-reads.ts';
+import { describeAdmission } from './admission.ts';
 import { makeLedger, stoppedClock } from '../support/memory-ledger.ts';
 import { describeBroker, describeLedgerBroker } from './broker.ts';
 import { describeEffectDoor } from './effect-door.ts';
@@ -79,6 +81,22 @@ describeOutboxStore('memory, broker apart', () => makeOutbox(false));
 describeOutboxStore('memory, one database', () => makeOutbox(true));
 describeOutboxOrdering('memory, broker apart', () => makeOutbox(false));
 describeOutboxOrdering('memory, one database', () => makeOutbox(true));
+describeAdmission(
+  'memory',
+  async () => {
+    const clock = stoppedClock();
+    const ledger = new MemoryLedger({ clock });
+    return {
+      ledger,
+      results: new MemoryResultStore(ledger),
+      readModel: ledgerModel(new MemoryLedgerReads(ledger)),
+      store: new MemoryAdmissionStore({ clock, ledger }),
+      advance: ms => clock.advance(ms),
+      dispose,
+    };
+  },
+  300,
+);
 describeResultStore('memory', () => makeOutbox(true));
 
 describeBroker('memory', async () => {

@@ -5,6 +5,7 @@ import {
 } from '../../src/adapters/pglite/pglite-database.ts';
 import { migrate } from '../../src/adapters/postgres/migrate.ts';
 import { describeLedgerProperty } from '../property/ledger-property.ts';
+import { describeAdmission } from './admission.ts';
 import { describeLedgerBroker } from './broker.ts';
 import { describeEffectDoor } from './effect-door.ts';
 import { describeIdempotencyProperty } from '../property/idempotency-property.ts';
@@ -35,6 +36,7 @@ describeOutboxOrdering('PGlite, broker apart', () => fixtures.outbox(false));
 describeOutboxOrdering('PGlite, one database', () => fixtures.outbox(true));
 describeOutboxReads('PGlite', () => fixtures.outbox(false));
 describeLedgerReads('PGlite', () => fixtures.ledger());
+describeAdmission('PGlite', () => fixtures.admission());
 describeResultStore('PGlite', () => fixtures.outbox(true));
 describeLedgerBroker('PGlite', () => fixtures.ledgerBroker());
 describeEffectDoor('PGlite', () => fixtures.door(false));

@@ -4,6 +4,7 @@ import { PgDatabase } from '../../src/adapters/postgres/pg-database.ts';
 import { PostgresGenerationStore } from '../../src/adapters/postgres/postgres-generation-store.ts';
 import { withDatabase, type TestDatabase } from '../support/servers.ts';
 import { describeLedgerProperty } from '../property/ledger-property.ts';
+import { describeAdmission } from './admission.ts';
 import { describeLedgerBroker } from './broker.ts';
 import { describeEffectDoor } from './effect-door.ts';
 import { describeGenerationStore } from './generation-store.ts';
@@ -40,6 +41,7 @@ describeOutboxOrdering('PostgreSQL, broker apart', () => fixtures.outbox(false))
 describeOutboxOrdering('PostgreSQL, one database', () => fixtures.outbox(true));
 describeOutboxReads('PostgreSQL', () => fixtures.outbox(false));
 describeLedgerReads('PostgreSQL', () => fixtures.ledger());
+describeAdmission('PostgreSQL', () => fixtures.admission());
 describeResultStore('PostgreSQL', () => fixtures.outbox(true));
 describeLedgerBroker('PostgreSQL', () => fixtures.ledgerBroker());
 describeEffectDoor('PostgreSQL', () => fixtures.door(true));

@@ -1,3 +1,4 @@
+import { PostgresAdmissionStore } from '../../src/adapters/postgres/postgres-admission-store.ts';
 import { PostgresBroker } from '../../src/adapters/postgres/postgres-broker.ts';
 import { PostgresIdempotencyStore } from '../../src/adapters/postgres/postgres-idempotency-store.ts';
 import { PostgresLedger } from '../../src/adapters/postgres/postgres-ledger.ts';
@@ -12,6 +13,7 @@ import { fromDatabase, type SqlTransaction } from '../../src/adapters/postgres/s
 import { composeReads } from '../../src/admin/compose-reads.ts';
 import { noFaults } from '../../src/runtime/fault-point.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
+import type { AdmissionFixture } from './admission.ts';
 import { EffectOnceDoor } from '../../src/worker/effect-once-door.ts';
 import type { LedgerBrokerFixture } from './broker.ts';
 import { bodyParts } from './envelopes.ts';
@@ -33,15 +35,22 @@ const TIMES: Readonly<Record<string, readonly string[]>> = {
   outlast_after: ['created_at'],
   outlast_chord_part: ['joined_at'],
   outlast_idempotency: ['held_at', 'reviewed_at', 'expires_at'],
+  outlast_admission: ['used_at'],
+  outlast_place: ['since'],
+  outlast_place_wanted: ['since'],
+  outlast_permit: ['ends_at'],
 };
 
 async function advance(db: SqlDatabase, ms: number): Promise<void> {
   for (const [table, columns] of Object.entries(TIMES)) {
     const shifts = columns.map(
-      column => `${column} = ${column} - $1::bigint * interval '1 millisecond'`,
+      column => `${column} = ${column} - $1::float8 * interval '1 millisecond'`,
     );
     await db.query(`update ${table} set ${shifts.join(', ')}`, [ms]);
   }
+  await db.query('update outlast_admission set tat_us = tat_us - $1::bigint', [
+    Math.round(ms * 1_000),
+  ]);
 }
 
 const base64 = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64');
@@ -95,6 +104,7 @@ export function sqlFixtures(db: () => SqlDatabase): {
   ledger(): Promise<LedgerReadsFixture>;
   keys(): Promise<IdempotencyFixture>;
   ledgerBroker(): Promise<LedgerBrokerFixture>;
+  admission(): Promise<AdmissionFixture>;
   door(canInterleave: boolean): Promise<DoorFixture<SqlTransaction>>;
 } {
   return {
@@ -168,6 +178,10 @@ export function sqlFixtures(db: () => SqlDatabase): {
       store: new PostgresIdempotencyStore(db()),
       advance: ms => advance(db(), ms),
       dispose: noDispose,
+    }),
+    admission: async () => ({
+      ...(await sqlFixtures(db).outbox(true)),
+      store: new PostgresAdmissionStore(db()),
     }),
     ledgerBroker: async () => ({
       broker: new PostgresBroker(db()),

@@ -214,6 +214,13 @@ const BAD_INPUT: readonly BadInput[] = [
     send: client => outlast.send(client, nightly, undefined, { priority: 10 }),
   },
   {
+    what: 'headers that no message could carry',
+    code: 'ERR_PAYLOAD_TOO_LARGE',
+    names: 'headers',
+    send: client =>
+      outlast.send(client, nightly, undefined, { headers: { big: 'x'.repeat(25_000) } }),
+  },
+  {
     what: 'a header that is no text',
     code: 'ERR_INPUT_NOT_JSON',
     names: 'headers.n',

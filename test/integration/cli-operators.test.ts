@@ -57,6 +57,36 @@ describe('outbox list', () => {
   });
 });
 
+describe('admission', () => {
+  it('shows every key with what is left, held, waiting and refused', async () => {
+    expect(await project.run('admission')).toMatchObject({
+      code: 0,
+      stderr: 'no limit was asked for yet\n',
+    });
+    await database.pool.query(`
+      insert into outlast_admission (key, interval_us, burst, rate_limit, per_ms, concurrency, rejected)
+      values ('tenant:a', 1000000, 20, 79, 60000, 3, 7);
+      insert into outlast_place (key, task_id, run) values ('tenant:a', 't', 'r')`);
+    const { stdout } = await project.run('admission', '--json');
+    expect(json(stdout)).toEqual({
+      keys: [
+        {
+          key: 'tenant:a',
+          rate: { limit: 79, per_ms: 60_000, burst: 20 },
+          available: 20,
+          concurrency: 3,
+          held: 1,
+          waiting: 0,
+          rejected: 7,
+        },
+      ],
+    });
+    const text = await project.run('admission');
+    expect(text.stdout).toMatch(/^KEY +RATE +AVAILABLE +HELD +WAITING +REJECTED/);
+    expect(text.stdout).toMatch(/tenant:a +79 in 60 s, burst 20 +20 +1 of 3 +0 +7/);
+  });
+});
+
 describe('config show', () => {
   it('tells every setting with its source, and no secret', async () => {
     project.write(

@@ -90,6 +90,30 @@ describe('the verbs, for an outbox in MariaDB', () => {
     expect(await onCrm('relay', '--once')).toBe('moved 1\n');
   });
 
+  it('exit with 8 and no stack where this user may not write, and the doctor says so where it may not read', async () => {
+    const user = `guest_${process.pid}`;
+    const guest = new URL(crm.url);
+    guest.username = user;
+    const env = { GUEST: guest.href };
+    project.write(
+      'guest.config.mjs',
+      'export default { outboxes: { crm: { database: process.env.GUEST } } };',
+    );
+    const args = ['--outbox', 'crm', '--config', 'guest.config.mjs'];
+    await query(crm.url, `create user ${user}; grant select on outlast_migration to ${user}`);
+    try {
+      const seen = await project.runWith(env, 'doctor', '--json', ...args);
+      expect(seen.code).toBe(6);
+      expect(seen.stdout).toContain('"permission"');
+      await query(crm.url, `grant select on * to ${user}`);
+      const relayed = await project.runWith(env, 'relay', '--once', ...args);
+      expect(relayed).toMatchObject({ code: 8, stdout: '' });
+      expect(relayed.stderr).not.toContain('    at ');
+    } finally {
+      await query(crm.url, `drop user ${user}`);
+    }
+  });
+
   it('print SQL that a person may apply, and find it done afterwards', async () => {
     const printed = await onCrm('migrate', '--print');
     expect(printed).toContain('engine = InnoDB');

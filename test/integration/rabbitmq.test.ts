@@ -192,6 +192,30 @@ describe('a task by way of RabbitMQ', () => {
   });
 });
 
+describe('queues with weights', () => {
+  it.each(['commit', 'begin'] as const)('are taken from accordingly: ackOn %s', async ackOn => {
+    const own = connect({ ackOn });
+    onTestFinished(() => own.close());
+    const [heavy, light] = [makeEcho(), makeEcho()];
+    for (let n = 0; n < 40; n++)
+      await Promise.all([outlast.push(heavy, n), outlast.push(light, n)]);
+    const order: string[] = [];
+    const handlers = [heavy, light].map(echo =>
+      own.handler(echo, (_input, { id }) => {
+        order.push(echo.name);
+        return id;
+      }),
+    );
+    const queues = { [heavy.contract.queue]: 9, [light.contract.queue]: 1 };
+    const worker = await startWorker(own, { tasks: handlers, queues, concurrency: 2 });
+    onTestFinished(() => worker.stop());
+    await until(async () => order.length === 80);
+    // 27 on average.
+    const first = order.slice(0, 30).filter(name => name === heavy.name);
+    expect(first.length).toBeGreaterThan(18);
+  });
+});
+
 describe('a message nobody can run', () => {
   it('is a dead letter with bytes, headers and reason, and the others go on', async () => {
     const echo = makeEcho();

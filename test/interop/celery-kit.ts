@@ -1,6 +1,8 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { decodeJson } from '../../src/task/json.ts';
 import { celeryPython } from '../support/servers.ts';
 
 const FOLDER = fileURLToPath(new URL('celery/', import.meta.url));
@@ -9,6 +11,8 @@ const FOLDER = fileURLToPath(new URL('celery/', import.meta.url));
 export interface CeleryPlace {
   readonly broker: string;
   readonly backend: string;
+  /** The Redis that tasks of Python write to. @default the backend */
+  readonly store?: string;
   /** Celery's `task_queue_max_priority`, for RabbitMQ. */
   readonly maxPriority?: number;
 }
@@ -21,11 +25,17 @@ export interface CeleryCall {
   readonly options?: Readonly<Record<string, unknown>>;
 }
 
-function environment({ broker, backend, maxPriority }: CeleryPlace): NodeJS.ProcessEnv {
+function environment({
+  broker,
+  backend,
+  store = backend,
+  maxPriority,
+}: CeleryPlace): NodeJS.ProcessEnv {
   return {
     ...process.env,
     INTEROP_BROKER: broker,
     INTEROP_BACKEND: backend,
+    INTEROP_STORE: store,
     ...(maxPriority === undefined ? {} : { INTEROP_MAX_PRIORITY: String(maxPriority) }),
     // Celery refuses to be root otherwise, and Python would leave compiled files in the tree.
     C_FORCE_ROOT: '1',
@@ -79,6 +89,48 @@ export async function readFromPython<T = CeleryTold>(
   const [code] = (await once(child, 'close')) as [number | null];
   if (code !== 0) throw new Error(`the reader ended with ${code}`);
   return JSON.parse(output.slice(output.indexOf('\n'))) as readonly T[];
+}
+
+/** A workflow as Python builds it: a task, with what follows it, or tasks put together. */
+export type CeleryCanvas =
+  | (CeleryCall & {
+      readonly immutable?: boolean;
+      readonly link?: readonly CeleryCanvas[];
+      readonly linkError?: readonly CeleryCanvas[];
+    })
+  | { readonly chain: readonly CeleryCanvas[] }
+  | { readonly group: readonly CeleryCanvas[] }
+  | { readonly header: readonly CeleryCanvas[]; readonly body: CeleryCanvas };
+
+/** What was sent, and what `AsyncResult.get()` says of it in the end, in the same Python process. */
+export interface CeleryCalls {
+  readonly ids: readonly string[];
+  /** The states that a waiting caller was told of are in `seen`. */
+  readonly told: Promise<readonly (CeleryTold & { readonly seen: readonly string[] })[]>;
+}
+
+/** Sends workflows from Python and waits for them there; `json` where numbers must not be touched. */
+export async function callFromPython(
+  place: CeleryPlace,
+  calls: readonly CeleryCanvas[] | string,
+): Promise<CeleryCalls> {
+  const child = spawn(celeryPython(), ['call.py'], {
+    cwd: FOLDER,
+    env: environment(place),
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  child.stdin.end(typeof calls === 'string' ? calls : JSON.stringify(calls));
+  const lines = createInterface(child.stdout)[Symbol.asyncIterator]();
+  const next = async (): Promise<string> => {
+    const line = await lines.next();
+    if (line.done === true) throw new Error('the caller ended too soon');
+    return line.value;
+  };
+  const ids = JSON.parse(await next()) as readonly string[];
+  const told = next().then(line => decodeJson(line) as Awaited<CeleryCalls['told']>);
+  // Whoever awaits it later is told; until then it is nobody's unhandled rejection.
+  told.catch(() => undefined);
+  return { ids, told };
 }
 
 /** A Celery worker on these queues; ready when it says so. */

@@ -245,6 +245,28 @@ describe('what a Celery producer sends is run by our worker', { timeout: 60_000 
     expect(seen.has(late)).toBe(false);
   });
 
+  it('in the order of its priorities', async () => {
+    const own = connect({ maxPriority: 10 });
+    onTestFinished(() => own.close());
+    const urgent = unique('urgent');
+    const order: string[] = [];
+    const handler = own.handler(task(name, { queue: urgent, ...loose }), (_input, { id }) => {
+      order.push(id);
+    });
+    const ids = [0, 3, 9, 6].map(() => randomUUID());
+    await sendFromPython(
+      { ...place, maxPriority: 10 },
+      [0, 3, 9, 6].map((priority, index) => ({
+        name,
+        options: { queue: urgent, task_id: ids[index], priority },
+      })),
+    );
+    const one = await startWorker(own, { tasks: [handler], queues: [urgent], concurrency: 1 });
+    onTestFinished(() => one.stop());
+    await until(async () => order.length === ids.length);
+    expect(order).toEqual([2, 3, 1, 0].map(index => ids[index]));
+  });
+
   it('when it is compressed, and not when it is pickled', async () => {
     const zipped = await send({ args: ['zipped'], options: { compression: 'gzip' } });
     expect((await ran(zipped)).input).toMatchObject({ args: ['zipped'] });

@@ -130,7 +130,7 @@ describe('a workflow of ours is continued by a Celery worker', { timeout: 60_000
       parentId: first?.id,
     });
     expect((JSON.parse(toText(ours.body)) as unknown[])[0]).toEqual([4]);
-    const follow = { nowMs: Date.now(), queueOf: () => null, redact: null };
+    const follow = { nowMs: Date.now(), queueOf: () => null, redact: null, answers: false };
     const next = afterDone(ours, '8', follow).flatMap(entry =>
       'publish' in entry ? [entry.publish] : [],
     );

@@ -4,6 +4,7 @@ import { resolveConfig } from '../../src/config/config.ts';
 import type { WorkerOptions } from '../../src/config/worker-options.ts';
 import { systemClock } from '../../src/runtime/clock.ts';
 import { noFaults } from '../../src/runtime/fault-point.ts';
+import type { Runtime } from '../../src/runtime/runtime.ts';
 import { systemRandom } from '../../src/runtime/random.ts';
 import { startService, type Service } from '../../src/runtime/service.ts';
 import { task } from '../../src/task/define-task.ts';
@@ -14,7 +15,7 @@ import { silentLogger } from '../../src/telemetry/logger.ts';
 import type { TaskContext } from '../../src/worker/context.ts';
 import { defineHandler, type Handler } from '../../src/worker/handler.ts';
 import { LoopHeart } from '../../src/worker/heart.ts';
-import { makeWorker } from '../../src/wiring/services.ts';
+import { makeResurrector, makeWorker } from '../../src/wiring/services.ts';
 import { openStores, type Stores } from '../../src/wiring/stores.ts';
 
 const BEAT_MS = 500;
@@ -57,6 +58,7 @@ export interface StartOptions {
   readonly handlers: readonly Handler[];
   readonly worker?: WorkerOptions;
   readonly redact?: Redactor;
+  readonly faultPoint?: Runtime['faultPoint'];
 }
 
 /** Workers of this process that have joined a fleet. */
@@ -64,7 +66,7 @@ let joined = 0;
 
 /** A worker with its ledger in PostgreSQL, whatever its broker is; it ends with the test. */
 export async function startFleetWorker(options: StartOptions): Promise<FleetWorker> {
-  const { database, broker, handlers, worker = {}, redact } = options;
+  const { database, broker, handlers, worker = {}, redact, faultPoint = noFaults } = options;
   const queues = [...new Set(handlers.map(handler => handler.task.contract.queue))];
   const config = resolveConfig(
     { database, broker, redact, worker: { queues, concurrency: 4, idleTime: '100ms', ...worker } },
@@ -74,7 +76,7 @@ export async function startFleetWorker(options: StartOptions): Promise<FleetWork
   const runtime = {
     clock: systemClock,
     random: systemRandom,
-    faultPoint: noFaults,
+    faultPoint,
     log,
     emit: noEvents,
   };
@@ -98,4 +100,29 @@ export async function startFleetWorker(options: StartOptions): Promise<FleetWork
   if (worker.celeryControl !== 'off' || worker.celeryEvents === 'on') joined += 1;
   const number = joined === 1 ? '' : `-${joined}`;
   return { node: `outlast-${process.pid}${number}@${hostname()}`, service, stores };
+}
+
+/** A resurrector that takes everything for forgotten at once; it ends with the test. */
+export async function startRecovery(given: {
+  readonly database: string;
+  readonly broker: string;
+}): Promise<void> {
+  const resurrector = { interval: '100ms', afterDelay: '0s' } as const;
+  const config = resolveConfig({ ...given, resurrector }, {});
+  if (config.broker === null) throw new Error('there is no broker');
+  const log = silentLogger;
+  const runtime = {
+    clock: systemClock,
+    random: systemRandom,
+    faultPoint: noFaults,
+    log,
+    emit: noEvents,
+  };
+  const parts = { target: config.broker, prefetch: 1, log };
+  const stores = await openStores(config.database, { broker: parts });
+  const service = startService(signal => makeResurrector({ stores, config, runtime }).run(signal));
+  onTestFinished(async () => {
+    await service.stop();
+    await stores.close();
+  });
 }

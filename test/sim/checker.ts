@@ -17,6 +17,7 @@ const VIOLATIONS = [
   'wrong-ending',
   'unbalanced',
   'busy',
+  'crowded',
   'broke',
 ] as const;
 export type ViolationKind = (typeof VIOLATIONS)[number];

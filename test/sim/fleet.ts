@@ -1,3 +1,7 @@
+import { LimitBook } from '../../src/admission/limits.ts';
+import { Places } from '../../src/admission/places.ts';
+import { Gate } from '../../src/worker/gate.ts';
+import { LIMITS } from './crowd.ts';
 import { Reaper } from '../../src/ledger/reaper.ts';
 import { Resurrector } from '../../src/recovery/resurrector.ts';
 import type { RelayDeps } from '../../src/relay/relay-deps.ts';
@@ -194,13 +198,17 @@ export class Fleet {
     const { plan, stores } = this.#host;
     const { ledger, broker, runtime, process, random } = machine;
     const { concurrency, ackOn, leaseMs, beatMs, idleMs, dedupMs } = plan;
+    const handlers = makeHandlers(machine, this.#truth, stores);
+    const places = new Places({ store: machine.admission, ledger, runtime });
+    const gate = new Gate({ places, book: new LimitBook(LIMITS), handlers, runtime });
     return new Worker({
       ledger,
       broker,
       runtime,
       heart: new LoopHeart(ledger, runtime, beatMs),
       keys: this.#keys(machine),
-      handlers: makeHandlers(machine, this.#truth, stores),
+      handlers,
+      gate,
       settings: {
         queues: Object.fromEntries(QUEUES.map((queue, place) => [queue, place + 1])),
         concurrency,
@@ -218,7 +226,7 @@ export class Fleet {
   }
 
   #makeResurrector(machine: Machine): Resurrector {
-    const { ledger, broker, outbox, runtime } = machine;
+    const { ledger, broker, outbox, admission, runtime } = machine;
     const keys = this.#keys(machine);
     const settings = {
       ...this.#reaperSettings(),
@@ -226,7 +234,7 @@ export class Fleet {
       afterDelayMs: 5_000,
       deadLetterAge: null,
     };
-    return new Resurrector({ ledger, broker, outbox, keys, runtime, settings });
+    return new Resurrector({ ledger, broker, outbox, keys, admission, runtime, settings });
   }
 
   #keys(machine: Machine): KeyDeps {

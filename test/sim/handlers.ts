@@ -32,8 +32,15 @@ export function makeHandlers(
   stores: Stores,
 ): ReadonlyMap<string, Handler> {
   const origin = makeOrigin(machine, truth, stores);
-  const run = (_: unknown, ctx: TaskContext): Promise<Verdict | undefined> =>
-    perform(ctx, machine, truth);
+  const run = async (_: unknown, ctx: TaskContext): Promise<Verdict | undefined> => {
+    const queue = stores.ledger.state.records.get(ctx.id)?.envelope?.queue ?? '';
+    const leave = stores.crowd.enter(queue, { id: ctx.id, epoch: ctx.epoch });
+    try {
+      return await perform(ctx, machine, truth);
+    } finally {
+      leave();
+    }
+  };
   const handler = (name: keyof typeof contracts, maxResurrections: number): Handler =>
     defineHandler(contracts[name], { run, retry: RETRY, maxResurrections }, origin);
   return new Map([

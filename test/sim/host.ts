@@ -1,4 +1,5 @@
 import type { Broker } from '../../src/broker/broker.ts';
+import type { AdmissionStore } from '../../src/admission/admission-store.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import type { FaultPointName } from '../../src/runtime/fault-point.ts';
@@ -9,7 +10,7 @@ import type { Checker } from './checker.ts';
 import type { Faults, Service } from './faults.ts';
 import type { Mutant } from './mutants.ts';
 import type { SimPlan } from './plan.ts';
-import { BrokerLink, remoteLedger, remoteOutbox } from './ports.ts';
+import { BrokerLink, remoteAdmission, remoteLedger, remoteOutbox } from './ports.ts';
 import { callsTo, type Call } from './remote.ts';
 import { SeededRandom } from './seeded-random.ts';
 import { SimProcess } from './sim-process.ts';
@@ -33,6 +34,7 @@ export interface Machine {
   readonly runtime: Runtime;
   readonly random: SeededRandom;
   readonly ledger: Ledger;
+  readonly admission: AdmissionStore;
   readonly outbox: OutboxStore;
   readonly broker: Broker;
   /** Null where the broker is the database. */
@@ -98,6 +100,7 @@ export function makeMachine(host: Host, name: string): Machine {
     runtime,
     random,
     ledger: mutant?.wrapLedger?.(ledger) ?? ledger,
+    admission: remoteAdmission(stores.admission, call('ledger')),
     outbox: mutant?.wrapOutbox?.(outbox, ledger) ?? outbox,
     broker: link ?? remoteOwnBroker(stores.ownBroker, call('broker')),
     link,

@@ -17,6 +17,7 @@ export interface Mutant {
   readonly effects?: Partial<EffectGuards>;
   /** False: what is popped is in nobody's hands but the consumer's memory. */
   readonly holdsUntilAck?: false;
+  readonly isPlaceOver?: () => boolean;
   readonly writesOutsideTransaction?: true;
   /** Changes what a process asks about idempotency keys. */
   readonly wrapKeys?: (store: IdempotencyStore) => IdempotencyStore;
@@ -111,5 +112,7 @@ export const MUTANTS: readonly Mutant[] = [
   { name: 'closed incarnation begins', ledger: { mayBeginUnder: anyone } },
   { name: 'drain without release', wrapLedger: ledger => ({ ...ledger, release: releaseNothing }) },
   { name: 'key taken from a holder that lives', wrapKeys: takeFromTheLiving },
+  { name: 'places are a counter', isPlaceOver: () => false },
+  { name: 'places of living runs are freed', isPlaceOver: () => true },
   { name: 'send outside the transaction', writesOutsideTransaction: true },
 ];

@@ -6,6 +6,7 @@ import type { MemoryEffects } from '../../src/adapters/memory/memory-effects.ts'
 import type { MemoryLedger } from '../../src/adapters/memory/memory-ledger.ts';
 import { MemoryLedgerReads } from '../../src/adapters/memory/memory-ledger-reads.ts';
 import { MemoryTransaction } from '../../src/adapters/memory/memory-transaction.ts';
+import type { AdmissionStore } from '../../src/admission/admission-store.ts';
 import type { Broker, Delivery, PublishOutcome } from '../../src/broker/broker.ts';
 import type { IdempotencyStore } from '../../src/idempotency/idempotency-store.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
@@ -63,6 +64,23 @@ export function remoteKeys(
       prune: limit => call(() => keys.prune(limit)),
     },
     reads: { inspect: id => call(() => reads.inspect(id)) },
+  };
+}
+
+/** Admission as one process sees it. */
+export function remoteAdmission(store: AdmissionStore, call: Call): AdmissionStore {
+  return {
+    take: asks => call(() => store.take(asks)),
+    refund: takings => call(() => store.refund(takings)),
+    hold: (token, holdMs) => call(() => store.hold(token, holdMs)),
+    confirm: uses => call(() => store.confirm(uses)),
+    reserve: ask => call(() => store.reserve(ask)),
+    want: wish => call(() => store.want(wish)),
+    free: places => call(() => store.free(places)),
+    sweep: (key, limit) => call(() => store.sweep(key, limit)),
+    pressure: () => call(() => store.pressure()),
+    figures: () => call(() => store.figures()),
+    prune: () => call(() => store.prune()),
   };
 }
 

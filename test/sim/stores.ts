@@ -1,4 +1,5 @@
 import { createHash, type Hash } from 'node:crypto';
+import { MemoryAdmissionStore } from '../../src/adapters/memory/memory-admission-store.ts';
 import { ledgerBroker, MemoryBroker } from '../../src/adapters/memory/memory-broker.ts';
 import { MemoryEffects } from '../../src/adapters/memory/memory-effects.ts';
 import { MemoryIdempotencyStore } from '../../src/adapters/memory/memory-idempotency-store.ts';
@@ -6,6 +7,7 @@ import { MemoryLedger } from '../../src/adapters/memory/memory-ledger.ts';
 import { MemoryOutboxStore } from '../../src/adapters/memory/memory-outbox-store.ts';
 import type { Broker } from '../../src/broker/broker.ts';
 import type { Checker } from './checker.ts';
+import { Crowd } from './crowd.ts';
 import type { Mutant } from './mutants.ts';
 import type { SimPlan } from './plan.ts';
 import type { VirtualTime } from './virtual-time.ts';
@@ -29,6 +31,8 @@ export class Stores {
   readonly server: MemoryBroker;
   readonly effects: MemoryEffects;
   readonly keys: MemoryIdempotencyStore;
+  readonly admission: MemoryAdmissionStore;
+  readonly crowd: Crowd;
   /** Null where messages go through `server`. */
   readonly ownBroker: Broker | null;
   readonly #hash: Hash = createHash('sha256');
@@ -53,6 +57,12 @@ export class Stores {
         checker.onLedger(entry);
       },
     });
+    this.admission = new MemoryAdmissionStore({
+      clock,
+      ledger: this.ledger,
+      ...(mutant?.isPlaceOver ? { isOver: mutant.isPlaceOver } : {}),
+    });
+    this.crowd = new Crowd(this.ledger, checker);
     this.outbox = new MemoryOutboxStore({
       clock,
       guards: mutant?.outbox ?? {},

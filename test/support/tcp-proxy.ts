@@ -5,6 +5,8 @@ export class TcpProxy {
   readonly #server: Server;
   readonly #pairs = new Set<readonly [Socket, Socket]>();
   #isSilent = false;
+  /** Connections that are dead, though neither end knows it. */
+  readonly #halfOpen = new WeakSet<Socket>();
 
   private constructor(host: string, port: number) {
     this.#server = createServer(client => {
@@ -13,13 +15,13 @@ export class TcpProxy {
       this.#pairs.add(pair);
       for (const [from, to] of [pair, [server, client] as const]) {
         from.on('data', (part: Buffer) => {
-          if (!this.#isSilent) to.write(part);
+          if (!this.#isSilent && !this.#halfOpen.has(from)) to.write(part);
         });
         from.on('error', () => undefined);
         from.on('close', () => {
           this.#pairs.delete(pair);
           // Half-open: the other end hears nothing of it either.
-          if (!this.#isSilent) to.destroy();
+          if (!this.#isSilent && !this.#halfOpen.has(from)) to.destroy();
         });
       }
     });
@@ -52,6 +54,11 @@ export class TcpProxy {
   /** Swallows everything both ways, and takes new connections without answering. */
   silence(): void {
     this.#isSilent = true;
+  }
+
+  /** Swallows everything on the connections that are there; new ones work. */
+  freeze(): void {
+    for (const pair of this.#pairs) for (const socket of pair) this.#halfOpen.add(socket);
   }
 
   /** Forwards again; connections that were silenced are ended. */

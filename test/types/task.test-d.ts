@@ -324,3 +324,16 @@ task('shop.pay', { input: z.string(), idempotent: { ttl: '1h' } });
 task('shop.pay', { input: z.object({ n: z.number() }), idempotent: { key: input => input.n } });
 // @ts-expect-error -- a number where a duration is due
 task('shop.pay', { input: z.string(), idempotent: { key: input => input, ttl: 60 } });
+
+/** The key of an admission is made of the input. */
+export const limited: Task = task('t', {
+  input: unchecked<{ tenant: string }>(),
+  admission: { key: input => input.tenant, rate: { limit: 1, per: '1s' } },
+});
+task('t', {
+  input: unchecked<{ tenant: number }>(),
+  // @ts-expect-error -- a key is a text
+  admission: { key: input => input.tenant, concurrency: 1 },
+});
+// @ts-expect-error -- a duration has a unit
+task('t', { admission: { rate: { limit: 1, per: 5 } } });

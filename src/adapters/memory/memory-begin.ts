@@ -53,7 +53,10 @@ class Beginning {
     if (record.state === 'done') return 'done';
     if (record.ending === 'expired') return 'expired';
     if (record.state !== 'waiting') return 'held';
-    if (guards.isExpired(record.envelope, nowMs)) return this.#expire(record);
+    if (guards.isExpired(record.envelope, nowMs)) {
+      this.#state.withdraw(record, 'expired');
+      return 'expired';
+    }
     return guards.isReady(record, nowMs) && this.#mayRun(record) ? this.#run(record) : 'held';
   }
 
@@ -62,8 +65,10 @@ class Beginning {
     let left = this.#request.limit;
     for (const record of this.#readyInOrder()) {
       if (left === 0) return;
-      if (guards.isExpired(record.envelope, nowMs)) this.#expire(record);
-      else if (this.#mayRun(record)) {
+      if (guards.isExpired(record.envelope, nowMs)) {
+        this.expired.push(taskRef(record));
+        this.#state.withdraw(record, 'expired');
+      } else if (this.#mayRun(record)) {
         this.#run(record);
         left -= 1;
       }
@@ -136,12 +141,6 @@ class Beginning {
       checkpointSeq: checkpoint?.seq ?? 0,
     });
     return 'begun';
-  }
-
-  #expire(record: KnownRecord): 'expired' {
-    this.expired.push(taskRef(record));
-    this.#state.withdraw(record, 'expired');
-    return 'expired';
   }
 }
 

@@ -1,5 +1,7 @@
+import { isLimited } from '../../admission/limited.ts';
 import type {
   ClaimRequest,
+  MovedRow,
   MoveReply,
   OutboxRow,
   OutboxStore,
@@ -42,7 +44,7 @@ export interface MemoryOutboxOptions {
   /** The store's clock. */
   readonly clock: Pick<Clock, 'now'>;
   /** Given where outbox and ledger are one database: rows are then moved, not published. */
-  readonly ledger?: Pick<MemoryLedger, 'receive'>;
+  readonly ledger?: Pick<MemoryLedger, 'receive' | 'state'>;
   readonly guards?: Partial<OutboxGuards>;
   /** Told of every row that is settled, in the order of the store. */
   readonly journal?: (entry: SettleEntry) => void;
@@ -153,7 +155,7 @@ export class MemoryOutboxStore implements OutboxStore {
   async release(token: string): Promise<number> {
     const owned = this.#owned(token, 'release');
     for (const record of owned) this.#free(record, 0);
-    this.#hint();
+    if (owned.length > 0) this.#hint();
     return owned.length;
   }
 
@@ -316,10 +318,12 @@ export class MemoryOutboxStore implements OutboxStore {
     });
   }
 
-  #move(limit: number, ledger: Pick<MemoryLedger, 'receive'>): MoveReply {
+  #move(limit: number, ledger: Pick<MemoryLedger, 'receive' | 'state'>): MoveReply {
     this.#returnLapsed();
-    const rows = this.#due(limit).map(record => {
-      const { id, name, queue } = record.envelope;
+    const rows = this.#due(limit).map((record): MovedRow => {
+      const { id, name, queue, options } = record.envelope;
+      if (isLimited(options) && !ledger.state.records.has(id))
+        return { id, name, queue, answer: 'limited' };
       this.#remove(record);
       return { id, name, queue, answer: ledger.receive(record.envelope) };
     });

@@ -26,8 +26,11 @@ const RECLAIM_LIMIT = 1_000;
 export class MysqlOutboxStore implements OutboxStore {
   readonly #db: MysqlDatabase;
   readonly #floor: ScanFloor;
-  /** Claims with rows that have an order: when one of those goes, the next of its key may stand before the floor. */
-  readonly #ordered = new Set<string>();
+  /**
+   * Claims with rows that have an order, and how many of their rows are not settled: when one of those goes, the next of
+   * its key may stand before the floor.
+   */
+  readonly #ordered = new Map<string, number>();
   /** The ledger is never here: rows are published. */
   readonly move: null = null;
 
@@ -51,7 +54,8 @@ export class MysqlOutboxStore implements OutboxStore {
       const found = await this.#db.atomically(session => claimRows(session, request, floorMs));
       return found.map(row => ({ row, availableMs: Number(row['available_ms']) }));
     });
-    if (rows.some(({ row }) => Number(row['is_ordered']) === 1)) this.#ordered.add(request.token);
+    if (rows.some(({ row }) => Number(row['is_ordered']) === 1))
+      this.#ordered.set(request.token, rows.length);
     return rows.map(({ row }) => readOutboxRow(row)).toSorted((a, b) => compareRows(a.row, b.row));
   }
 
@@ -72,7 +76,7 @@ export class MysqlOutboxStore implements OutboxStore {
   async settlePublished(token: string, rows: readonly string[]): Promise<number> {
     if (rows.length === 0) return 0;
     const settled = await this.#db.change(SQL.settlePublished, [token, inOrder(rows)]);
-    if (this.#ordered.has(token)) this.#floor.reset();
+    this.#passed(token, rows.length);
     return settled;
   }
 
@@ -84,13 +88,24 @@ export class MysqlOutboxStore implements OutboxStore {
       for (const failure of sorted) count += await settleOne(session, token, failure);
       return count;
     });
-    if (this.#ordered.has(token)) this.#floor.reset();
+    this.#passed(token, failures.length);
     return settled;
   }
 
   async defer(token: string, rows: readonly string[], delayMs: number): Promise<number> {
     if (rows.length === 0) return 0;
-    return await this.#db.change(SQL.deferClaim, [token, inOrder(rows), Math.round(delayMs)]);
+    const given = [token, inOrder(rows), Math.round(delayMs)];
+    const deferred = await this.#db.change(SQL.deferClaim, given);
+    this.#passed(token, rows.length);
+    return deferred;
+  }
+
+  #passed(token: string, rows: number): void {
+    const left = this.#ordered.get(token);
+    if (left === undefined) return;
+    this.#floor.reset();
+    if (left > rows) this.#ordered.set(token, left - rows);
+    else this.#ordered.delete(token);
   }
 
   async release(token: string): Promise<number> {

@@ -333,4 +333,44 @@ $$`,
       `create index outlast_idempotency_reviewed_at on outlast_idempotency (reviewed_at) where expires_at is null`,
     ],
   },
+  {
+    version: 10, name: '0010-admission', breaking: false,
+    statements: [
+      `create table outlast_admission (
+  key text primary key,
+  tat_us bigint not null default 0,
+  asked_us bigint not null default 0,
+  granted bigint not null default 0,
+  interval_us bigint,
+  burst bigint,
+  rate_limit bigint,
+  per_ms float8,
+  concurrency integer,
+  rejected bigint not null default 0,
+  used_at timestamptz not null default clock_timestamp(),
+  constraint outlast_admission_rate check (
+    (interval_us is null) = (burst is null) and (interval_us is null) = (rate_limit is null)
+    and (interval_us is null) = (per_ms is null) and interval_us > 0 and burst > 0)
+)`,
+      `create table outlast_place (
+  key text not null,
+  task_id text not null,
+  run text not null,
+  since timestamptz not null default clock_timestamp(),
+  primary key (key, task_id, run)
+)`,
+      `create table outlast_place_wanted (
+  key text not null,
+  task_id text not null,
+  since timestamptz not null default clock_timestamp(),
+  primary key (key, task_id)
+)`,
+      `create index outlast_place_wanted_since on outlast_place_wanted (key, since)`,
+      `create table outlast_permit (
+  token text primary key,
+  task_id text,
+  ends_at timestamptz not null
+)`,
+    ],
+  },
 ] as const;

@@ -1,4 +1,10 @@
-import type { AfterEntry, ChordPartEntry, EndedTask, FollowUp } from '../../ledger/ledger.ts';
+import type {
+  AfterEntry,
+  ChordPartEntry,
+  EndedTask,
+  FollowUp,
+  ReplyEntry,
+} from '../../ledger/ledger.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { toBytes, toText } from '../../task/json.ts';
 
@@ -7,27 +13,27 @@ interface StoredEnvelope extends Omit<Envelope, 'body' | 'options'> {
   readonly options: string;
 }
 
-/** An envelope to be published, one with its ending as `outlast_ended()` writes it, or a part of a chord. */
+/** An envelope to be published, one with its ending as `outlast_ended()` writes it, a part of a chord, or an answer. */
 type StoredEntry =
   | (StoredEnvelope & { readonly ended?: EndedTask['how']; readonly epoch?: number })
-  | Omit<ChordPartEntry, 'key'>;
+  | Omit<ChordPartEntry, 'key'>
+  | Omit<ReplyEntry, 'key'>;
 
 /** An entry as bytes of its own: it outlives the task row it came from. */
 export function encodeAfter(entry: FollowUp): Uint8Array {
-  const stored: StoredEntry =
-    'publish' in entry
-      ? {
-          ...entry.publish,
-          body: base64(entry.publish.body),
-          options: base64(entry.publish.options),
-        }
-      : { part: entry.part, body: entry.body, parent: entry.parent };
-  return toBytes(JSON.stringify(stored));
+  return toBytes(JSON.stringify(toStored(entry)));
+}
+
+function toStored(entry: FollowUp): StoredEntry {
+  if ('reply' in entry) return { reply: entry.reply };
+  if ('part' in entry) return { part: entry.part, body: entry.body, parent: entry.parent };
+  const { publish } = entry;
+  return { ...publish, body: base64(publish.body), options: base64(publish.options) };
 }
 
 export function decodeAfter(key: string, bytes: Uint8Array): AfterEntry {
   const stored = JSON.parse(toText(bytes)) as StoredEntry;
-  if ('part' in stored) return { key, ...stored };
+  if ('part' in stored || 'reply' in stored) return { key, ...stored };
   const { ended, epoch, ...rest } = stored;
   const envelope = { ...rest, body: fromBase64(rest.body), options: fromBase64(rest.options) };
   if (ended === undefined) return { key, publish: envelope };

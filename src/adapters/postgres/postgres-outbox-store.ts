@@ -134,15 +134,19 @@ export class PostgresOutboxStore implements OutboxStore {
   }
 
   async #move(limit: number): Promise<MoveReply> {
-    const moved = await this.#floor.look(async floorMs =>
-      (await this.#db.query(SQL.move, [limit, ROW_SCHEMA_VERSION, floorMs])).map(row => ({
+    const moved = await this.#floor.look(async floorMs => {
+      // Rows that must pass a rate are claimed, also here; those of a dead relay are found as in `claim`.
+      if (floorMs === null) await this.#db.query(SQL.reclaim);
+      const rows = await this.#db.query(SQL.move, [limit, ROW_SCHEMA_VERSION, floorMs]);
+      return rows.map(row => ({
         row: readMovedRow(row),
         availableMs: row['available_ms'] as number,
         isOrdered: row['is_ordered'] as boolean,
-      })),
-    );
-    // The next row of the key stands where it always stood.
-    if (moved.some(({ isOrdered }) => isOrdered)) this.#floor.reset();
+      }));
+    });
+    // The next row of the key stands where it always stood, and so does one that was left.
+    if (moved.some(({ isOrdered, row }) => isOrdered || row.answer === 'limited'))
+      this.#floor.reset();
     return { rows: moved.map(({ row }) => row) };
   }
 }

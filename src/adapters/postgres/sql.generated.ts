@@ -1,5 +1,132 @@
 // Written by scripts/embed-assets.mjs from the .sql files; edit those and run npm run build.
 export const SQL = {
+  admissionConfirm: `with item as (
+  select * from unnest($1::text[], $2::text[]) with ordinality as i(token, task_id, place)
+), bound as (
+  update outlast_permit p set task_id = i.task_id from item i
+  where p.token = i.token and p.ends_at > clock_timestamp() and coalesce(p.task_id, i.task_id) = i.task_id
+  returning p.token, p.task_id
+)
+select b.token is not null as holds
+from item i left join bound b on b.token = i.token and b.task_id = i.task_id order by i.place`,
+  admissionFigures: `select s.key, s.rate_limit::text as rate_limit, s.per_ms, s.burst::text as burst, s.concurrency, s.rejected::text as rejected,
+  least(s.burst, greatest(0, (m.us + s.burst * s.interval_us - greatest(s.tat_us, m.us)) / s.interval_us))::text as available,
+  (select count(*) from outlast_place p where p.key = s.key)::text as held,
+  (select count(*) from outlast_place_wanted w where w.key = s.key)::text as waiting
+from outlast_admission s, (select floor(extract(epoch from clock_timestamp()) * 1000000)::bigint as us) m
+order by s.key collate "C"`,
+  admissionFree: `with gone as (
+  delete from outlast_place p using unnest($1::text[], $2::text[], $3::text[]) as f(key, task_id, run)
+  where p.key = f.key and p.task_id = f.task_id and p.run = f.run
+  returning p.key
+), freed as (
+  select key, count(*) as n from gone group by key
+), next as (
+  select w.key, w.task_id from freed f cross join lateral (
+    select key, task_id from outlast_place_wanted where key = f.key
+    order by since, task_id limit f.n for update skip locked) w
+), woken as (
+  delete from outlast_place_wanted w using next n where w.key = n.key and w.task_id = n.task_id
+  returning w.task_id
+)
+select distinct task_id from woken`,
+  admissionHold: `insert into outlast_permit (token, ends_at)
+values ($1, clock_timestamp() + $2::float8 * interval '1 millisecond')
+on conflict (token) do nothing`,
+  admissionLockKeys: `select key from outlast_admission where key = any($1::text[]) order by key for update`,
+  admissionLock: `insert into outlast_admission (key, concurrency) values ($1, $2)
+on conflict (key) do update set concurrency = excluded.concurrency, used_at = clock_timestamp()`,
+  admissionOver: `select p.key, p.task_id, p.run from outlast_place p
+where ($1::text is null or p.key = $1)
+  and not exists (select 1 from outlast_task t where t.id = p.task_id and t.state = 'running' and t.run = p.run)
+limit $2`,
+  admissionPrune: `with permits as (
+  delete from outlast_permit where ends_at <= clock_timestamp() returning 1
+), wishes as (
+  delete from outlast_place_wanted where since < clock_timestamp() - interval '1 hour' returning 1
+), keys as (
+  delete from outlast_admission s
+  where s.used_at < clock_timestamp() - interval '1 day' and s.tat_us < extract(epoch from clock_timestamp()) * 1000000
+    and not exists (select 1 from outlast_place p where p.key = s.key)
+  returning 1
+)
+select ((select count(*) from permits) + (select count(*) from wishes) + (select count(*) from keys))::text as pruned`,
+  admissionRefund: `with item as (
+  select * from unnest($1::text[], $2::bigint[], $3::bigint[]) with ordinality as i(key, amount_us, mark, place)
+), locked as materialized (
+  select s.key from outlast_admission s where s.key in (select key from item) order by s.key for update
+), given as (
+  update outlast_admission s set tat_us = s.tat_us - i.amount_us
+  from item i where s.key = i.key and s.tat_us = i.mark and s.key in (select key from locked)
+  returning s.key
+)
+select g.key is not null as is_refunded from item i left join given g on g.key = i.key order by i.place`,
+  admissionReserve: `with asked as (
+  select a.*, p.key is not null as is_there
+  from unnest($3::text[], $4::text[]) with ordinality as a(task_id, run, place)
+  left join outlast_place p on p.key = $1 and p.task_id = a.task_id and p.run = a.run
+), ranked as (
+  select a.task_id, a.run, row_number() over (order by a.place) + (select count(*) from outlast_place where key = $1) as rank
+  from asked a where not a.is_there
+), put as (
+  insert into outlast_place (key, task_id, run) select $1, task_id, run from ranked where rank <= $2::int
+  on conflict do nothing
+  returning task_id, run
+), fulfilled as (
+  delete from outlast_place_wanted w using put p where w.key = $1 and w.task_id = p.task_id
+  returning 1
+), noted as (
+  update outlast_admission set rejected = rejected + (select count(*) from ranked where rank > $2::int)
+  where key = $1 and exists (select 1 from ranked where rank > $2::int)
+  returning 1
+)
+select a.is_there or p.task_id is not null as is_in,
+  ((select count(*) from outlast_place_wanted where key = $1) - (select count(*) from fulfilled))::text as waiting,
+  (select count(*) from noted)::text as noted
+from asked a left join put p on p.task_id = a.task_id and p.run = a.run
+order by a.place`,
+  admissionTake: `with moment as materialized (
+  select floor(extract(epoch from clock_timestamp()) * 1000000)::bigint as us
+), ask as materialized (
+  select a.*, m.us from unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::float8[])
+    with ordinality as a(key, n, interval_us, burst, rate_limit, per_ms, place), moment m
+), taken as (
+  insert into outlast_admission as s
+    (key, tat_us, asked_us, granted, interval_us, burst, rate_limit, per_ms, rejected)
+  select key, us + least(n, burst) * interval_us, us, least(n, burst), interval_us, burst, rate_limit, per_ms, n - least(n, burst)
+  from ask order by key
+  on conflict (key) do update set
+    tat_us = case
+      when s.tat_us > excluded.asked_us + excluded.burst * excluded.interval_us + 1000000
+        then excluded.asked_us + excluded.burst * excluded.interval_us
+      when greatest(s.tat_us, excluded.asked_us) + excluded.interval_us
+          > excluded.asked_us + excluded.burst * excluded.interval_us
+        then s.tat_us
+      else greatest(s.tat_us, excluded.asked_us) + excluded.interval_us * least(
+        excluded.granted + excluded.rejected,
+        (excluded.asked_us + excluded.burst * excluded.interval_us - greatest(s.tat_us, excluded.asked_us)) / excluded.interval_us)
+    end,
+    granted = least(excluded.granted + excluded.rejected, greatest(0,
+      (excluded.asked_us + excluded.burst * excluded.interval_us - greatest(s.tat_us, excluded.asked_us)) / excluded.interval_us)),
+    rejected = s.rejected + excluded.granted + excluded.rejected - least(excluded.granted + excluded.rejected, greatest(0,
+      (excluded.asked_us + excluded.burst * excluded.interval_us - greatest(s.tat_us, excluded.asked_us)) / excluded.interval_us)),
+    asked_us = excluded.asked_us, interval_us = excluded.interval_us, burst = excluded.burst,
+    rate_limit = excluded.rate_limit, per_ms = excluded.per_ms, used_at = clock_timestamp()
+  returning s.key, s.tat_us, s.asked_us, s.granted
+)
+select t.granted::text as granted, t.tat_us::text as tat_us,
+  (case when t.granted = a.n then 0
+    else greatest(t.tat_us, t.asked_us) + a.interval_us - t.asked_us - a.burst * a.interval_us end)::text as wait_us
+from ask a join taken t on t.key = a.key
+order by a.place`,
+  admissionWant: `with room as (
+  select count(*) < $2::int as is_there from outlast_place where key = $1
+), wish as (
+  insert into outlast_place_wanted (key, task_id) select $1, $3 from room where not is_there
+  on conflict do nothing
+  returning 1
+)
+select r.is_there as has_room, (select count(*) from wish)::text as noted from room r`,
   afterList: `select key, entry from outlast_after
 where created_at <= statement_timestamp() - $1::bigint * interval '1 millisecond'
 order by created_at, key limit $2`,
@@ -620,7 +747,7 @@ from (
 ) k`,
   lockWorker: `select id from outlast_worker where id = $1 and state = 'open' for key share`,
   move: `with due as materialized (
-  select o.* from outlast_outbox o
+  select o.*, position('"limited":true'::bytea in o.options) > 0 as is_limited from outlast_outbox o
   where o.state = 'pending' and o.available_at <= statement_timestamp() and o.schema_version <= $2
     and o.available_at >= coalesce(to_timestamp($3::float8 / 1000), '-infinity')
     and (o.ordering_key is null or (
@@ -632,7 +759,7 @@ from (
   select task_id, task_name, queue, priority, payload_version,
     '\\x5b'::bytea || args || '\\x2c'::bytea || kwargs || '\\x2c'::bytea || embed || '\\x5d'::bytea,
     options, digest, eta, expires_at, 'waiting', clock_timestamp(), created_at, outlast_line('relayed', 0, null, null)
-  from due order by due.id
+  from due where not is_limited order by due.id
   on conflict (id) do nothing
   returning id
 ), known as materialized (
@@ -658,9 +785,13 @@ select g.task_id as id, g.task_name as name, g.queue, (extract(epoch from g.avai
   g.ordering_key is not null as is_ordered,
   case when g.task_id in (select p.id from put p) then 'moved'
     when g.task_id in (select k.task_id from known k where k.is_other) then 'conflict' else 'copy' end as answer,
-  (select count(*) from note)::text as notified, (select count(*) from buried)::text as buried
+  (select count(*) from note)::text as notified, (select count(*) from buried)::text as buried, g.id as place
 from gone g
-order by g.id`,
+union all
+select d.task_id, d.task_name, d.queue, (extract(epoch from d.available_at) * 1000)::float8, d.ordering_key is not null,
+  'limited', '0', '0', d.id
+from due d where d.is_limited and d.task_id not in (select k.task_id from known k)
+order by place`,
   openWorker: `insert into outlast_worker (id, process, host, pid, lease_ms, deadline)
 values ($1, $2, $3, $4, $5::int, clock_timestamp() + $5::int * interval '1 millisecond')
 on conflict (id) do nothing`,

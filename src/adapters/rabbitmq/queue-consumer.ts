@@ -38,6 +38,8 @@ export class QueueConsumer {
   #isWanted = false;
   #subscription: Subscription | null = null;
   #isWorking = false;
+  /** When it last consumed; null: never. Heartbeats end a connection that is only believed to be there. */
+  #consumedAt: number | null = null;
 
   constructor(queue: string, options: ConsumerOptions, onMessage: () => void) {
     this.#queue = queue;
@@ -50,6 +52,12 @@ export class QueueConsumer {
   take(limit: number): readonly Delivery[] {
     this.#resume();
     return this.#buffer.splice(0, limit).map(({ delivery }) => delivery);
+  }
+
+  /** How long it has not been consuming; null: it never was. */
+  get silentMs(): number | null {
+    if (this.#subscription?.isConsuming === true) return 0;
+    return this.#consumedAt === null ? null : systemClock.monotonic() - this.#consumedAt;
   }
 
   #resume(): void {
@@ -166,6 +174,7 @@ export class QueueConsumer {
     const end = await current.consume(this.#queue, message =>
       this.#receive(current, message, false),
     );
+    this.#consumedAt = systemClock.monotonic();
     // Everything on a channel that is gone is delivered again: our copies are none any more.
     if (!current.isOpen) {
       this.#buffer = [];

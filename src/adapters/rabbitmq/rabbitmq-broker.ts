@@ -5,6 +5,7 @@ import { sleep, systemClock } from '../../runtime/clock.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { Publisher } from './publisher.ts';
 import { QueueConsumer, readTag, type TagParts } from './queue-consumer.ts';
+import { Replier } from './replier.ts';
 import { RabbitLink } from './rabbitmq-link.ts';
 
 export interface RabbitBrokerOptions {
@@ -24,6 +25,7 @@ const GOODBYE_MS = 2_000;
  * publishers, and on a shared connection the acknowledgements with them. Nothing is connected before it is needed.
  */
 export class RabbitBroker implements Broker {
+  readonly reply?: NonNullable<Broker['reply']>;
   readonly #publishing: RabbitLink;
   readonly #consuming: RabbitLink;
   readonly #publisher: Publisher;
@@ -38,6 +40,8 @@ export class RabbitBroker implements Broker {
     this.#consuming = new RabbitLink(target.hosts, 'consumer', { onBlocked: () => undefined });
     const origin = `gen${process.pid}@${hostname()}`;
     this.#publisher = new Publisher(this.#publishing, target, origin);
+    const replier = new Replier(this.#publishing);
+    if (target.replies === 'on') this.reply = replies => replier.reply(replies);
     const shared = { link: this.#consuming, shape: target, prefetch, onTrouble };
     this.#makeConsumer = queue => new QueueConsumer(queue, shared, () => this.#tell(queue));
   }
@@ -83,6 +87,16 @@ export class RabbitBroker implements Broker {
         [...this.#hints].some(other => other.queues.has(queue));
       void this.#pause(queues.filter(queue => !isAwaited(queue)));
     };
+  }
+
+  silentMs(queues: readonly string[]): number | null {
+    let longest = 0;
+    for (const queue of queues) {
+      const silentMs = this.#consumers.get(queue)?.silentMs ?? null;
+      if (silentMs === null) return null;
+      longest = Math.max(longest, silentMs);
+    }
+    return longest;
   }
 
   async close(): Promise<void> {

@@ -44,6 +44,11 @@ export class Subscription {
     return this.#isOpen;
   }
 
+  /** The server has agreed to push messages, and nothing has ended that. */
+  get isConsuming(): boolean {
+    return this.#isOpen && this.#consumerTag !== null;
+  }
+
   /** What the server closed the channel with. */
   get reason(): Error | null {
     return this.#reason;

@@ -1,5 +1,113 @@
 // Written by scripts/embed-assets.mjs from the .lua files; edit those and run npm run build.
 export const LUA = {
+  admissionConfirm: {
+    sha: '5c7bac3dcdc67e4d30d0effcc5a3c72edfaac41e',
+    text: `#!lua flags=allow-oom
+local permit, task = KEYS[1], ARGV[1]
+local owner = redis.call('GET', permit)
+if not owner then return 0 end
+if owner == '' then redis.call('SET', permit, task, 'KEEPTTL') end
+return (owner == '' or owner == task) and 1 or 0`,
+  },
+  admissionFigures: {
+    sha: 'b7f4731673dd7d3749b8cc398dc06a8cec7c3824',
+    text: `#!lua flags=no-writes
+local state, places, wanted = KEYS[1], KEYS[2], KEYS[3]
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local function digits(number) return string.format('%.0f', number) end
+return { digits(now_us), redis.call('ZCARD', places), redis.call('ZCARD', wanted), redis.call('HGETALL', state) }`,
+  },
+  admissionFree: {
+    sha: 'fafd8caa3fc09b98c9464adfbe915f6eec27c78a',
+    text: `#!lua flags=allow-oom
+local places, wanted, holders = KEYS[1], KEYS[2], cmsgpack.unpack(ARGV[1])
+local gone, woken = 0, {}
+for _, holder in ipairs(holders) do
+  gone = gone + redis.call('ZREM', places, holder[1] .. '\\n' .. holder[2])
+end
+if gone > 0 then
+  woken = redis.call('ZRANGE', wanted, 0, gone - 1)
+  if #woken > 0 then redis.call('ZREM', wanted, unpack(woken)) end
+end
+return woken`,
+  },
+  admissionMemory: {
+    sha: '16cca621663abf80fdeaf005c59d1a4741f6bf59',
+    text: `#!lua flags=no-writes
+local _ = KEYS[1]
+return redis.call('INFO', 'memory')`,
+  },
+  admissionRefund: {
+    sha: '2176e81605779fac42887e05ec2603d50d9a54f1',
+    text: `#!lua flags=allow-oom
+local state, amount, mark = KEYS[1], tonumber(ARGV[1]), ARGV[2]
+if redis.call('HGET', state, 'tat') ~= mark then return 0 end
+redis.call('HSET', state, 'tat', string.format('%.0f', tonumber(mark) - amount))
+return 1`,
+  },
+  admissionReserve: {
+    sha: '976336cc4f06ab59c8a7ae45e35884bde99243f5',
+    text: `#!lua flags=allow-oom
+local state, places, wanted = KEYS[1], KEYS[2], KEYS[3]
+local limit, holders = tonumber(ARGV[1]), cmsgpack.unpack(ARGV[2])
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local function digits(number) return string.format('%.0f', number) end
+local held, answers, refused = redis.call('ZCARD', places), {}, 0
+for place, holder in ipairs(holders) do
+  local task, member = holder[1], holder[1] .. '\\n' .. holder[2]
+  if redis.call('ZSCORE', places, member) then
+    answers[place] = 1
+  elseif held < limit then
+    redis.call('ZADD', places, digits(now_us), member)
+    redis.call('ZREM', wanted, task)
+    held, answers[place] = held + 1, 1
+  else
+    refused, answers[place] = refused + 1, 0
+  end
+end
+redis.call('HSET', state, 'concurrency', limit)
+if refused > 0 then redis.call('HINCRBY', state, 'rejected', refused) end
+if redis.call('PTTL', state) < 86400000 then redis.call('PEXPIRE', state, 86400000) end
+answers[#answers + 1] = redis.call('ZCARD', wanted)
+return answers`,
+  },
+  admissionTake: {
+    sha: 'edc8c053a023cccd5d2b08ce201a562ff31c6b05',
+    text: `#!lua
+local state = KEYS[1]
+local count, interval, burst = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local limit, per_ms = ARGV[4], ARGV[5]
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local function digits(number) return string.format('%.0f', number) end
+local full = now_us + burst * interval
+local tat = tonumber(redis.call('HGET', state, 'tat') or 0)
+if tat > full + 1000000 then tat = full end
+local base = math.max(tat, now_us)
+local granted = math.min(count, math.max(0, math.floor((full - base) / interval)))
+if granted > 0 then tat = base + granted * interval end
+redis.call('HSET', state, 'tat', digits(tat), 'interval', digits(interval), 'burst', digits(burst), 'limit', limit, 'per', per_ms)
+if granted < count then redis.call('HINCRBY', state, 'rejected', count - granted) end
+redis.call('PEXPIRE', state, digits(math.ceil(math.max(0, tat - now_us) / 1000) + 86400000))
+local wait = 0
+if granted < count then wait = math.max(tat, now_us) + interval - full end
+return { granted, digits(wait), digits(tat) }`,
+  },
+  admissionWant: {
+    sha: 'cbc68c2c2b80bb50ca76e3e578ab3f48484ef610',
+    text: `#!lua flags=allow-oom
+local places, wanted = KEYS[1], KEYS[2]
+local limit, task = tonumber(ARGV[1]), ARGV[2]
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local function digits(number) return string.format('%.0f', number) end
+if redis.call('ZCARD', places) < limit then return 1 end
+redis.call('ZADD', wanted, 'NX', digits(now_us), task)
+redis.call('PEXPIRE', wanted, 3600000)
+return 0`,
+  },
   answer: {
     sha: 'bfe5f24e7c254c918cfeb3a37f336ebd930b7186',
     text: `#!lua
@@ -2378,6 +2486,66 @@ return { now_shown, stored_text, is_settled and 1 or 0, tonumber(redis.call('TIM
     text: `#!lua flags=no-writes
 local _ = KEYS[1]
 return redis.call('INFO', 'server') .. redis.call('INFO', 'memory') .. redis.call('INFO', 'persistence')`,
+  },
+  ledgerJoinCeleryChord: {
+    sha: 'a64caf393133ff3e64fdae54a0f356226e237246',
+    text: `#!lua flags=allow-oom
+local chord, parts, correction, total, outcome = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local index, size, value, member, failure, failure_keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local KEEP_COMPLETE_MS = 86400000
+local KEEP_OPEN_MS = 604800000
+local function tell_failure()
+  if failure == '' then return end
+  redis.call('SET', outcome, failure, 'PX', failure_keep_ms)
+  redis.call('PUBLISH', outcome, failure)
+end
+local function answer(members)
+  for _, one in ipairs(members) do
+    local id, state = string.match(one, '^%[%d+,%s*"([^"]*)",%s*"([A-Z]+)"')
+    if state == 'FAILURE' or state == 'REVOKED' then
+      tell_failure()
+      return { 4, id }
+    end
+  end
+  return { 3, members }
+end
+local before = redis.call('HGET', chord, index)
+local found = before
+if not found or (found == '-' and value == '+') then
+  redis.call('HSET', chord, index, value)
+  redis.call('PEXPIRE', chord, KEEP_OPEN_MS)
+  found = value
+end
+if found == '-' then
+  tell_failure()
+  return { 2 }
+end
+local complete = redis.call('HGET', chord, '=')
+if complete then return answer(cmsgpack.unpack(complete)) end
+if before == '+' and redis.call('EXISTS', total) == 0 then return { 1 } end
+if size ~= '' then redis.call('SET', total, size, 'NX') end
+redis.call('ZREMRANGEBYSCORE', parts, index, index)
+redis.call('ZADD', parts, index, member)
+redis.call('PERSIST', parts)
+redis.call('PERSIST', total)
+local wanted = tonumber(redis.call('GET', total) or '')
+if not wanted then return { 1 } end
+wanted = wanted + tonumber(redis.call('GET', correction) or '0')
+if redis.call('ZCARD', parts) < wanted then return { 1 } end
+local members, places = {}, {}
+local listed = redis.call('ZRANGE', parts, 0, -1, 'WITHSCORES')
+for at = 1, #listed, 2 do
+  local place = listed[at + 1]
+  if place == 'inf' or not places[place] then
+    places[place] = true
+    members[#members + 1] = listed[at]
+  end
+end
+if #members < wanted then return { 1 } end
+redis.call('DEL', parts, correction, total)
+redis.call('HSET', chord, '=', cmsgpack.pack(members))
+redis.call('PEXPIRE', chord, KEEP_COMPLETE_MS)
+return answer(members)`,
   },
   ledgerJoinChord: {
     sha: '201fbfb5a0fe37577024496ee27b787cc0a7446d',

@@ -1,3 +1,4 @@
+import type { AdmissionStore } from '../../admission/admission-store.ts';
 import { maskUrl } from '../../config/database-url.ts';
 import { outlastError } from '../../errors/error.ts';
 import type { GenerationStore } from '../../ledger/generation-store.ts';
@@ -5,6 +6,9 @@ import type { IdempotencyStore } from '../../idempotency/idempotency-store.ts';
 import type { LedgerReads } from '../../ledger/ledger-reads.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { ResultStore } from '../../result/result-store.ts';
+import type { Envelope } from '../../task/envelope.ts';
+import { announceChords } from './redis-celery-chord.ts';
+import { RedisAdmissionStore } from './redis-admission-store.ts';
 import { RedisClusterLedger } from './redis-cluster-ledger.ts';
 import { RedisConnection } from './redis-connection.ts';
 import type { RootsOf } from './redis-find.ts';
@@ -40,10 +44,13 @@ export interface RedisLedgerStores {
   readonly reads: LedgerReads;
   readonly results: ResultStore;
   readonly idempotency: IdempotencyStore;
+  readonly admission: AdmissionStore;
   /** Refuses a Redis that may forget by itself with ERR_CONFIG_TIER; returns warnings about what it does not keep. */
   preflight(): Promise<readonly string[]>;
   /** Incarnations whose lease has been over for longer than this, and that nobody has closed. */
   countOverdue(sinceMs: number): Promise<number>;
+  /** Called with messages that are about to be sent, where Celery's workers may run them; null where they cannot. */
+  readonly announce: ((messages: readonly Envelope[]) => Promise<void>) | null;
   close(): Promise<void>;
 }
 
@@ -62,8 +69,11 @@ export async function openRedisLedger(
     reads: new RedisLedgerReads(connection, roots),
     results: new RedisResultStore(connection, roots),
     idempotency: new RedisIdempotencyStore(connection),
+    admission: new RedisAdmissionStore(connection, roots),
     preflight: async () => await checkRedis(connection, await roots(), { option: 'ledger', url }),
     countOverdue: async sinceMs => await countOverdue(connection, await roots(), sinceMs),
+    announce:
+      options.celeryResultMs === 0 ? null : messages => announceChords(connection, messages),
     close: () => ledger.close(),
   };
 }

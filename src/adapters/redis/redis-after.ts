@@ -4,6 +4,7 @@ import type {
   ChordPartEntry,
   EndedTask,
   FollowUp,
+  ReplyEntry,
 } from '../../ledger/ledger.ts';
 import { LUA } from './lua.generated.ts';
 import type { RedisConnection } from './redis-connection.ts';
@@ -23,9 +24,10 @@ export function redisAfterLog(connection: RedisConnection, root: string): AfterL
   };
 }
 
-/** An entry as bytes of its own: it outlives the record it came from. Scripts write the third kind, of tasks that ended. */
+/** An entry as bytes of its own: it outlives the record it came from. Scripts write another kind, of tasks that ended. */
 export function encodeAfter(entry: FollowUp): Uint8Array {
   if ('publish' in entry) return pack(['publish', messageParts(entry.publish)]);
+  if ('reply' in entry) return pack(['reply', JSON.stringify(entry.reply)]);
   const { part, body, parent } = entry;
   return pack(['part', JSON.stringify({ part, body, parent })]);
 }
@@ -35,6 +37,8 @@ function decodeAfter(key: string, bytes: Buffer): AfterEntry {
   switch (String(kind)) {
     case 'part':
       return { key, ...(JSON.parse(String(rest[0])) as Omit<ChordPartEntry, 'key'>) };
+    case 'reply':
+      return { key, reply: JSON.parse(String(rest[0])) as ReplyEntry['reply'] };
     case 'ended': {
       const [how, epoch, parts] = rest as [Buffer, number, Unpacked];
       const ended = { how: String(how) as EndedTask['how'], epoch };

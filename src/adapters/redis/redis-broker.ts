@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Broker, Delivery, PublishOutcome } from '../../broker/broker.ts';
+import { systemClock } from '../../runtime/clock.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { RedisConnection } from './redis-connection.ts';
 import { decodeElement } from './redis-element.ts';
@@ -47,6 +48,8 @@ export class RedisBroker implements Broker {
   readonly #publisher: RedisPublisher;
   readonly #hold: RedisHold;
   readonly #watches = new Map<string, RedisWatch>();
+  /** When each queue was last asked for messages and answered. */
+  readonly #answeredAt = new Map<string, number>();
 
   constructor(connection: RedisConnection, hold: RedisHold, consumer: string) {
     this.consumer = consumer;
@@ -62,6 +65,8 @@ export class RedisBroker implements Broker {
   async take(queues: readonly string[], limit: number): Promise<readonly Delivery[]> {
     if (queues.length === 0 || limit <= 0) return [];
     const taken = await this.#hold.take(queues, limit);
+    const now = systemClock.monotonic();
+    for (const queue of queues) this.#answeredAt.set(queue, now);
     if (taken.length === 0) for (const watch of this.#watches.values()) watch.arm();
     return taken.map(({ tag, bytes, queue, place }) => ({
       tag,
@@ -93,6 +98,17 @@ export class RedisBroker implements Broker {
       watch.close();
       this.#watches.delete(key);
     };
+  }
+
+  silentMs(queues: readonly string[]): number | null {
+    const now = systemClock.monotonic();
+    let longest = 0;
+    for (const queue of queues) {
+      const answeredAt = this.#answeredAt.get(queue);
+      if (answeredAt === undefined) return null;
+      longest = Math.max(longest, now - answeredAt);
+    }
+    return longest;
   }
 
   async close(): Promise<void> {

@@ -26,6 +26,7 @@ import type { PurgeReply, PurgeRequest, ReviveStatus } from '../../outbox/outbox
 import { LUA } from './lua.generated.ts';
 import { encodeAfter, redisAfterLog } from './redis-after.ts';
 import { beginArguments, readBeginReply, type BeginReplyParts } from './redis-begin.ts';
+import { joinCeleryChord } from './redis-celery-chord.ts';
 import { joinChord } from './redis-chord.ts';
 import type { RedisArgument, RedisConnection } from './redis-connection.ts';
 import type { RedisGeneration } from './redis-generation.ts';
@@ -264,7 +265,11 @@ export class RedisLedger implements Ledger {
   }
 
   async joinChord(part: ChordPart): Promise<ChordAnswer> {
-    return await joinChord(this.#connection, `${this.#root}chord:${part.groupId}`, part);
+    const key = `${this.#root}chord:${part.groupId}`;
+    const { celeryResultMs } = this.#options;
+    // Where Celery's workers find our results, they and ours count the parts of one chord together.
+    if (celeryResultMs === 0) return await joinChord(this.#connection, key, part);
+    return await joinCeleryChord(this.#connection, key, part, celeryResultMs);
   }
 
   onReady(hint: () => void): () => void {

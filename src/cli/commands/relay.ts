@@ -25,7 +25,13 @@ export const addRelay: AddCommand = (program, output) => {
       // The broker is the default database, whatever outbox is relayed into it.
       const main = { ...context, outboxTarget: null };
       await withStores(main, { createIfMissing: false }, async stores => {
-        const relay = makeRelay({ stores, outboxTarget, runtime, settings: config.relay });
+        const relay = makeRelay({
+          stores,
+          outboxTarget,
+          runtime,
+          settings: config.relay,
+          limits: config.admission,
+        });
         if (!options.once && !options.drain) {
           const database = config.settings['database']?.value;
           log.info({ database, outbox: options.outbox ?? 'default' }, 'relay started');

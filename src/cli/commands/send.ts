@@ -1,3 +1,4 @@
+import { LimitBook } from '../../admission/limits.ts';
 import { outlastError } from '../../errors/error.ts';
 import { task, type Task } from '../../task/define-task.ts';
 import type { Duration } from '../../task/duration.ts';
@@ -19,6 +20,7 @@ interface Options extends CommonOptions {
   readonly countdown?: string;
   readonly expires?: string;
   readonly id?: string;
+  readonly tenant?: string;
 }
 
 /** `outlast send`: one task through the outbox. */
@@ -33,6 +35,7 @@ export const addSend: AddCommand = (program, output) => {
     .option('--countdown <seconds>', 'not before this long from now')
     .option('--expires <seconds>', 'not begun after this long from now')
     .option('--id <id>', 'your own id')
+    .option('--tenant <name>', 'whom it is for; admission may limit tenants')
     .action(async (name: string, options: Options) => {
       checkJson('--args', options.args, '[');
       checkJson('--kwargs', options.kwargs, '{');
@@ -51,6 +54,7 @@ export const addSend: AddCommand = (program, output) => {
         sendCalls(outbox, [call], {
           maxPayloadBytes: context.config.maxPayloadBytes,
           redact: redactOf(context.config, context.runtime),
+          book: new LimitBook(context.config.admission),
         }),
       );
       if (options.json) output.json({ id: sent?.id, isNew: sent?.isNew });
@@ -103,13 +107,14 @@ function checkArguments({ name, contract }: Task, { args, kwargs }: Options): vo
 }
 
 function sendOptions(options: Options): SendOptions {
-  const { queue, eta, countdown, expires, id } = options;
+  const { queue, eta, countdown, expires, id, tenant } = options;
   return {
     ...(queue === undefined ? {} : { queue }),
     ...(eta === undefined ? {} : { eta: new Date(eta) }),
     ...(countdown === undefined ? {} : { countdown: seconds(countdown) }),
     ...(expires === undefined ? {} : { expires: seconds(expires) }),
     ...(id === undefined ? {} : { id }),
+    ...(tenant === undefined ? {} : { tenant }),
   };
 }
 

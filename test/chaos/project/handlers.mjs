@@ -79,3 +79,13 @@ export const endlessHandler = outlast.handler(
     },
   },
 );
+
+/** Says when it was there: three of these may run at once, wherever. */
+export const crowdHandler = outlast.handler(
+  task('chaos.crowd', { input: unchecked(), queue, admission: { concurrency: 3 } }),
+  async (_, ctx) => {
+    await note(pool, 'run', ctx);
+    await new Promise(resolve => setTimeout(resolve, 40));
+    await note(pool, 'effect', ctx);
+  },
+);

@@ -14,5 +14,6 @@ export default defineConfig({
     beat: '300ms',
     shutdownTimeout: '1s',
   },
+  admission: { 'tenant:narrow': { concurrency: 1 } },
   resurrector: { interval: '100ms', batchSize: 1, afterDelay: '500ms' },
 });

@@ -15,7 +15,8 @@ app.conf.update(
     # RabbitMQ: queues that the tests declared with priorities must be declared so here too.
     task_queue_max_priority=int(os.environ['INTEROP_MAX_PRIORITY']) if 'INTEROP_MAX_PRIORITY' in os.environ else None,
 )
-store = redis.Redis.from_url(os.environ['INTEROP_BACKEND'])
+# Where the tasks themselves write; results may be elsewhere.
+store = redis.Redis.from_url(os.environ['INTEROP_STORE'])
 
 
 @app.task(name='interop.echo')
@@ -52,3 +53,8 @@ def fail(text):
 @app.task(name='interop.alarm')
 def alarm(task_id):
     store.rpush('alarms', task_id)
+
+
+@app.task(name='interop.total')
+def total(parts):
+    return sum(parts)

@@ -5,11 +5,13 @@
 -- Of rows with an ordering key only the first may go, as in claim.sql.
 -- Rows in a format we do not know are a newer version's to move.
 -- Rows due before the floor are left out; null is no floor.
+-- Rows that must pass a rate first stay, and are told of: whoever takes rates claims them. Compose writes the text that is
+-- looked for; within a value of the user's its quotes would be escaped.
 -- What was put is looked up by IN, which is a hash whatever the planner expects: joined, it compares every row of a batch
 -- with every other one when the statement was planned for an empty outbox.
 -- params: limit int, known_format int, floor_ms float8
 with due as materialized (
-  select o.* from outlast_outbox o
+  select o.*, position('"limited":true'::bytea in o.options) > 0 as is_limited from outlast_outbox o
   where o.state = 'pending' and o.available_at <= statement_timestamp() and o.schema_version <= $2
     and o.available_at >= coalesce(to_timestamp($3::float8 / 1000), '-infinity')
     and (o.ordering_key is null or (
@@ -21,7 +23,7 @@ with due as materialized (
   select task_id, task_name, queue, priority, payload_version,
     '\x5b'::bytea || args || '\x2c'::bytea || kwargs || '\x2c'::bytea || embed || '\x5d'::bytea,
     options, digest, eta, expires_at, 'waiting', clock_timestamp(), created_at, outlast_line('relayed', 0, null, null)
-  from due order by due.id
+  from due where not is_limited order by due.id
   on conflict (id) do nothing
   returning id
 ), known as materialized (
@@ -47,6 +49,10 @@ select g.task_id as id, g.task_name as name, g.queue, (extract(epoch from g.avai
   g.ordering_key is not null as is_ordered,
   case when g.task_id in (select p.id from put p) then 'moved'
     when g.task_id in (select k.task_id from known k where k.is_other) then 'conflict' else 'copy' end as answer,
-  (select count(*) from note)::text as notified, (select count(*) from buried)::text as buried
+  (select count(*) from note)::text as notified, (select count(*) from buried)::text as buried, g.id as place
 from gone g
-order by g.id
+union all
+select d.task_id, d.task_name, d.queue, (extract(epoch from d.available_at) * 1000)::float8, d.ordering_key is not null,
+  'limited', '0', '0', d.id
+from due d where d.is_limited and d.task_id not in (select k.task_id from known k)
+order by place

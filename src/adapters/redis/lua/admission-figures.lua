@@ -1,0 +1,8 @@
+#!lua flags=no-writes
+-- What there is under a key.
+-- keys: state, places, wanted
+-- args: none
+-- returns: the server's clock in microseconds, places, wishes, and the fields of the state with their values
+local state, places, wanted = KEYS[1], KEYS[2], KEYS[3]
+-- include: now-us
+return { digits(now_us), redis.call('ZCARD', places), redis.call('ZCARD', wanted), redis.call('HGETALL', state) }

@@ -1,0 +1,5 @@
+-- The server's clock is the only one that is ever compared. Whole numbers to 2^53 are exact.
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+
+local function digits(number) return string.format('%.0f', number) end

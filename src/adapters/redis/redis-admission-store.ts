@@ -1,0 +1,215 @@
+import type {
+  AdmissionStore,
+  KeyFigures,
+  PermitUse,
+  Place,
+  PlaceAnswer,
+  PlaceAsk,
+  PlaceHolder,
+  PlaceWish,
+  RateAsk,
+  RateGrant,
+  RateTaking,
+  SweepReply,
+} from '../../admission/admission-store.ts';
+import { takeFrom } from '../../admission/gcra.ts';
+import { intervalUs, type Rate } from '../../task/admission-rule.ts';
+import { LUA } from './lua.generated.ts';
+import { AdmissionKeys } from './redis-admission-keys.ts';
+import type { RedisConnection } from './redis-connection.ts';
+import { findRecord, type RootsOf } from './redis-find.ts';
+import { RedisMemory } from './redis-memory.ts';
+import { pack } from './redis-pack.ts';
+
+/** A key that is used is written down again after this long: it may have been forgotten meanwhile. */
+const REMEMBER_MS = 600_000;
+
+/**
+ * Admission in Redis, beside the ledger. All that belongs to one key of admission is in one slot, and a script touches one
+ * of them; calls for several go out together.
+ */
+export class RedisAdmissionStore implements AdmissionStore {
+  readonly #connection: RedisConnection;
+  readonly #roots: RootsOf;
+  readonly #keys: AdmissionKeys;
+  readonly #memory: RedisMemory;
+  /** When each key was last written down, by the process's own clock. */
+  readonly #known = new Map<string, number>();
+
+  /** `prefix` is put in front of every key: tests share a server. */
+  constructor(connection: RedisConnection, roots: RootsOf, prefix = '') {
+    this.#connection = connection;
+    this.#roots = roots;
+    this.#keys = new AdmissionKeys(prefix);
+    this.#memory = new RedisMemory(connection, roots);
+  }
+
+  async take(asks: readonly RateAsk[]): Promise<readonly RateGrant[]> {
+    await this.#remember(asks.map(({ key }) => key));
+    return await Promise.all(
+      asks.map(async ({ key, rate, count }) => {
+        const args = [count, intervalUs(rate), rate.burst, rate.limit, rate.perMs];
+        const keys = [this.#keys.state(key)];
+        const reply = await this.#connection.script(LUA.admissionTake, keys, args);
+        const [granted, waitUs, mark] = (reply as readonly unknown[]).map(value =>
+          Number(String(value)),
+        ) as [number, number, number];
+        return { granted, retryAfterMs: Math.ceil(waitUs / 1_000), mark };
+      }),
+    );
+  }
+
+  async refund(takings: readonly RateTaking[]): Promise<readonly boolean[]> {
+    return await Promise.all(
+      takings.map(async ({ key, rate, count, mark }) => {
+        const args = [count * intervalUs(rate), mark];
+        const keys = [this.#keys.state(key)];
+        return (await this.#connection.script(LUA.admissionRefund, keys, args)) === 1;
+      }),
+    );
+  }
+
+  async hold(token: string, holdMs: number): Promise<void> {
+    const key = this.#keys.permit(token);
+    await this.#connection.command('set', key, '', 'PX', Math.ceil(holdMs), 'NX');
+  }
+
+  async confirm(uses: readonly PermitUse[]): Promise<readonly boolean[]> {
+    return await Promise.all(
+      uses.map(async ({ token, task }) => {
+        const keys = [this.#keys.permit(token)];
+        return (await this.#connection.script(LUA.admissionConfirm, keys, [task])) === 1;
+      }),
+    );
+  }
+
+  async reserve({ key, limit, holders }: PlaceAsk): Promise<PlaceAnswer> {
+    await this.#remember([key]);
+    const args = [limit, packHolders(holders)];
+    const reply = await this.#connection.script(LUA.admissionReserve, this.#all(key), args);
+    const answers = reply as readonly number[];
+    return {
+      isIn: answers.slice(0, -1).map(answer => answer === 1),
+      waiting: answers.at(-1) ?? 0,
+    };
+  }
+
+  async want({ key, limit, task }: PlaceWish): Promise<boolean> {
+    const keys = [this.#keys.places(key), this.#keys.wanted(key)];
+    return (await this.#connection.script(LUA.admissionWant, keys, [limit, task])) === 1;
+  }
+
+  async free(places: readonly Place[]): Promise<readonly string[]> {
+    const byKey = new Map<string, Place[]>();
+    for (const place of places) byKey.set(place.key, [...(byKey.get(place.key) ?? []), place]);
+    const woken = await Promise.all(
+      [...byKey].map(async ([key, held]) => {
+        const keys = [this.#keys.places(key), this.#keys.wanted(key)];
+        const reply = await this.#connection.script(LUA.admissionFree, keys, [packHolders(held)]);
+        return (reply as readonly Buffer[]).map(String);
+      }),
+    );
+    return [...new Set(woken.flat())];
+  }
+
+  /** A place is taken after its run has begun and a run token is never used again: what is over here stays over. */
+  async sweep(key: string | null, limit: number): Promise<SweepReply> {
+    const keys = key === null ? await this.#index() : [key];
+    const over: Place[] = [];
+    for (const name of keys) {
+      if (over.length >= limit) break;
+      const held = await this.#heldUnder(name);
+      const isOver = await Promise.all(held.map(place => this.#isOver(place)));
+      over.push(...held.filter((_, index) => isOver[index]));
+    }
+    return { freed: over.length, wake: await this.free(over) };
+  }
+
+  async #heldUnder(key: string): Promise<readonly Place[]> {
+    const reply = await this.#connection.command('zrange', this.#keys.places(key), 0, -1);
+    return (reply as readonly Buffer[]).map(member => {
+      const [task, run] = splitLast(String(member));
+      return { key, task, run };
+    });
+  }
+
+  async #isOver({ task, run }: PlaceHolder): Promise<boolean> {
+    const found = await findRecord(this.#connection, await this.#roots(), task);
+    return found === null || found.record.state !== 'running' || found.record.run !== run;
+  }
+
+  async pressure(): Promise<{ readonly retryAfterMs: number; readonly why: string } | null> {
+    return await this.#memory.pressure();
+  }
+
+  async figures(): Promise<readonly KeyFigures[]> {
+    const keys = (await this.#index()).toSorted();
+    const all = await Promise.all(keys.map(key => this.#figuresOf(key)));
+    return all.filter(figures => figures !== null);
+  }
+
+  async #figuresOf(key: string): Promise<KeyFigures | null> {
+    const reply = await this.#connection.script(LUA.admissionFigures, this.#all(key), []);
+    const [now, held, waiting, fields] = reply as [Buffer, number, number, readonly Buffer[]];
+    const state = new Map<string, number>();
+    for (let at = 0; at < fields.length; at += 2)
+      state.set(String(fields[at]), Number(String(fields[at + 1])));
+    if (state.size === 0 && held === 0) return null;
+    const rate = rateOf(state);
+    const available =
+      rate && takeFrom(state.get('tat') ?? 0, Number(String(now)), rate, rate.burst).granted;
+    const rejected = state.get('rejected') ?? 0;
+    return {
+      key,
+      rate,
+      available,
+      concurrency: state.get('concurrency') ?? null,
+      held,
+      waiting,
+      rejected,
+    };
+  }
+
+  /** States, wishes and permits end by themselves; only the list of names has to be looked through. */
+  async prune(): Promise<void> {
+    const keys = await this.#index();
+    const isGone = await Promise.all(keys.map(async key => (await this.#figuresOf(key)) === null));
+    const gone = keys.filter((_, index) => isGone[index]);
+    if (gone.length > 0) await this.#connection.command('srem', this.#keys.index, ...gone);
+  }
+
+  async #index(): Promise<readonly string[]> {
+    const members = await this.#connection.command('smembers', this.#keys.index);
+    return (members as readonly Buffer[]).map(String);
+  }
+
+  /** Names of keys are for operators and for sweeping: they are in another slot, so no script writes them. */
+  async #remember(keys: readonly string[]): Promise<void> {
+    const now = performance.now();
+    const stale = keys.filter(key => now - (this.#known.get(key) ?? -Infinity) > REMEMBER_MS);
+    if (stale.length === 0) return;
+    await this.#connection.command('sadd', this.#keys.index, ...stale);
+    // Tenants come and go: what was remembered long ago is forgotten here too.
+    if (this.#known.size > 10_000) this.#known.clear();
+    for (const key of stale) this.#known.set(key, now);
+  }
+
+  #all(key: string): readonly string[] {
+    return [this.#keys.state(key), this.#keys.places(key), this.#keys.wanted(key)];
+  }
+}
+
+const packHolders = (holders: readonly PlaceHolder[]): Buffer =>
+  pack(holders.map(({ task, run }) => [task, run]));
+
+/** An id may be any text, a run token never has a line break. */
+function splitLast(member: string): readonly [string, string] {
+  const at = member.lastIndexOf('\n');
+  return [member.slice(0, at), member.slice(at + 1)];
+}
+
+function rateOf(state: ReadonlyMap<string, number>): Rate | null {
+  const [limit, perMs, burst] = [state.get('limit'), state.get('per'), state.get('burst')];
+  if (limit === undefined || perMs === undefined || burst === undefined) return null;
+  return { limit, perMs, burst };
+}

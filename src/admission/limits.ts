@@ -1,0 +1,79 @@
+import { ADMISSION_KINDS, type AdmissionKind, type AdmissionPattern } from '../config/admission.ts';
+import type { Rate } from '../task/admission-rule.ts';
+import type { EnvelopeOptions } from '../task/envelope.ts';
+import { globPattern } from '../task/glob.ts';
+
+/** One limit that a task is under. */
+export interface Limit {
+  readonly key: string;
+  readonly rate: Rate | null;
+  readonly concurrency: number | null;
+}
+
+/** What decides which limits a task is under. */
+export interface Subject {
+  readonly name: string;
+  readonly queue: string;
+  readonly tenant?: EnvelopeOptions['tenant'] | undefined;
+  readonly admission?: EnvelopeOptions['admission'] | undefined;
+}
+
+/** Finds the limits of a task: its own, and for tenant, task and queue the most specific one of the configuration. */
+export class LimitBook {
+  /** True: some limit of the configuration is about how many run at once. */
+  readonly limitsRuns: boolean;
+  readonly #patterns: ReadonlyMap<AdmissionKind, readonly Matcher[]>;
+
+  constructor(patterns: readonly AdmissionPattern[]) {
+    this.limitsRuns = patterns.some(({ rule }) => rule.concurrency !== null);
+    this.#patterns = new Map(
+      ADMISSION_KINDS.map(kind => [kind, matchersOf(patterns.filter(one => one.kind === kind))]),
+    );
+  }
+
+  /**
+   * The most specific first: whoever is refused by his own limit takes nothing from those he shares. A limit of the
+   * configuration takes the place of one of the task's own that has the same key.
+   */
+  of({ name, queue, tenant, admission }: Subject): readonly Limit[] {
+    const limits = [
+      ownLimit(name, admission),
+      this.#find('tenant', tenant),
+      this.#find('task', name),
+      this.#find('queue', queue),
+    ].filter(limit => limit !== null);
+    return limits.filter(({ key }, at) => !limits.some((other, n) => n > at && other.key === key));
+  }
+
+  #find(kind: AdmissionKind, name: string | undefined): Limit | null {
+    if (name === undefined) return null;
+    const found = this.#patterns.get(kind)?.find(({ matches }) => matches(name));
+    return found === undefined ? null : { key: `${kind}:${name}`, ...found.rule };
+  }
+}
+
+interface Matcher {
+  readonly rule: AdmissionPattern['rule'];
+  readonly matches: (name: string) => boolean;
+}
+
+/** Names before patterns, and of patterns those that say more. */
+function matchersOf(patterns: readonly AdmissionPattern[]): readonly Matcher[] {
+  const isPattern = (name: string): boolean => /[*?]/.test(name);
+  const said = (name: string): number => name.replaceAll(/[*?]/g, '').length;
+  const order = ({ name }: AdmissionPattern): number =>
+    isPattern(name) ? said(name) : Number.MAX_SAFE_INTEGER;
+  return patterns
+    .toSorted((a, b) => order(b) - order(a))
+    .map(({ name, rule }) => {
+      if (!isPattern(name)) return { rule, matches: given => given === name };
+      const pattern = globPattern(name);
+      return { rule, matches: given => pattern.test(given) };
+    });
+}
+
+function ownLimit(name: string, own: Subject['admission']): Limit | null {
+  if (own === undefined) return null;
+  const key = own.key === undefined ? `task:${name}` : `task:${name}:${own.key}`;
+  return { key, rate: own.rate ?? null, concurrency: own.concurrency ?? null };
+}

@@ -1,0 +1,61 @@
+import { outlastError } from '../errors/error.ts';
+import type { Permit } from '../task/define-task.ts';
+import type { Limit } from './limits.ts';
+import type { Takings } from './take-rates.ts';
+
+/** How long room is kept that was asked for before a transaction. */
+export const HOLD_MS = 30_000;
+
+export interface PermitParts {
+  readonly task: string;
+  /** Null: nothing limits the task, so nothing is held. */
+  readonly token: string | null;
+  readonly rates: readonly Limit[];
+  readonly takings: Takings;
+}
+
+/** What `admit` gives. The store knows its token, and which task used it. */
+export class HeldPermit implements Permit {
+  readonly task: string;
+  readonly #parts: PermitParts;
+  #isCancelled = false;
+
+  constructor(parts: PermitParts) {
+    this.task = parts.task;
+    this.#parts = parts;
+  }
+
+  async cancel(): Promise<void> {
+    if (this.#isCancelled) return;
+    this.#isCancelled = true;
+    this.#parts.takings.spare(this.#parts.rates);
+    await this.#parts.takings.refund();
+  }
+
+  /** The token, for a task that is under the same limits. */
+  use(task: string, rates: readonly Limit[]): string | null {
+    const keys = (limits: readonly Limit[]): string => limits.map(({ key }) => key).join(' ');
+    if (task !== this.task) throw foreign(`the permit is for ${this.task}, not for ${task}`);
+    if (this.#isCancelled) throw foreign('the permit was cancelled');
+    if (this.#parts.token !== null && keys(rates) !== keys(this.#parts.rates))
+      throw foreign(
+        `the permit is for ${keys(this.#parts.rates)}, the task is under ${keys(rates)}`,
+      );
+    return this.#parts.token;
+  }
+}
+
+/** The token of what was given as `permit`; null: there is none to be confirmed. */
+export function permitToken(given: unknown, task: string, rates: readonly Limit[]): string | null {
+  if (given === undefined) return null;
+  if (given instanceof HeldPermit) return given.use(task, rates);
+  throw foreign('`permit` is not what `outlast.admit` gave');
+}
+
+function foreign(message: string): Error {
+  return outlastError('ERR_OPTIONS_CONFLICT', {
+    message,
+    hint: 'Ask for a permit with the same task, input, queue and tenant.',
+    fields: { options: ['permit'] },
+  });
+}

@@ -1,0 +1,35 @@
+import type { Contract } from '../task/contract.ts';
+import type { Envelope, OwnAdmission } from '../task/envelope.ts';
+import { decodeBody, inputFromCall } from '../task/input.ts';
+import { safeKey } from '../task/names.ts';
+import { readOptions } from '../wire/encode-message.ts';
+import type { Subject } from './limits.ts';
+
+/** What travels of a contract's limits, with the key of this input. */
+export function ownAdmission(contract: Contract, input: unknown): OwnAdmission | undefined {
+  const { admission } = contract;
+  if (admission === null) return undefined;
+  const { key, rate, concurrency } = admission;
+  return {
+    ...(key === null ? {} : { key: safeKey(key(input), 'admission.key') }),
+    ...(rate === null ? {} : { rate }),
+    ...(concurrency === null ? {} : { concurrency }),
+  };
+}
+
+/** A task on its way. What Python or another task sent does not carry the limits of its contract: who has that finds them. */
+export function subjectOf(envelope: Envelope, contract: Contract | undefined): Subject {
+  const { name, queue } = envelope;
+  const { tenant, admission } = readOptions(envelope);
+  return { name, queue, tenant, admission: admission ?? derived(envelope, contract) };
+}
+
+function derived(envelope: Envelope, contract: Contract | undefined): OwnAdmission | undefined {
+  if (contract === undefined || contract.admission === null) return undefined;
+  try {
+    return ownAdmission(contract, inputFromCall(contract, decodeBody(envelope.body)));
+  } catch {
+    // Input without a key is not what the contract asks for, which its run finds out.
+    return undefined;
+  }
+}

@@ -1,0 +1,29 @@
+import type { KeyFigures } from '../../admission/admission-store.ts';
+import { readContext, withAdmin, type CommonOptions } from '../context.ts';
+import type { AddCommand } from '../command.ts';
+
+/** `outlast admission`: what is taken, held and waited for under every key. */
+export const addAdmission: AddCommand = (program, output) => {
+  program
+    .command('admission')
+    .description('show limits: what is left of rates, places held, tasks waiting, refusals')
+    .action(async (options: CommonOptions) => {
+      const context = await readContext(options, output);
+      const keys = await withAdmin(context, admin => admin.admission());
+      if (options.json) return output.json({ keys });
+      if (keys.length === 0) return output.note('no limit was asked for yet');
+      output.table(keys.map(shown), COLUMNS);
+    });
+};
+
+const COLUMNS = ['key', 'rate', 'available', 'held', 'waiting', 'rejected'];
+
+/** `100/60 s burst 20`, and places as `3 of 10`. */
+function shown({ rate, available, concurrency, held, ...rest }: KeyFigures): object {
+  return {
+    ...rest,
+    rate: rate === null ? '-' : `${rate.limit} in ${rate.perMs / 1_000} s, burst ${rate.burst}`,
+    available: available ?? '-',
+    held: concurrency === null ? '-' : `${held} of ${concurrency}`,
+  };
+}

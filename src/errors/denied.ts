@@ -1,0 +1,14 @@
+/** The operating system's words, PostgreSQL's insufficient_privilege, and what MySQL and MariaDB say of tables and columns. */
+const DENIED: ReadonlySet<unknown> = new Set([
+  'EACCES',
+  'EPERM',
+  '42501',
+  'ER_TABLEACCESS_DENIED_ERROR',
+  'ER_COLUMNACCESS_DENIED_ERROR',
+  'ER_SPECIFIC_ACCESS_DENIED_ERROR',
+]);
+
+/** Somebody has to grant something; that is no bug of ours. */
+export function isDenied(error: unknown): error is Error {
+  return error instanceof Error && DENIED.has((error as { readonly code?: unknown }).code);
+}

@@ -1,0 +1,29 @@
+import { problemOf } from './problem-of.ts';
+
+/** What is needed of Hono's context. */
+export interface ContextLike {
+  /** What a handler threw, if one did. */
+  readonly error: Error | undefined;
+  res: Response;
+}
+
+export type Middleware = (context: ContextLike, next: () => Promise<void>) => Promise<void>;
+
+/**
+ * Answers for Outlast's errors that are about load: 429 with `Retry-After` when a limit is reached, 503 when a store or
+ * broker is away, both as `application/problem+json`. Every other error keeps the answer of your `onError`.
+ *
+ * @example
+ * app.use(outlastErrors()); // before the routes
+ */
+export function outlastErrors(): Middleware {
+  return async (context, next) => {
+    await next();
+    const problem = problemOf(context.error);
+    if (problem === null) return;
+    const { status, headers, body } = problem;
+    // Hono keeps headers of the answer before; those of `onError` say nothing about this one.
+    context.res = undefined as unknown as Response;
+    context.res = new Response(body, { status, headers });
+  };
+}

@@ -1,0 +1,155 @@
+import { describe, expect, it } from 'vitest';
+import { MemoryAdmissionStore } from '../adapters/memory/memory-admission-store.ts';
+import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
+import { MemoryOutboxStore } from '../adapters/memory/memory-outbox-store.ts';
+import { Admission } from '../admission/admission.ts';
+import { LimitBook } from '../admission/limits.ts';
+import type { PublishOutcome } from '../broker/broker.ts';
+import { outlastError } from '../errors/error.ts';
+import { noFaults } from '../runtime/fault-point.ts';
+import type { Envelope } from '../task/envelope.ts';
+import { toBytes } from '../task/json.ts';
+import { Events, type EventMap } from '../telemetry/events.ts';
+import { silentLogger } from '../telemetry/logger.ts';
+import { makeEnvelopes } from '../../test/conformance/envelopes.ts';
+import { Relay } from './relay.ts';
+
+const SETTINGS = {
+  batchSize: 100,
+  idleTimeMs: 1_000,
+  backoffTimeMs: 1_000,
+  maxBackoffMs: 1_000,
+  jitter: 'tenth',
+  maxRetries: 5,
+  staleTimeoutMs: 300_000,
+  sendTimeoutMs: 10_000,
+  shutdownTimeoutMs: 1_000,
+  brokerOutageCooldownMs: 1_000,
+  publishConcurrency: 100,
+  queueSnapshotRefreshMs: 3_600_000,
+} as const;
+
+const OK: PublishOutcome = { status: 'confirmed' };
+
+/** A relay under a clock that stands until it is moved; every row is of one limited task. */
+function setup(isOneDatabase: boolean, outcome: () => PublishOutcome = () => OK) {
+  let nowMs = 1_000_000;
+  const clock = { now: () => nowMs, monotonic: () => nowMs, timer: () => () => undefined };
+  const ledger = new MemoryLedger({ clock });
+  const outbox = new MemoryOutboxStore(isOneDatabase ? { clock, ledger } : { clock });
+  const store = new MemoryAdmissionStore({ clock, ledger });
+  const published: string[] = [];
+  const rejected: EventMap['admission:rejected'][] = [];
+  const events = new Events(error => {
+    throw error;
+  });
+  events.on('admission:rejected', event => rejected.push(event));
+  const random = { next: () => 0, token: () => String(Math.random()) };
+  const runtime = {
+    clock,
+    random,
+    faultPoint: noFaults,
+    log: silentLogger,
+    emit: events.emit,
+  };
+  const relay = new Relay({
+    outbox,
+    reads: { sample: async () => ({}) as never },
+    broker: {
+      publish: async messages => {
+        const outcomes = messages.map(outcome);
+        for (const [at, { id }] of messages.entries())
+          if (outcomes[at]?.status === 'confirmed') published.push(id);
+        return outcomes;
+      },
+    },
+    admission: new Admission({ store, book: new LimitBook([]), runtime }),
+    runtime,
+    settings: SETTINGS,
+  });
+  return {
+    relay,
+    store,
+    outbox,
+    published,
+    rejected,
+    advance: (ms: number) => (nowMs += ms),
+    write: (envelopes: readonly Envelope[]) => {
+      const tx = outbox.begin();
+      outbox.write(tx, envelopes);
+      tx.commit();
+    },
+  };
+}
+
+const RATE = { limit: 6, perMs: 6_000, burst: 2 };
+const limited = (n: number, options: object = {}): Envelope[] =>
+  makeEnvelopes(n, {
+    name: 'limited',
+    options: toBytes(JSON.stringify({ ...options, admission: { rate: RATE }, limited: true })),
+  });
+const forever = new AbortController().signal;
+
+describe.each([
+  ['a broker apart', false],
+  ['one database', true],
+])('a relay with %s', (_, isOneDatabase) => {
+  it('publishes what the rate allows, and leaves the rest one behind the other, at no cost', async () => {
+    const { relay, outbox, published, rejected, advance, write } = setup(isOneDatabase);
+    write(limited(5));
+    write(makeEnvelopes(1));
+    expect(await relay.drain(forever)).toBe(3);
+    const left = [...outbox.rows.values()];
+    expect(left.map(({ retries }) => retries)).toEqual([0, 0, 0]);
+    expect(new Set(rejected.map(({ retryAfterMs }) => retryAfterMs)).size).toBe(3);
+    expect(rejected[0]).toMatchObject({ key: 'task:limited', where: 'relay' });
+    const before = published.length;
+    for (let second = 0; second < 12; second++) {
+      advance(500);
+      await relay.drain(forever);
+    }
+    expect(outbox.rows.size).toBe(0);
+    expect(published.length - before).toBe(3);
+  });
+
+  it('gives back the room of what the broker refused', async () => {
+    let answer: PublishOutcome = { status: 'refused', error: 'no such queue' };
+    const { relay, published, advance, write } = setup(isOneDatabase, () => answer);
+    write(limited(2));
+    await relay.drain(forever);
+    answer = OK;
+    // Nothing comes back with time here but the two rows themselves: a rate that had lost their room would let in one.
+    advance(1_100);
+    await relay.drain(forever);
+    expect(published).toHaveLength(2);
+  });
+
+  it('asks for nothing for rows with a permit, as long as that holds', async () => {
+    const { relay, store, published, advance, write } = setup(isOneDatabase);
+    await store.take([{ key: 'task:limited', rate: RATE, count: 2 }]);
+    await store.hold('early', 30_000);
+    await store.hold('late', 30_000);
+    write(limited(1, { permit: 'early' }));
+    await relay.drain(forever);
+    expect(published).toHaveLength(1);
+    advance(30_001);
+    // Whole again, and then one is taken for the row whose permit is over.
+    write(limited(3, { permit: 'late' }));
+    await relay.drain(forever);
+    expect(published).toHaveLength(3);
+  });
+
+  it('publishes nothing limited while the store of admission is away', async () => {
+    const { relay, store, outbox, published, write } = setup(isOneDatabase);
+    const away = outlastError('ERR_STORE_UNAVAILABLE', { message: 'away', hint: '', fields: {} });
+    const take = store.take.bind(store);
+    store.take = () => Promise.reject(away);
+    write(limited(1));
+    await expect(relay.drain(forever)).rejects.toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
+    expect(published).toEqual([]);
+    expect([...outbox.rows.values()].map(({ retries }) => retries)).toEqual([0]);
+    store.take = take;
+    await relay.drain(forever);
+    expect(published).toHaveLength(1);
+  });
+});

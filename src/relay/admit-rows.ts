@@ -1,0 +1,75 @@
+import { newcomerOf, type Admission } from '../admission/admission.ts';
+import { isLimited } from '../admission/limited.ts';
+import { subjectOf } from '../admission/subject.ts';
+import type { Takings } from '../admission/take-rates.ts';
+import type { OutboxRow } from '../outbox/outbox-store.ts';
+
+/** A row over its limit, and how long it is to stay in the outbox. */
+export interface WaitingRow {
+  readonly row: OutboxRow;
+  readonly waitMs: number;
+}
+
+/** Of some rows, those that may be published now. */
+export interface AdmittedRows {
+  readonly rows: readonly OutboxRow[];
+  readonly waiting: readonly WaitingRow[];
+  /** Rows that were let in and not published give back what they took. */
+  readonly refund: (unpublished: readonly OutboxRow[]) => Promise<void>;
+}
+
+const noRefund = async (): Promise<void> => undefined;
+
+/** Takes the rates of rows that are under one, in a few calls for all of them. A store that is away throws. */
+export async function admitRows(
+  rows: readonly OutboxRow[],
+  admission: Admission | null,
+): Promise<AdmittedRows> {
+  if (admission === null) return { rows, waiting: [], refund: noRefund };
+  const closedMs = await admission.closedMs();
+  if (closedMs !== null) {
+    const waiting = rows.map(row => ({ row, waitMs: closedMs }));
+    return { rows: [], waiting, refund: noRefund };
+  }
+  const limited = rows.filter(({ envelope }) => isLimited(envelope.options));
+  if (limited.length === 0) return { rows, waiting: [], refund: noRefund };
+  const newcomers = limited.map(({ envelope }) => newcomerOf(envelope));
+  const { waits, takings } = await admission.enterMany(newcomers);
+  const waitOf = new Map(limited.map((row, at) => [row, waits[at] ?? null]));
+  const waiting = limited.flatMap(row => {
+    const waitMs = waitOf.get(row) ?? null;
+    return waitMs === null ? [] : [{ row, waitMs }];
+  });
+  return {
+    rows: rows.filter(row => (waitOf.get(row) ?? null) === null),
+    waiting,
+    refund: unpublished => refund(unpublished, takings, admission),
+  };
+}
+
+async function refund(
+  rows: readonly OutboxRow[],
+  takings: Takings,
+  admission: Admission,
+): Promise<void> {
+  for (const { envelope } of rows)
+    if (isLimited(envelope.options))
+      takings.spare(admission.ratesOf(subjectOf(envelope, undefined)));
+  await takings.refund();
+}
+
+/** Statements that defer rows, at most so many for one batch. */
+const GROUPS = 8;
+
+/** Rows that wait about as long wait together: as long as the last of them. */
+export function groupWaits(waiting: readonly WaitingRow[]): readonly {
+  readonly rows: readonly OutboxRow[];
+  readonly waitMs: number;
+}[] {
+  const sorted = waiting.toSorted((a, b) => a.waitMs - b.waitMs);
+  const size = Math.max(1, Math.ceil(sorted.length / GROUPS));
+  return Array.from({ length: Math.ceil(sorted.length / size) }, (_, n) => {
+    const some = sorted.slice(n * size, (n + 1) * size);
+    return { rows: some.map(({ row }) => row), waitMs: some.at(-1)?.waitMs ?? 0 };
+  });
+}

@@ -1,0 +1,66 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { toBytes } from '../task/json.ts';
+import { makeEnvelope } from '../../test/conformance/envelopes.ts';
+import { replyOf, wantsReply, type Told } from './reply.ts';
+
+interface Recorded {
+  readonly broker: string;
+  readonly name: string;
+  readonly replies: readonly {
+    readonly routing_key: string;
+    readonly properties: { readonly correlation_id: string };
+    readonly body: string;
+  }[];
+}
+
+const url = new URL('../../test/vectors/celery/results-rpc.json', import.meta.url);
+const { vectors } = JSON.parse(readFileSync(url, 'utf8')) as { vectors: Recorded[] };
+const recorded = (name: string): Recorded['replies'][number] => {
+  const reply = vectors.find(vector => vector.broker === 'amqp' && vector.name === name)
+    ?.replies[0];
+  if (reply === undefined) throw new Error(`no vector is called ${name}`);
+  return reply;
+};
+
+const asking = (id: string, options: object) =>
+  makeEnvelope({ id, options: toBytes(JSON.stringify(options)) });
+
+describe('an answer for rpc://', () => {
+  it('is what a Celery worker sends, to the letter', () => {
+    const { routing_key: replyTo, properties, body } = recorded('success');
+    const id = properties.correlation_id;
+    const reply = replyOf(asking(id, { replyTo }), { status: 'SUCCESS', result: '5' });
+    expect(reply).toEqual({ replyTo, correlationId: id, body });
+  });
+
+  it.each(['failure', 'retry'] as const)('has the parts of a recorded %s', name => {
+    const { routing_key: replyTo, properties, body } = recorded(name);
+    const theirs = JSON.parse(body) as Record<string, unknown>;
+    const error = { type: 'ValueError', message: 'boom', traceback: 'where it was' };
+    const told: Told = { status: name === 'failure' ? 'FAILURE' : 'RETRY', error };
+    const reply = replyOf(asking(properties.correlation_id, { replyTo }), told);
+    const ours = JSON.parse(reply?.body ?? '') as Record<string, unknown>;
+    expect(Object.keys(ours)).toEqual(Object.keys(theirs));
+    expect(ours['status']).toBe(theirs['status']);
+    expect(Object.keys(ours['result'] as object)).toEqual(Object.keys(theirs['result'] as object));
+  });
+
+  it('goes under the id that the sender gave it', () => {
+    const envelope = asking('a', { replyTo: 'q', correlationId: 'mine' });
+    const reply = replyOf(envelope, { status: 'REVOKED', why: 'expired' });
+    expect(reply).toMatchObject({ replyTo: 'q', correlationId: 'mine' });
+    expect(JSON.parse(reply?.body ?? '')).toMatchObject({
+      task_id: 'a',
+      status: 'REVOKED',
+      result: { exc_type: 'TaskRevokedError', exc_message: ['expired'] },
+    });
+  });
+
+  it('is not made where nobody asked, or wants no results', () => {
+    const told: Told = { status: 'SUCCESS', result: '1' };
+    expect(replyOf(asking('a', {}), told)).toBeNull();
+    expect(replyOf(asking('a', { replyTo: 'q', keepResult: false }), told)).toBeNull();
+    expect([asking('a', {}), asking('a', { replyTo: 'q' })].map(wantsReply)).toEqual([false, true]);
+  });
+});

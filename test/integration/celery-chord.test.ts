@@ -1,0 +1,124 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { announceChords } from '../../src/adapters/redis/redis-celery-chord.ts';
+import type { ChordPart } from '../../src/ledger/ledger.ts';
+import { toBytes } from '../../src/task/json.ts';
+import { HOUR, makeEnvelope } from '../conformance/envelopes.ts';
+import { openTestLedger, type TestLedger } from '../support/redis-ledger.ts';
+import { redisUrl } from '../support/servers.ts';
+
+let fixture: TestLedger;
+
+beforeAll(async () => {
+  fixture = await openTestLedger(redisUrl(), { celeryResultMs: 12 * HOUR });
+});
+afterAll(() => fixture.dispose());
+
+const join = (part: ChordPart) => fixture.ledger.joinChord(part);
+
+function chordOf(size: number) {
+  const groupId = randomUUID();
+  const bodyId = randomUUID();
+  const key = `celery-taskset-meta-${groupId}`;
+  const { connection } = fixture;
+  return {
+    bodyId,
+    part: (index: number, result: string | null): ChordPart => ({
+      groupId,
+      index,
+      size,
+      taskId: `ours-${index}`,
+      bodyId,
+      result,
+    }),
+    /** As a Celery worker does it; says how many parts there are. */
+    celeryAdds: async (index: number, state: string, result: string): Promise<unknown> => {
+      const member = `[1, "theirs-${index}", "${state}", ${result}]`;
+      await connection.command('zadd', `${key}.j`, index, member);
+      return await connection.command('zcard', `${key}.j`);
+    },
+    celerySends: async () => {
+      const parts = await connection.command('zrange', `${key}.j`, 0, -1);
+      await connection.command('del', `${key}.j`, `${key}.t`, `${key}.s`);
+      return (parts as readonly Buffer[]).map(String);
+    },
+    keys: async () => await connection.command('exists', `${key}.j`, `${key}.t`, `${key}.s`),
+    size: async () => String(await connection.command('get', `${key}.s`)),
+    outcome: async () => await connection.command('get', `celery-task-meta-${bodyId}`),
+    groupId,
+  };
+}
+
+describe('a chord that Celery workers count with us', () => {
+  it('is completed here by our last part, with the results of both as they were written', async () => {
+    const { part, celeryAdds, keys } = chordOf(3);
+    expect(await join(part(2, '{"n":1.0}'))).toEqual({ status: 'open' });
+    await celeryAdds(1, 'SUCCESS', '1180591620717411303425');
+    const complete = {
+      status: 'complete',
+      results: ['"a"', '1180591620717411303425', '{"n":1.0}'],
+    };
+    expect(await join(part(0, '"a"'))).toEqual(complete);
+    expect(await keys()).toBe(0);
+    // Told again because its answer was lost: the same, and nothing is left behind.
+    expect(await join(part(0, '"a"'))).toEqual(complete);
+    expect(await join(part(2, '{"n":1.0}'))).toEqual(complete);
+    expect(await keys()).toBe(0);
+  });
+
+  it('is completed by Celery with its last part, and not again by a part of ours that is told twice', async () => {
+    const { part, celeryAdds, celerySends, size, keys } = chordOf(2);
+    expect(await join(part(0, '1'))).toEqual({ status: 'open' });
+    expect(await join(part(0, '1'))).toEqual({ status: 'open' });
+    expect(await size()).toBe('2');
+    expect(await celeryAdds(1, 'SUCCESS', '2')).toBe(2);
+    expect(await celerySends()).toEqual([
+      '[1, "ours-0", "SUCCESS", 1]',
+      '[1, "theirs-1", "SUCCESS", 2]',
+    ]);
+    expect(await join(part(0, '1'))).toEqual({ status: 'open' });
+    expect(await keys()).toBe(0);
+  });
+
+  it('is not complete because a Celery worker ran a part twice', async () => {
+    const { part, celeryAdds } = chordOf(3);
+    await celeryAdds(0, 'SUCCESS', '1');
+    await celeryAdds(0, 'SUCCESS', '1 ');
+    expect(await join(part(1, '2'))).toEqual({ status: 'open' });
+    expect(await join(part(2, '3'))).toEqual({ status: 'complete', results: ['1', '2', '3'] });
+  });
+
+  it('has failed with a part of theirs, and whoever waits for its body is told', async () => {
+    const { part, celeryAdds, outcome } = chordOf(2);
+    await celeryAdds(0, 'FAILURE', '{"exc_type": "ValueError", "exc_message": ["no"]}');
+    const failed = { status: 'failed', taskId: 'theirs-0' };
+    expect(await join(part(1, '2'))).toEqual(failed);
+    expect(await join(part(1, '2'))).toEqual(failed);
+    expect(JSON.parse(String(await outcome()))).toMatchObject({
+      status: 'FAILURE',
+      result: { exc_type: 'ChordError' },
+    });
+  });
+
+  it('has failed with a part of ours, and is complete when that is made good', async () => {
+    const { part, celeryAdds, outcome } = chordOf(2);
+    expect(await join(part(0, null))).toEqual({ status: 'failed' });
+    expect(JSON.parse(String(await outcome()))).toMatchObject({ status: 'FAILURE' });
+    // A part that failed here is not counted: Celery must not take the chord for complete.
+    expect(await celeryAdds(1, 'SUCCESS', '2')).toBe(1);
+    expect(await join(part(0, '1'))).toEqual({ status: 'complete', results: ['1', '2'] });
+  });
+
+  it('is announced before a header that only Celery workers may run is sent', async () => {
+    const { groupId, size } = chordOf(2);
+    const body = '{"task":"sum","args":[],"kwargs":{},"options":{},"chord_size":2}';
+    const embed = `{"callbacks":null,"errbacks":null,"chain":null,"chord":${body}}`;
+    const header = {
+      ...makeEnvelope(),
+      body: toBytes(`[[],{},${embed}]`),
+      options: toBytes(JSON.stringify({ groupId, groupIndex: 0 })),
+    };
+    await announceChords(fixture.connection, [makeEnvelope(), header]);
+    expect(await size()).toBe('2');
+  });
+});

@@ -1,0 +1,291 @@
+import type { ChildProcess } from 'node:child_process';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { fromPg } from '../../dist/adapters/transactions/pg.js';
+import {
+  createOutlast,
+  startRelay,
+  startResurrector,
+  startWorker,
+  task,
+  unchecked,
+  type Outlast,
+  type Service,
+} from '../../dist/index.js';
+import { chain, chord, group } from '../../dist/task/index.js';
+import type { PoolClient } from 'pg';
+import { RedisConnection } from '../../src/adapters/redis/redis-connection.ts';
+import { unique } from '../conformance/envelopes.ts';
+import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
+import { startRedis, type OwnRedis } from '../support/redis-server.ts';
+import { rabbitmqUrl } from '../support/servers.ts';
+import {
+  callFromPython,
+  endProcess,
+  runCelery,
+  startCeleryWorker,
+  type CeleryCall,
+  type CeleryPlace,
+} from './celery-kit.ts';
+
+/** Every way of calling, in both directions, with results where both languages read them: the Redis of the ledger. */
+describe.each([
+  ['RabbitMQ', () => rabbitmqUrl()],
+  ['Redis', (redis: OwnRedis) => redis.url],
+] as const)('Python and TypeScript on %s', { timeout: 120_000 }, (_, brokerOn) => {
+  const [python, ours] = [unique('python'), unique('ours')];
+  let database: MigratedDatabase;
+  let redis: OwnRedis;
+  let store: RedisConnection;
+  let place: CeleryPlace;
+  let worker: ChildProcess;
+  let outlast: Outlast<PoolClient>;
+  const services: Service[] = [];
+
+  const numbers = { args: unchecked<number[]>(), result: unchecked<number>() };
+  const loose = { args: unchecked<unknown[]>(), kwargs: unchecked<object>() };
+  const echo = task('interop.echo', { queue: python, ...loose, result: unchecked<EchoResult>() });
+  const add = task('interop.add', { queue: python, ...numbers });
+  const total = task('interop.total', {
+    queue: python,
+    input: unchecked<number[]>(),
+    result: unchecked<number>(),
+  });
+  const fail = task('interop.fail', { queue: python, args: unchecked<[string]>() });
+  const tsEcho = task('ts.echo', { queue: ours, ...loose, result: unchecked<unknown>() });
+  const tsAdd = task('ts.add', { queue: ours, ...numbers });
+  const tsTotal = task('ts.total', {
+    queue: ours,
+    input: unchecked<number[]>(),
+    result: unchecked<number>(),
+  });
+  const tsFail = task('ts.fail', { queue: ours, args: unchecked<unknown[]>() });
+  const tsSecond = task('ts.second', { queue: ours, result: unchecked<string>() });
+  const tsAlarm = task('ts.alarm', { queue: ours, input: unchecked<string>() });
+  const alarms: string[] = [];
+
+  interface EchoResult {
+    readonly args: readonly unknown[];
+    readonly kwargs: object;
+    readonly at: number;
+  }
+
+  beforeAll(async () => {
+    [database, redis] = [await migratedDatabase('matrix'), await startRedis()];
+    const broker = brokerOn(redis);
+    const kombu = broker.replace(/^(amqp:.*[^/])\/$/, '$1//');
+    place = { broker: kombu, backend: redis.url };
+    store = await RedisConnection.open({ url: redis.url, role: 'ledger', name: 'matrix' });
+    worker = await startCeleryWorker(place, [python]);
+    const adapter = fromPg(database.pool);
+    outlast = createOutlast({ database: database.url, broker, ledger: redis.url, adapter });
+    const retry = { maxAttempts: 2, backoff: '300ms', jitter: 'none' } as const;
+    const sum = (list: readonly number[]) => list.reduce((one, other) => one + other, 0);
+    const tasks = [
+      outlast.handler(tsEcho, ({ args, kwargs }) => ({ args, kwargs, at: Date.now() / 1_000 })),
+      outlast.handler(tsAdd, ({ args }) => sum(args)),
+      outlast.handler(tsTotal, list => sum(list)),
+      outlast.handler(tsFail, {
+        retry: { maxAttempts: 1 },
+        run: ({ args }) => {
+          throw new RangeError(String(args[0]));
+        },
+      }),
+      outlast.handler(tsSecond, {
+        retry,
+        run: (_input, { attempt }) => {
+          if (attempt === 1) throw new Error('not yet');
+          return `attempt ${attempt}`;
+        },
+      }),
+      outlast.handler(tsAlarm, id => void alarms.push(id)),
+    ];
+    services.push(
+      await startRelay(outlast, { publishConcurrency: 50 }),
+      await startResurrector(outlast),
+      await startWorker(outlast, { tasks, queues: [ours], concurrency: 10, idleTime: '100ms' }),
+    );
+  }, 120_000);
+
+  afterAll(async () => {
+    for (const service of services) await service.stop();
+    await outlast.close();
+    store.close();
+    await endProcess(worker);
+    await redis.dispose();
+    await database.dispose();
+  });
+
+  describe('from TypeScript to Python, with the result in TypeScript', () => {
+    it('plain, with keyword arguments, in every script, beyond 2^53', async () => {
+      const args = [1, 'žluťoučký 🐎 \u0000 日本', [2n ** 53n + 1n, 2n ** 70n], null];
+      const kwargs = { order: { id: 7n ** 25n }, klíč: true };
+      const sent = await outlast.transaction(tx => outlast.send(tx, echo, { args, kwargs }));
+      expect(await sent.result()).toMatchObject({ args, kwargs });
+    });
+
+    it('at its eta, and not after it expires', async () => {
+      const eta = new Date(Date.now() + 1_000);
+      const input = { args: [], kwargs: {} };
+      const [later, late] = await outlast.transaction(tx =>
+        outlast.sendMany(tx, [
+          echo.with(input, { eta }),
+          echo.with(input, { expires: new Date(Date.now() - 1_000) }),
+        ]),
+      );
+      expect((await later.result()).at * 1_000).toBeGreaterThanOrEqual(eta.getTime());
+      await expect(late.result()).rejects.toMatchObject({ code: 'ERR_TASK_EXPIRED' });
+    });
+
+    it('as chain, group and chord', async () => {
+      const [chained, both, summed] = await outlast.transaction(tx =>
+        outlast.sendMany(tx, [
+          chain(add.with({ args: [2, 2] }), add.after({ args: [4] }), add.after({ args: [8] })),
+          group([add.with({ args: [1, 1] }), add.with({ args: [2, 2] })]),
+          chord([add.with({ args: [1, 1] }), add.with({ args: [2, 2] })], total),
+        ]),
+      );
+      expect(await chained.result()).toBe(16);
+      expect(await both.result()).toEqual([2, 4]);
+      expect(await summed.result()).toBe(6);
+    });
+
+    it('with an error link back to TypeScript', async () => {
+      const failed = await outlast.transaction(tx =>
+        outlast.send(tx, fail, { args: ['on purpose'] }, { linkError: tsAlarm }),
+      );
+      await expect(failed.result()).rejects.toMatchObject({
+        code: 'ERR_TASK_FAILED',
+        type: 'ValueError',
+      });
+      await until(async () => alarms.includes(failed.id));
+    });
+  });
+
+  describe('from Python to TypeScript, with AsyncResult.get() in Python', () => {
+    const call = (name: string, more: Omit<CeleryCall, 'name'> = {}): CeleryCall => ({
+      ...more,
+      name,
+      options: { queue: ours, ...more.options },
+    });
+    const theirs = (name: string, more: Omit<CeleryCall, 'name'> = {}): CeleryCall =>
+      call(name, { ...more, options: { ...more.options, queue: python } });
+
+    it('every way of calling', async () => {
+      const eta = new Date(Date.now() + 1_500);
+      const big = '[9007199254740993, "žluťoučký 🐎"]';
+      const calls = [
+        call('ts.second'),
+        call('ts.echo', { args: ['ARGS'], kwargs: { order: { id: 7 } } }),
+        call('ts.echo', { options: { eta: eta.toISOString().replace('Z', '+00:00') } }),
+        call('ts.echo', { options: { expires: '2020-01-01T00:00:00+00:00' } }),
+        call('ts.fail', { args: ['no funds'] }),
+        { chain: [call('ts.add', { args: [2, 2] }), call('ts.add', { args: [4] })] },
+        { group: [call('ts.add', { args: [1, 1] }), call('ts.add', { args: [2, 2] })] },
+        {
+          header: [call('ts.add', { args: [1, 1] }), call('ts.add', { args: [2, 2] })],
+          body: call('ts.total'),
+        },
+        { ...call('ts.fail', { args: ['an alarm'] }), linkError: [call('ts.alarm')] },
+      ];
+      const json = JSON.stringify(calls).replace('["ARGS"]', big);
+      const { ids, told } = await callFromPython(place, json);
+      const [second, echoed, later, late, failed, chained, both, summed, alarming] = await told;
+      expect(second).toMatchObject({ value: 'attempt 2', seen: ['RETRY', 'SUCCESS'] });
+      expect(echoed).toMatchObject({
+        value: { args: [9007199254740993n, 'žluťoučký 🐎'], kwargs: { order: { id: 7 } } },
+      });
+      expect((later as { value: EchoResult }).value.at * 1_000).toBeGreaterThanOrEqual(
+        eta.getTime(),
+      );
+      expect(late).toMatchObject({ state: 'REVOKED', type: 'TaskRevokedError' });
+      expect(failed).toMatchObject({ state: 'FAILURE', type: 'RangeError', args: ['no funds'] });
+      expect([chained, both, summed].map(result => result?.value)).toEqual([8, [2, 4], 6]);
+      expect(alarming).toMatchObject({ state: 'FAILURE', type: 'RangeError' });
+      await until(async () => alarms.includes(ids[8] ?? ''));
+    });
+
+    it('a task that was revoked while it waited', async () => {
+      const { ids, told } = await callFromPython(place, [
+        call('ts.echo', { options: { countdown: 3_600 } }),
+      ]);
+      const [id = ''] = ids;
+      await until(async () => (await outlast.find(tsEcho, id).state()) === 'waiting');
+      await runCelery(place, 'control', 'revoke', id);
+      expect(await told).toMatchObject([{ state: 'REVOKED', type: 'TaskRevokedError' }]);
+    });
+
+    it('a chain that alternates, and a chord with headers in both languages', async () => {
+      const mixed = [
+        call('ts.add', { args: [1, 1] }),
+        theirs('interop.add', { args: [2, 2] }),
+        call('ts.add', { args: [3, 3] }),
+        theirs('interop.add', { args: [4, 4] }),
+      ];
+      const { told } = await callFromPython(place, [
+        {
+          chain: [
+            theirs('interop.add', { args: [2, 2] }),
+            call('ts.add', { args: [4] }),
+            theirs('interop.add', { args: [8] }),
+          ],
+        },
+        { header: mixed, body: call('ts.total') },
+        { header: mixed, body: theirs('interop.total') },
+      ]);
+      expect((await told).map(({ value }) => value)).toEqual([16, 20, 20]);
+    });
+
+    it('a chord whose part failed, in either language: its error link runs and its caller is told', async () => {
+      const body = { ...call('ts.total'), linkError: [call('ts.alarm')] };
+      const { ids } = await callFromPython(place, [
+        {
+          header: [theirs('interop.add', { args: [1, 1] }), call('ts.fail', { args: ['a'] })],
+          body,
+        },
+        {
+          header: [theirs('interop.fail', { args: ['b'] }), call('ts.add', { args: [1, 1] })],
+          body,
+        },
+      ]);
+      // What get() raises is the part's own error, if it is there first.
+      for (const id of ids) {
+        const text = await until(() => store.command('get', `celery-task-meta-${id}`));
+        expect(JSON.parse(String(text))).toMatchObject({
+          status: 'FAILURE',
+          result: { exc_type: 'ChordError', exc_module: 'celery.exceptions' },
+        });
+      }
+      await until(async () => ids.every(id => alarms.includes(id)));
+      expect(alarms.filter(id => ids.includes(id))).toHaveLength(2);
+    });
+  });
+
+  describe('from TypeScript to both', () => {
+    it('along a chain that alternates', async () => {
+      const [sent] = await outlast.transaction(tx =>
+        outlast.sendMany(tx, [
+          chain(
+            add.with({ args: [2, 2] }),
+            tsAdd.after({ args: [4] }),
+            add.after({ args: [8] }),
+            tsAdd.after({ args: [16] }),
+          ),
+        ]),
+      );
+      expect(await sent.result()).toBe(32);
+    });
+
+    it('in a chord with headers in both languages', async () => {
+      const header = [
+        add.with({ args: [1, 1] }),
+        tsAdd.with({ args: [2, 2] }),
+        add.with({ args: [3, 3] }),
+        tsAdd.with({ args: [4, 4] }),
+      ];
+      const sent = await outlast.transaction(tx =>
+        outlast.sendMany(tx, [chord(header, total), chord(header, tsTotal)]),
+      );
+      for (const handle of sent) expect(await handle.result()).toBe(20);
+    });
+  });
+});

@@ -1,0 +1,116 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { unique } from '../conformance/envelopes.ts';
+import { gate, migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
+import { startRedis, type OwnRedis } from '../support/redis-server.ts';
+import { rabbitmqUrl } from '../support/servers.ts';
+import { callFromPython, CeleryControl, type CeleryCall, type CeleryPlace } from './celery-kit.ts';
+import { handlerOf, startFleetWorker, startRecovery, type StartOptions } from './fleet-kit.ts';
+
+let database: MigratedDatabase;
+let store: OwnRedis;
+let place: CeleryPlace;
+
+beforeAll(async () => {
+  [database, store] = [await migratedDatabase('rpc'), await startRedis()];
+  place = {
+    broker: rabbitmqUrl().replace(/\/$/, '//'),
+    backend: 'rpc://',
+    store: store.url,
+  };
+}, 60_000);
+
+afterAll(async () => {
+  await store.dispose();
+  await database.dispose();
+});
+
+const servers = () => ({ database: database.url, broker: rabbitmqUrl() });
+const start = (handlers: StartOptions['handlers'], more: Partial<StartOptions> = {}) =>
+  startFleetWorker({ ...servers(), handlers, ...more });
+
+class NoFunds extends Error {
+  override readonly name = 'NoFunds';
+}
+
+describe('a Python caller with rpc:// results', { timeout: 120_000 }, () => {
+  const call = (name: string, queue: string, more: Partial<CeleryCall> = {}): CeleryCall => ({
+    ...more,
+    name,
+    options: { queue, ...more.options },
+  });
+
+  it('gets what our worker returns, fails with, retries or revokes', async () => {
+    const queue = unique('rpc');
+    await start([
+      handlerOf('rpc.echo', queue, args => args),
+      handlerOf('rpc.double', queue, ([value]) => Number(value) * 2),
+      handlerOf('rpc.fail', queue, () => {
+        throw new NoFunds('no "funds" 🐎');
+      }),
+      handlerOf('rpc.second', queue, (_args, { attempt }) => {
+        if (attempt === 1) throw new RangeError('not yet');
+        return `attempt ${attempt}`;
+      }),
+    ]);
+    await startRecovery(servers());
+    // The first is waited for first: of the others Celery tells a caller the end only.
+    const plain = JSON.stringify([
+      call('rpc.second', queue),
+      call('rpc.echo', queue, { args: ['žluťoučký 🐎'] }),
+      call('rpc.fail', queue),
+      { chain: [call('rpc.double', queue, { args: [2] }), call('rpc.double', queue)] },
+    ]);
+    // What a number of JavaScript does not hold is written as it is.
+    const big = `{"name":"rpc.echo","args":[9007199254740993],"options":{"queue":"${queue}"}}`;
+    const { told } = await callFromPython(place, plain.replace(/\]$/, `,${big}]`));
+    const [second, echo, fail, chained, bigger] = await told;
+    expect(echo).toMatchObject({ state: 'SUCCESS', value: ['žluťoučký 🐎'] });
+    expect(fail).toMatchObject({ state: 'FAILURE', type: 'NoFunds', args: ['no "funds" 🐎'] });
+    expect(second).toMatchObject({ value: 'attempt 2', seen: ['RETRY', 'SUCCESS'] });
+    expect(chained).toMatchObject({ state: 'SUCCESS', value: 8 });
+    expect(bigger).toMatchObject({ value: [9007199254740993n] });
+  });
+
+  it('is told of a task that was revoked before it came, while it waited, and while it ran', async () => {
+    const [queue, later] = [unique('rpc'), unique('rpc.later')];
+    const began = gate();
+    const { node, stores } = await start([
+      handlerOf('rpc.run', queue, async (_args, { signal }) => {
+        began.open();
+        await new Promise(resolve => signal.addEventListener('abort', resolve));
+      }),
+    ]);
+    await startRecovery(servers());
+    const control = new CeleryControl(place);
+    const ask = (method: string, given: object) => until(() => control.ask(node, method, given));
+    const { ids, told } = await callFromPython(place, [
+      call('rpc.run', later),
+      call('rpc.run', queue, { options: { countdown: 3_600 } }),
+      call('rpc.run', queue),
+    ]);
+    await began.opened;
+    await until(async () => (await stores.results.read(ids[1] ?? '')).state === 'waiting');
+    await ask('revoke', { task_id: [ids[0], ids[1]] });
+    await ask('revoke', { task_id: ids[2], terminate: true });
+    await ask('add_consumer', { queue: later });
+    await control.close();
+    const revoked = { state: 'REVOKED', type: 'TaskRevokedError', args: ['revoked'] };
+    expect(await told).toMatchObject([revoked, revoked, revoked]);
+  });
+
+  it('gets its answer from recovery where a worker died before it gave it', async () => {
+    const queue = unique('rpc');
+    const died = gate();
+    await start([handlerOf('rpc.echo', queue, args => args)], {
+      faultPoint: name => {
+        if (name !== 'worker.committed-not-followed') return Promise.resolve();
+        died.open();
+        return Promise.reject(new Error('killed here'));
+      },
+    });
+    const { told } = await callFromPython(place, [call('rpc.echo', queue, { args: [1] })]);
+    await died.opened;
+    await startRecovery(servers());
+    expect(await told).toMatchObject([{ state: 'SUCCESS', value: [1] }]);
+  });
+});
