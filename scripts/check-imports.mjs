@@ -41,6 +41,8 @@ const PORTS = [
   'idempotency/holder.ts',
   'idempotency/free-orphans.ts',
   'ledger/ledger.ts',
+  'ledger/checkpoint-store.ts',
+  'ledger/control-store.ts',
   'ledger/generation-store.ts',
   'ledger/ledger-reads.ts',
   'ledger/suspect.ts',

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
+import { MemoryControlStore } from '../adapters/memory/memory-control-store.ts';
 import { MemoryIdempotencyStore } from '../adapters/memory/memory-idempotency-store.ts';
 import { MemoryAdmissionStore } from '../adapters/memory/memory-admission-store.ts';
 import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
@@ -34,11 +35,21 @@ function setup() {
   const outbox = new MemoryOutboxStore({ clock });
   const ledger = new MemoryLedger({ clock });
   const outboxReads = new MemoryOutboxReads(outbox);
+  const control = new MemoryControlStore(clock);
   const ledgerReads = new MemoryLedgerReads(ledger);
-  const reads = composeReads(outboxReads, ledgerReads);
+  const reads = composeReads(outboxReads, ledgerReads, control);
   const idempotency = new MemoryIdempotencyStore(clock);
   const admission = new MemoryAdmissionStore({ clock, ledger });
-  const stores = { outbox, outboxReads, ledger, ledgerReads, idempotency, reads, admission };
+  const stores = {
+    outbox,
+    outboxReads,
+    ledger,
+    ledgerReads,
+    control,
+    idempotency,
+    reads,
+    admission,
+  };
   const admin = adminOn(() => Promise.resolve(stores));
   const write = (task: Envelope): void => {
     const tx = outbox.begin();

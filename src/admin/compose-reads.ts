@@ -1,3 +1,4 @@
+import type { ControlStore } from '../ledger/control-store.ts';
 import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import type { OutboxEntry, OutboxReads } from '../outbox/outbox-reads.ts';
 import {
@@ -13,9 +14,18 @@ import {
 } from './read-model.ts';
 
 /** One picture of an outbox and a ledger, whether they are one database or two stores. */
-export function composeReads(outbox: OutboxReads, ledger: LedgerReads): ReadModel {
+export function composeReads(
+  outbox: OutboxReads,
+  ledger: LedgerReads,
+  control: Pick<ControlStore, 'paused' | 'consumers'>,
+): ReadModel {
   return {
-    stats: top => readStats(outbox, ledger, top),
+    stats: top => readStats({ outbox, ledger, control }, top),
+    queues: async () => {
+      const { queues: ofOutbox } = await outbox.sample(0);
+      const { queues: ofLedger } = await ledger.sample(0);
+      return joinQueues(ofOutbox, ofLedger, await readOrders(control));
+    },
     listDeadLetters: page => listLetters(outbox, ledger, page),
     showDeadLetter: async id => (await ledger.showDead(id)) ?? (await outbox.showDeadLetter(id)),
     inspect: id => inspect(outbox, ledger, id),
@@ -30,20 +40,39 @@ export function composeReads(outbox: OutboxReads, ledger: LedgerReads): ReadMode
   };
 }
 
-async function readStats(outbox: OutboxReads, ledger: LedgerReads, top: number): Promise<Stats> {
+interface Sources {
+  readonly outbox: OutboxReads;
+  readonly ledger: LedgerReads;
+  readonly control: Pick<ControlStore, 'paused' | 'consumers'>;
+}
+
+async function readStats({ outbox, ledger, control }: Sources, top: number): Promise<Stats> {
   const rows = await outbox.sample(top);
   const tasks = await ledger.sample(top);
   const { pending, claimed, sent, unsupported } = rows;
+  const queues = joinQueues(rows.queues, tasks.queues, await readOrders(control));
   return {
     queueDepth: pending + claimed,
     dlqCount: rows.deadLetters + tasks.tasks.dead,
     oldestPendingSeconds: rows.oldestPendingMs === null ? null : rows.oldestPendingMs / 1_000,
     outbox: { pending, claimed, sent, unsupported },
     tasks: tasks.tasks,
-    queues: joinQueues(rows.queues, tasks.queues),
+    queues: queues.filter(row => row.pending + row.waiting + row.running > 0 || row.isPaused),
     topFailing: mostFailing([...rows.topFailing, ...tasks.topFailing], top),
     workers: tasks.workers,
   };
+}
+
+interface Orders {
+  readonly paused: ReadonlySet<string>;
+  readonly consumers: ReadonlyMap<string, number>;
+}
+
+async function readOrders(control: Sources['control']): Promise<Orders> {
+  const consumers = new Map<string, number>();
+  for (const queue of (await control.consumers()).flatMap(({ queues }) => queues))
+    consumers.set(queue, (consumers.get(queue) ?? 0) + 1);
+  return { paused: new Set(await control.paused()), consumers };
 }
 
 function joinQueues(
@@ -53,12 +82,15 @@ function joinQueues(
     readonly waiting: number;
     readonly running: number;
   }[],
+  { paused, consumers }: Orders,
 ): Stats['queues'] {
-  const names = new Set([...ofOutbox, ...ofLedger].map(({ queue }) => queue));
+  const filled = [...ofOutbox, ...ofLedger].map(({ queue }) => queue);
+  const names = new Set([...filled, ...paused, ...consumers.keys()]);
   return [...names].sort().map(queue => {
     const { waiting = 0, running = 0 } = ofLedger.find(row => row.queue === queue) ?? {};
     const pending = ofOutbox.find(row => row.queue === queue)?.rows ?? 0;
-    return { queue, pending, waiting, running };
+    const isPaused = paused.has(queue);
+    return { queue, pending, waiting, running, isPaused, consumers: consumers.get(queue) ?? 0 };
   });
 }
 

@@ -1,9 +1,11 @@
+import type { Consumer, ControlStore } from '../ledger/control-store.ts';
 import type { IdempotencyStore } from '../idempotency/idempotency-store.ts';
 import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import type { AdmissionStore, KeyFigures } from '../admission/admission-store.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { OutboxPage, OutboxReads } from '../outbox/outbox-reads.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
+import { safeName } from '../task/names.ts';
 import { INTERNALS, type Outlast } from '../wiring/outlast.ts';
 import { readLetterCursor, readLimit, readRowCursor } from './admin-options.ts';
 import {
@@ -50,6 +52,20 @@ export interface Admin {
     /** Deletes what is old, for good; at least one age must be given. */
     purge(options: PurgeOptions): Promise<PurgeSummary>;
   };
+  readonly queues: {
+    /** Every queue in which something is, from which a worker takes, or that is paused. */
+    list(): Promise<Stats['queues']>;
+    /** Workers take nothing more from it, within a second and whatever restarts; what runs comes to its end. False: it was paused. */
+    pause(queue: string): Promise<boolean>;
+    /** False: it was not paused. */
+    resume(queue: string): Promise<boolean>;
+  };
+  readonly workers: {
+    /** Every living incarnation. */
+    list(): Promise<readonly Consumer[]>;
+    /** Asks one to end as SIGTERM would, and nobody takes its place. False: no such worker lives. */
+    drain(worker: string): Promise<boolean>;
+  };
   readonly tasks: {
     inspect(id: string): Promise<TaskDetails | null>;
     cancel(id: string): Promise<'ok' | 'terminal'>;
@@ -67,6 +83,7 @@ export interface AdminStores {
   readonly outbox: OutboxStore;
   readonly outboxReads: OutboxReads;
   readonly ledger: Ledger;
+  readonly control: ControlStore;
   readonly ledgerReads: LedgerReads;
   readonly idempotency: IdempotencyStore;
   readonly reads: ReadModel;
@@ -112,6 +129,15 @@ export function adminOn(stores: () => Promise<AdminStores>): Admin {
       retry: async (id, version) => await retryLetter(await stores(), id, version),
       retryAll: async options => await retryAll(await stores(), options ?? {}),
       purge: async options => await purgeLetters(stores, options),
+    },
+    queues: {
+      list: async () => await (await stores()).reads.queues(),
+      pause: async queue => await (await stores()).control.pause(safeName(queue, 'queue')),
+      resume: async queue => await (await stores()).control.resume(safeName(queue, 'queue')),
+    },
+    workers: {
+      list: async () => await (await stores()).control.consumers(),
+      drain: async worker => await (await stores()).control.drain(worker),
     },
     tasks: {
       inspect: async id => await (await stores()).reads.inspect(id),

@@ -17,4 +17,5 @@ export type {
   TaskDetails,
 } from './read-model.ts';
 export type { KeyFigures } from '../admission/admission-store.ts';
+export type { Consumer } from '../ledger/control-store.ts';
 export type { OutboxEntry, OutboxPage } from '../outbox/outbox-reads.ts';

@@ -4,6 +4,8 @@ import type { Where } from '../telemetry/events.ts';
 /** What the CLI and the dashboard see, made of what outbox and ledger show. Reads only. */
 export interface ReadModel {
   stats(top: number): Promise<Stats>;
+  /** Every queue in which something is, from which a worker takes, or that is paused. */
+  queues(): Promise<Stats['queues']>;
   /** Letters of relay and worker in one list. */
   listDeadLetters(page: LetterPageRequest): Promise<DeadLetterPage>;
   showDeadLetter(id: string): Promise<DeadLetterDetails | null>;
@@ -40,12 +42,16 @@ export interface Stats {
   readonly tasks: Readonly<
     Record<'waiting' | 'running' | 'done' | 'dead' | 'cancelled' | 'purged', number>
   >;
-  /** `pending` are rows of the outbox; estimated where there are more than 100,000. */
+  /** Those in which something is, and paused ones. `pending` are rows of the outbox; estimated where there are more than 100,000. */
   readonly queues: readonly {
     readonly queue: string;
     readonly pending: number;
     readonly waiting: number;
     readonly running: number;
+    /** Workers take nothing from it. */
+    readonly isPaused: boolean;
+    /** Workers that take from it, or would if it were not paused. */
+    readonly consumers: number;
   }[];
   readonly topFailing: readonly Failing[];
   readonly workers: number;

@@ -13,11 +13,13 @@ import { addDoctor } from './commands/doctor.ts';
 import { addIdempotency } from './commands/idempotency.ts';
 import { addMigrate } from './commands/migrate.ts';
 import { addOutbox } from './commands/outbox.ts';
+import { addQueues } from './commands/queues.ts';
 import { addRelay } from './commands/relay.ts';
 import { addResult } from './commands/result.ts';
 import { addResurrector } from './commands/resurrector.ts';
 import { addSend } from './commands/send.ts';
 import { addStats } from './commands/stats.ts';
+import { addWorkers } from './commands/workers.ts';
 import { addWorker } from './commands/worker.ts';
 import { EXIT, EXIT_HELP, exitCodeOf } from './exit-codes.ts';
 import { createOutput, toJson, type Output } from './output.ts';
@@ -33,6 +35,8 @@ const COMMANDS: readonly AddCommand[] = [
   addStats,
   addOutbox,
   addDeadLetters,
+  addQueues,
+  addWorkers,
   addIdempotency,
   addAdmission,
   addDoctor,

@@ -62,6 +62,8 @@ describe('precedence', () => {
         'excludeTasks',
         'maxPayloadBytes',
         'retention',
+        'signingKeys',
+        'unsignedQueues',
       ].toSorted(),
     );
     expect(new Set(Object.values(settings).map(setting => setting.source))).toEqual(

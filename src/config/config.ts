@@ -1,4 +1,5 @@
 import { outlastError } from '../errors/error.ts';
+import type { Keyring } from '../task/keyring.ts';
 import type { Redactor } from '../task/redact.ts';
 import type { EventListeners } from '../telemetry/events.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -30,6 +31,7 @@ import {
   type ResurrectorOptions,
 } from './resurrector-options.ts';
 import { readRetention, type ResolvedRetention, type RetentionOptions } from './retention.ts';
+import { readSigning } from './signing.ts';
 import { CONFIG_DEFAULTS, readTopLevel, TOP_LEVEL_OPTIONS } from './top-level.ts';
 import {
   resolveWorkerOptions,
@@ -85,6 +87,14 @@ export interface OutlastConfig {
    * @default none
    */
   readonly redact?: Redactor | undefined;
+  /**
+   * Secrets as `id:hex` or `id:base64`: the first one signs what is sent, all of them verify. With one, workers run
+   * signed tasks only. Every process that sends, works or recovers needs them.
+   * @default []
+   */
+  readonly signingKeys?: readonly string[] | undefined;
+  /** Queues whose tasks need no signature, because others send to them. @default [] */
+  readonly unsignedQueues?: readonly string[] | undefined;
   readonly relay?: RelayOptions | undefined;
   readonly worker?: WorkerOptions | undefined;
   readonly resurrector?: ResurrectorOptions | undefined;
@@ -142,6 +152,7 @@ export interface ResolvedConfig {
   readonly excludeTasks: readonly string[];
   readonly maxPayloadBytes: number;
   readonly redact: Redactor | null;
+  readonly keyring: Keyring;
   readonly relay: ResolvedRelayOptions;
   readonly worker: ResolvedWorkerOptions;
   readonly resurrector: ResolvedResurrectorOptions;
@@ -175,6 +186,15 @@ export function resolveConfig(
     settings[key] = { value: top[key], source: key in config ? 'file' : 'default' };
   }
 
+  const signing = readSigning(config, env);
+  settings['signingKeys'] = {
+    value: signing.keyIds.map(id => `${id}:***`),
+    source: signing.keysSource,
+  };
+  settings['unsignedQueues'] = {
+    value: signing.unsignedQueues,
+    source: 'unsignedQueues' in config ? 'file' : 'default',
+  };
   const outboxes = readOutboxes(config['outboxes'], flags.folder ?? process.cwd());
   for (const [name, { url }] of Object.entries(outboxes)) {
     settings[`outboxes.${name}`] = { value: maskUrl(url), source: 'file' };
@@ -207,6 +227,7 @@ export function resolveConfig(
     broker: messaging.broker,
     ledger: messaging.ledger,
     outboxes,
+    keyring: signing.keyring,
     relay: relay.options,
     worker: worker.options,
     resurrector: resurrector.options,
@@ -217,6 +238,7 @@ export function resolveConfig(
       ...relay.warnings,
       ...worker.warnings,
       ...resurrector.warnings,
+      ...signing.warnings,
       ...fleetWarnings(worker.options, messaging.broker),
     ],
   });

@@ -54,6 +54,10 @@ describe('defaults', () => {
       maxIsolated: 4,
       maxTasks: 0,
       maxMemoryMb: 0,
+      livenessFile: null,
+      healthPort: null,
+      maxCheckpointBytes: 67_108_864,
+      checkpointFolder: null,
       celeryControl: 'on',
       celeryEvents: 'off',
     });

@@ -90,6 +90,19 @@ export const TOP_LEVEL_TABLE: readonly TopLevelRow[] = Object.freeze([
       'Makes the copy of arguments that people see: `({ name, args, kwargs }) => ({ args, kwargs })`. What is sent and run stays as it is.',
   },
   {
+    key: 'signingKeys',
+    env: 'OUTLAST_SIGNING_KEYS',
+    default: '[]',
+    sentence:
+      'Secrets as `id:hex` or `id:base64`, with commas between them in the variable: the first one signs what is sent, all of them verify. With one, workers run signed tasks only.',
+  },
+  {
+    key: 'unsignedQueues',
+    env: null,
+    default: '[]',
+    sentence: 'Queues whose tasks need no signature, because others send to them.',
+  },
+  {
     key: 'retention',
     env: null,
     default: '{}',

@@ -45,6 +45,18 @@ export interface WorkerOptions {
   readonly maxTasks?: number | undefined;
   /** Memory in MiB beyond which a process lets the tasks it has end and is replaced; 0: no limit. @default 0 */
   readonly maxMemoryMb?: number | undefined;
+  /** A file that is touched while the worker is healthy. @default none */
+  readonly livenessFile?: string | undefined;
+  /** Port of an HTTP server that answers probes; 0: none. @default 0 */
+  readonly healthPort?: number | undefined;
+  /** Largest checkpoint, in bytes; one over 262144 is kept beside the ledger. @default 67108864 */
+  readonly maxCheckpointBytes?: number | undefined;
+  /**
+   * A folder that all workers and resurrectors share, for checkpoints over 262144 bytes. None: the database of the outbox,
+   * where that is PostgreSQL.
+   * @default none
+   */
+  readonly checkpointFolder?: string | undefined;
   /**
    * Answer Celery's remote control (`celery inspect`, `celery control`, Flower) on RabbitMQ and Redis.
    * @default 'on'
@@ -71,6 +83,10 @@ export const WORKER_DEFAULTS: Defaults<WorkerOptions> = Object.freeze({
   maxIsolated: 4,
   maxTasks: 0,
   maxMemoryMb: 0,
+  livenessFile: '',
+  healthPort: 0,
+  maxCheckpointBytes: 67_108_864,
+  checkpointFolder: '',
   celeryControl: 'on',
   celeryEvents: 'off',
 });
@@ -91,6 +107,10 @@ export interface ResolvedWorkerOptions {
   readonly maxIsolated: number;
   readonly maxTasks: number;
   readonly maxMemoryMb: number;
+  readonly livenessFile: string | null;
+  readonly healthPort: number | null;
+  readonly maxCheckpointBytes: number;
+  readonly checkpointFolder: string | null;
   readonly celeryControl: 'on' | 'off';
   readonly celeryEvents: 'on' | 'off';
 }
@@ -172,6 +192,27 @@ export const WORKER_SECTION: Section<WorkerOptions> = {
       sentence:
         'Memory in MiB beyond which a process lets the tasks it has end and is replaced; 0: no limit.',
     },
+    livenessFile: {
+      kind: 'path',
+      sentence: 'A file that is touched while the worker is healthy.',
+    },
+    healthPort: {
+      kind: 'integer',
+      min: 0,
+      max: 65_535,
+      sentence: 'Port of an HTTP server that answers probes; 0: none.',
+    },
+    maxCheckpointBytes: {
+      kind: 'integer',
+      min: 1,
+      max: 1_073_741_824,
+      sentence: 'Largest checkpoint, in bytes; one over 262144 is kept beside the ledger.',
+    },
+    checkpointFolder: {
+      kind: 'path',
+      sentence:
+        'A folder that all workers and resurrectors share, for checkpoints over 262144 bytes. None: the database of the outbox, where that is PostgreSQL.',
+    },
     celeryControl: {
       kind: 'choice',
       choices: ['on', 'off'],
@@ -207,6 +248,10 @@ export function resolveWorkerOptions(
     maxIsolated: reader.number('maxIsolated'),
     maxTasks: reader.number('maxTasks'),
     maxMemoryMb: reader.number('maxMemoryMb'),
+    livenessFile: reader.path('livenessFile'),
+    healthPort: reader.number('healthPort') || null,
+    maxCheckpointBytes: reader.number('maxCheckpointBytes'),
+    checkpointFolder: reader.path('checkpointFolder'),
     celeryControl: reader.choice('celeryControl'),
     celeryEvents: reader.choice('celeryEvents'),
   });

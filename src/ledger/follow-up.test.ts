@@ -2,11 +2,18 @@ import { describe, expect, it } from 'vitest';
 import { derivedId, digestOf } from '../task/digest.ts';
 import type { Envelope, EnvelopeOptions } from '../task/envelope.ts';
 import { toBytes, toText } from '../task/json.ts';
+import { Keyring, NO_KEYS } from '../task/keyring.ts';
 import { makeRedact } from '../task/redact.ts';
 import { afterDone, afterEnded, checkFollowUps, chordBody, type FollowDeps } from './follow-up.ts';
 import type { ChordPartEntry, FollowUp } from './ledger.ts';
 
-const deps: FollowDeps = { nowMs: 1_000_000, queueOf: () => null, redact: null, answers: false };
+const deps: FollowDeps = {
+  nowMs: 1_000_000,
+  queueOf: () => null,
+  redact: null,
+  keyring: NO_KEYS,
+  answers: false,
+};
 
 function made(embed: string, options: EnvelopeOptions = {}): Envelope {
   const body = toBytes(`[[1.0], {"a": 1}, ${embed}]`);
@@ -84,7 +91,10 @@ describe('what follows a task that is done', () => {
       parent_id: null,
     });
     const callbacks = `[${sig('py.b', '[]', options)}]`;
-    const envelope = made(embedOf({ callbacks }), { rootId: 'root', deadlineMs: 5 });
+    const envelope = made(embedOf({ callbacks }), {
+      rootId: 'root',
+      deadlineMs: 4_000_000_000_000,
+    });
     const [child] = published(afterDone(envelope, '1', deps));
     expect(child).toMatchObject({
       queue: 'vip',
@@ -101,7 +111,7 @@ describe('what follows a task that is done', () => {
       shadow: 'pretty',
       rootId: 'root',
       parentId: 'parent',
-      deadlineMs: 5,
+      deadlineMs: 4_000_000_000_000,
     });
   });
 
@@ -248,5 +258,28 @@ describe('follow-ups nobody can read', () => {
 
   it('are not those of a body that nothing follows, or that has none', () => {
     for (const embed of [embedOf({}), 'null', '{}']) checkFollowUps(made(embed));
+  });
+});
+
+describe('with a signing key', () => {
+  const keyring = new Keyring([{ id: 'k', secret: Buffer.alloc(32, 1) }], []);
+  const signed = (envelope: Envelope): Envelope => ({
+    ...envelope,
+    options: toBytes(JSON.stringify({ signature: keyring.sign(envelope.digest) })),
+  });
+  const withLinks = `{"callbacks":[{"task":"py.add","args":[],"kwargs":{},"options":{}}],"errbacks":[{"task":"py.add","args":[],"kwargs":{},"options":{}}],"chain":null,"chord":null}`;
+
+  it('what follows is signed by whoever sends it', () => {
+    const [next] = published(afterDone(signed(made(withLinks)), '1', { ...deps, keyring }));
+    expect(next && keyring.refusalOf(next)).toBeNull();
+  });
+
+  it('nothing follows a task that nobody with a key has sent, however it ends', () => {
+    const ended = (envelope: Envelope): number =>
+      afterEnded({ envelope, how: 'dead', epoch: 1 }, { ...deps, keyring }).length;
+    const genuine = signed(made(withLinks));
+    expect(ended(genuine)).toBe(1);
+    expect(ended(made(withLinks))).toBe(0);
+    expect(ended({ ...genuine, body: toBytes(`[[2], {}, ${withLinks}]`) })).toBe(0);
   });
 });

@@ -1,6 +1,7 @@
 import { derivedId, digestOf } from '../task/digest.ts';
-import type { Envelope, EnvelopeOptions } from '../task/envelope.ts';
+import { earliest, type Envelope, type EnvelopeOptions } from '../task/envelope.ts';
 import { decodeJson, encodeJson, toBytes, toText } from '../task/json.ts';
+import { NO_KEYS, type Keyring } from '../task/keyring.ts';
 import { redactEmbed, type Redact } from '../task/redact.ts';
 import { EMBED, encodeEmbed, hasFollowUps, readEmbed, readSignature } from '../task/signature.ts';
 import { OWN_HEADERS } from '../wire/header-names.ts';
@@ -14,6 +15,7 @@ export interface FollowDeps {
   /** The queue of a task whose signature names none; null: the one of the task before it. */
   readonly queueOf: (name: string) => string | null;
   readonly redact: Redact | null;
+  readonly keyring: Keyring;
   /** Senders that wait for an answer get one. */
   readonly answers: boolean;
 }
@@ -63,10 +65,13 @@ function answerEntry(envelope: Envelope, told: Told, { answers }: FollowDeps): F
 
 /**
  * What follows a task that ended otherwise: its error links, if it is dead, and word to its chord. A death has error
- * links of its own: a task that was brought back and died again has died twice.
+ * links of its own: a task that was brought back and died again has died twice. Nothing follows what no handler may
+ * run: else anybody could have his own tasks signed by us, as error links of a task that expires.
  */
 export function afterEnded(ended: EndedTask, deps: FollowDeps): readonly FollowUp[] {
   const { envelope, how, epoch } = ended;
+  if (deps.keyring.refusalOf(envelope) !== null || digestOf(envelope) !== envelope.digest)
+    return [];
   const { errbacks, chain, chord } = readEmbed(envelope.body);
   const options = readOptions(envelope);
   const parent = parentOf(envelope, options);
@@ -117,7 +122,13 @@ function toldOf({ how, error, why = '' }: EndedTask): Told {
 /** Throws a plain error when what should follow a task cannot be read: better before its handler ran than after. */
 export function checkFollowUps(envelope: Envelope): void {
   if (!hasFollowUps(envelope.body)) return;
-  const deps: FollowDeps = { nowMs: 0, queueOf: () => null, redact: null, answers: false };
+  const deps: FollowDeps = {
+    nowMs: 0,
+    queueOf: () => null,
+    redact: null,
+    keyring: NO_KEYS,
+    answers: false,
+  };
   const entries = [
     ...afterDone(envelope, 'null', deps),
     ...afterEnded({ envelope, how: 'dead', epoch: 0 }, deps),
@@ -219,6 +230,8 @@ function toEnvelope(sending: Sending, parent: Parent, deps: FollowDeps): Envelop
     shown === null || deps.redact === null
       ? {}
       : { redacted: { ...shown, embed: redactEmbed(embed, deps.redact) } };
+  const digest = digestOf({ name, id, version: known, body });
+  const proof = deps.keyring.sign(digest);
   const settings: EnvelopeOptions = {
     ...(Object.keys(headers).length === 0 ? {} : { headers }),
     ...timesOf(sending),
@@ -230,6 +243,7 @@ function toEnvelope(sending: Sending, parent: Parent, deps: FollowDeps): Envelop
     ...(sending.group === null
       ? {}
       : { groupId: sending.group.id, groupIndex: sending.group.index }),
+    ...(proof === undefined ? {} : { signature: proof }),
     ...redacted,
   };
   const priority = Number(options.get('priority') ?? 0);
@@ -241,9 +255,12 @@ function toEnvelope(sending: Sending, parent: Parent, deps: FollowDeps): Envelop
     version: known,
     body,
     options: toBytes(encodeJson(settings)),
-    digest: digestOf({ name, id, version: known, body }),
+    digest,
     etaMs: momentOf(options.get('countdown') ?? options.get('eta'), deps.nowMs, Math.ceil),
-    expiresMs: momentOf(options.get('expires'), deps.nowMs, Math.floor),
+    expiresMs: earliest(
+      momentOf(options.get('expires'), deps.nowMs, Math.floor),
+      parent.deadlineMs,
+    ),
   };
 }
 

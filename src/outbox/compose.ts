@@ -6,9 +6,10 @@ import { inRange } from '../task/contract.ts';
 import type { SendOptions, Task, TaskCall } from '../task/define-task.ts';
 import { isTask } from '../task/define-task.ts';
 import { digestOf, fingerprintOf } from '../task/digest.ts';
-import type { Envelope } from '../task/envelope.ts';
+import { earliest, type Envelope } from '../task/envelope.ts';
 import { encodeInput, plainInput } from '../task/input.ts';
 import { encodeJson, toBytes } from '../task/json.ts';
+import type { Keyring } from '../task/keyring.ts';
 import { safeKey, safeName } from '../task/names.ts';
 import { redactEmbed, type Redact } from '../task/redact.ts';
 import { EMBED } from '../task/signature.ts';
@@ -30,6 +31,7 @@ export interface ComposeDeps {
   readonly maxPayloadBytes: number;
   /** Null: people see the arguments themselves. */
   readonly redact: Redact | null;
+  readonly keyring: Keyring;
   /** The task that sends this one. */
   readonly parent: { readonly id: string; readonly rootId: string } | null;
   /** Which limits a task is under; left out: its own. */
@@ -68,9 +70,12 @@ export async function composeTask(
   if (key !== undefined) made.idempotencyKey = safeKey(key, 'idempotencyKey');
   if (redacted !== null) made.redacted = redacted;
   addLimits(made, { task, input, options }, deps);
+  const { version } = contract;
+  const digest = digestOf({ name, id, version, body: text });
+  const signature = deps.keyring.sign(digest);
+  if (signature !== undefined) made.signature = signature;
   const settings = toBytes(encodeJson(made));
   checkSize(name, body.length + settings.length, deps.maxPayloadBytes);
-  const { version } = contract;
   const envelope: Envelope = {
     id,
     name,
@@ -79,9 +84,9 @@ export async function composeTask(
     version,
     body,
     options: settings,
-    digest: digestOf({ name, id, version, body: text }),
+    digest,
     etaMs: etaOf(options, deps.nowMs),
-    expiresMs: expiresOf(task, options, deps.nowMs),
+    expiresMs: earliest(expiresOf(task, options, deps.nowMs), made.deadlineMs ?? null),
   };
   const orderingKey = orderingKeyOf(task, input, options);
   checkIdempotencyKey(task, input);

@@ -7,6 +7,7 @@ import type { Clock } from '../runtime/clock.ts';
 import { uuidv7 } from '../runtime/random.ts';
 import type { Random } from '../runtime/random.ts';
 import type { Call, Permit, TaskCall } from '../task/define-task.ts';
+import type { Keyring } from '../task/keyring.ts';
 import type { Redact } from '../task/redact.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { ALONE, composeTask, type ComposeDeps } from './compose.ts';
@@ -34,6 +35,7 @@ export interface ProducerDeps<Tx> {
   readonly excludeTasks: readonly string[];
   readonly maxPayloadBytes: number;
   readonly redact: Redact | null;
+  readonly keyring: Keyring;
   /** The task that is running here, if one is: it becomes the parent of what is sent. */
   readonly parent: () => ComposeDeps['parent'];
 }
@@ -105,9 +107,17 @@ export class Producer<Tx> {
   }
 
   #composeDeps(): ComposeDeps {
-    const { clock, maxPayloadBytes, redact, parent, book } = this.#deps;
+    const { clock, maxPayloadBytes, redact, keyring, parent, book } = this.#deps;
     const nowMs = clock.now();
-    return { nowMs, newId: () => uuidv7(nowMs), maxPayloadBytes, redact, parent: parent(), book };
+    return {
+      nowMs,
+      newId: () => uuidv7(nowMs),
+      maxPayloadBytes,
+      redact,
+      keyring,
+      parent: parent(),
+      book,
+    };
   }
 
   async #publish(task: NewTask): Promise<SentRow> {

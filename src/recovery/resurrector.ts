@@ -6,6 +6,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { ResultStore } from '../result/result-store.ts';
 import { sleep } from '../runtime/clock.ts';
 import type { Runtime } from '../runtime/runtime.ts';
+import { NO_KEYS, type Keyring } from '../task/keyring.ts';
 import type { Redact } from '../task/redact.ts';
 import { Reaper, type ReaperSettings } from '../ledger/reaper.ts';
 import type { KeptFences } from './keep-fences.ts';
@@ -18,6 +19,8 @@ export interface ResurrectorSettings extends ReaperSettings {
   readonly afterDelayMs: number;
   /** Left out: people see the arguments of follow-ups themselves. */
   readonly redact?: Redact | null;
+  /** Signs follow-ups. Left out: nobody does. */
+  readonly keyring?: Keyring;
   /** Which dead letters are deleted; null: none. */
   readonly deadLetterAge: DeadLetterAge | null;
 }
@@ -84,6 +87,7 @@ export class Resurrector {
       nowMs: runtime.clock.now(),
       queueOf: () => null,
       redact: settings.redact ?? null,
+      keyring: settings.keyring ?? NO_KEYS,
       answers: broker.reply !== undefined,
     };
     await carryOut(entries, { broker, ledger, follow, ...(results ? { results } : {}) });

@@ -6,6 +6,7 @@ import { Wakeable } from '../runtime/wakeable.ts';
 import { Batch, type BatchShared } from './batch.ts';
 import { Breaker, type BreakerState } from './breaker.ts';
 import { RelayLease } from './lease.ts';
+import { OwedClaims } from './owed-claims.ts';
 import type { RelayDeps } from './relay-deps.ts';
 import { Window } from './window.ts';
 
@@ -14,8 +15,6 @@ const STORE_RETRY_MS = 500;
 const SOON_MS = 50;
 /** A relay that waits says at least this often that it lives. */
 const PULSE_MS = 1_000;
-/** A claim that was given up may still take effect for as long as the store lets a statement run, and then some. */
-const LATE_CLAIM_MS = 60_000;
 
 /** How a relay is, for probes. */
 export interface RelayStatus {
@@ -43,8 +42,7 @@ export class Relay {
   readonly #breaker: Breaker;
   readonly #shared: BatchShared;
   readonly #wake: Wakeable;
-  /** Claims that are to be given back, and until when they may still get rows. */
-  readonly #owed = new Map<string, number>();
+  readonly #owed: OwedClaims;
   #movedAt: number;
   #sample: OutboxSample | null = null;
 
@@ -53,13 +51,14 @@ export class Relay {
     this.#deps = deps;
     this.#lease = new RelayLease(deps.outbox, runtime);
     this.#breaker = new Breaker(runtime, settings.brokerOutageCooldownMs);
+    this.#owed = new OwedClaims(deps.outbox, runtime);
     this.#wake = new Wakeable(runtime.clock);
     this.#movedAt = runtime.clock.monotonic();
     this.#shared = {
       window: new Window(settings.publishConcurrency),
       breaker: this.#breaker,
       lease: this.#lease,
-      giveBack: token => this.#giveBack(token),
+      giveBack: token => this.#owed.giveBack(token),
       onProgress: () => (this.#movedAt = runtime.clock.monotonic()),
     };
   }
@@ -106,7 +105,7 @@ export class Relay {
       const { taken } = await this.#look(signal, Infinity);
       this.#shared.onProgress();
       // Senders in a hurry do not notify for every row: where some were, more may have come by now.
-      const soonestMs = taken > 0 ? SOON_MS : this.#owed.size > 0 ? PULSE_MS : Infinity;
+      const soonestMs = taken > 0 ? SOON_MS : !this.#owed.isEmpty ? PULSE_MS : Infinity;
       const longestMs = Math.min(soonestMs, settings.idleTimeMs);
       if (taken < settings.batchSize) await this.#idle(longestMs, signal);
     } catch (error) {
@@ -182,7 +181,7 @@ export class Relay {
   async #publish(signal: AbortSignal, batches: number): Promise<Pass> {
     // The lease must stand before anything is claimed under it.
     if (!this.#lease.isSure) await this.#lease.beat();
-    await this.#payBack();
+    await this.#owed.pay();
     // Half-open: a single message shows whether the broker is back.
     const limit = this.#breaker.state === 'closed' ? this.#deps.settings.batchSize : 1;
     // Sums only: a backlog may be longer than what fits into memory.
@@ -233,28 +232,8 @@ export class Relay {
       return new Batch(token, rows, this.#deps, this.#shared);
     } catch (error) {
       // A claim whose reply was lost holds rows that nobody knows of, now or soon.
-      if (isUnavailable(error)) this.#owed.set(token, runtime.clock.monotonic() + LATE_CLAIM_MS);
+      if (isUnavailable(error)) this.#owed.addUnanswered(token);
       throw error;
-    }
-  }
-
-  /** What cannot be given back now is owed: under a relay that lives it would wait for the stale timeout. */
-  async #giveBack(token: string): Promise<void> {
-    const { outbox, runtime } = this.#deps;
-    try {
-      await outbox.release(token);
-    } catch (error) {
-      if (!isUnavailable(error)) throw error;
-      this.#owed.set(token, -Infinity);
-      runtime.log.warn({ error }, 'the outbox cannot be reached; giving rows back later');
-    }
-  }
-
-  async #payBack(): Promise<void> {
-    const { outbox, runtime } = this.#deps;
-    for (const [token, lateUntil] of this.#owed) {
-      const freed = await outbox.release(token);
-      if (freed > 0 || runtime.clock.monotonic() >= lateUntil) this.#owed.delete(token);
     }
   }
 

@@ -12,6 +12,7 @@ export const FAULT_POINTS = [
   'worker.taken-not-begun',
   'worker.admitted-not-run',
   'worker.begun-not-started',
+  'worker.checkpoint-kept-not-told',
   'worker.ran-not-committed',
   'worker.kept-not-committed',
   'worker.committed-not-acked',

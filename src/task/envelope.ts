@@ -20,7 +20,7 @@ export interface Envelope {
   readonly digest: string;
   /** Not begun before this wall time. */
   readonly etaMs: number | null;
-  /** Not begun after this wall time. */
+  /** Not begun after this wall time: what `expires` says, or the deadline if that comes first. */
   readonly expiresMs: number | null;
 }
 
@@ -65,6 +65,14 @@ export interface EnvelopeOptions {
   readonly limited?: true;
   /** Room that was asked for before. */
   readonly permit?: string;
+  /** Proves that a holder of a key has sent it: see `Keyring`. */
+  readonly signature?: string;
   /** JSON texts that people see instead of the arguments and of those of its follow-ups, wherever the task is. */
   readonly redacted?: { readonly args: string; readonly kwargs: string; readonly embed?: string };
+}
+
+/** Of two moments the first one; null is never. Work whose deadline has passed must not begin, as if it had expired. */
+export function earliest(a: number | null, b: number | null): number | null {
+  if (a === null || b === null) return a ?? b;
+  return Math.min(a, b);
 }

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { inflateSync } from 'node:zlib';
 import { digestOf } from '../task/digest.ts';
-import type { Envelope, EnvelopeOptions } from '../task/envelope.ts';
+import { earliest, type Envelope, type EnvelopeOptions } from '../task/envelope.ts';
 import { toBytes } from '../task/json.ts';
 import { safeName } from '../task/names.ts';
 import { isReserved, OWN_HEADERS } from './header-names.ts';
@@ -52,7 +52,7 @@ function decode(message: IncomingMessage): Envelope {
   const version = versionOf(headers);
   const body = inflated(headers, message.body);
   const digest = digestOf({ name, id, version, body });
-  checkBody(headers, body, digest);
+  const signature = checkBody(headers, body, digest);
   return {
     id,
     name,
@@ -60,11 +60,11 @@ function decode(message: IncomingMessage): Envelope {
     priority: priorityOf(message.properties.priority),
     version,
     body,
-    options: writeOptions(optionsOf(id, headers, message.properties)),
+    options: writeOptions(optionsOf({ id, signature }, headers, message.properties)),
     digest,
     // Not before, and not after: a fraction of a millisecond is given away in the safe direction.
     etaMs: instantOf(headers, 'eta', Math.ceil),
-    expiresMs: instantOf(headers, 'expires', Math.floor),
+    expiresMs: earliest(instantOf(headers, 'expires', Math.floor), deadlineOf(headers)),
   };
 }
 
@@ -146,17 +146,20 @@ function inflated(headers: Table, body: Uint8Array): Uint8Array {
 
 /**
  * Ours carry a digest over the exact bytes. Under any other `lang` it is ignored: a Python worker that retries encodes
- * the body again and copies our headers.
+ * the body again and copies our headers. Returns the signature, where there is one: whoever has keys verifies it.
  */
-function checkBody(headers: Table, body: Uint8Array, digest: string): void {
+function checkBody(headers: Table, body: Uint8Array, digest: string): string | undefined {
   const claimed = own(headers, 'lang') === 'js' ? own(headers, OWN_HEADERS.digest) : undefined;
   if (claimed !== undefined) {
-    if (claimed === digest) return;
+    if (claimed === digest) return undefined;
+    if (typeof claimed === 'string' && claimed.startsWith(`${digest}.`))
+      return claimed.slice(digest.length + 1);
     throw new Unreadable('its bytes are not those that were sent', 'ERR_DIGEST');
   }
   if (!isUtf8(body)) throw new Unreadable('its body is not UTF-8');
   const first = body.find(byte => byte > 0x20);
   if (first !== BRACKET) throw new Unreadable('its body is not `[args, kwargs, embed]`');
+  return undefined;
 }
 
 /** Celery's priorities may go up to 255 on RabbitMQ; ours end at 9. */
@@ -174,7 +177,7 @@ function instantOf(headers: Table, name: string, round: (ms: number) => number):
 
 /** The options an envelope of ours would have had; the same order every time. */
 function optionsOf(
-  id: string,
+  { id, signature }: { readonly id: string; readonly signature: string | undefined },
   headers: Table,
   properties: IncomingMessage['properties'],
 ): EnvelopeOptions {
@@ -199,6 +202,7 @@ function optionsOf(
     idempotencyKey: textIn(headers, OWN_HEADERS.idempotencyKey),
     tenant: textIn(headers, OWN_HEADERS.tenant),
     admission: admissionOf(textIn(headers, OWN_HEADERS.admission)),
+    signature,
     redacted: redactedOf(headers),
   });
 }

@@ -44,8 +44,8 @@ function taskHeaders(
   options: EnvelopeOptions,
 ): Record<string, unknown> {
   const { id, body, etaMs, expiresMs } = envelope;
-  const { timeoutMs, softTimeoutMs, deadlineMs, idempotencyKey, redacted, tenant, admission } =
-    options;
+  const { timeoutMs, softTimeoutMs, deadlineMs, idempotencyKey, signature, redacted } = options;
+  const { tenant, admission } = options;
   const shown = redacted === undefined ? describeCall(body) : redacted;
   const headers: Record<string, unknown> = {
     lang: 'js',
@@ -65,7 +65,8 @@ function taskHeaders(
     origin,
     ignore_result: options.keepResult === false,
     [OWN_HEADERS.schema]: envelope.version,
-    [OWN_HEADERS.digest]: envelope.digest,
+    [OWN_HEADERS.digest]:
+      signature === undefined ? envelope.digest : `${envelope.digest}.${signature}`,
   };
   if (redacted !== undefined) headers[OWN_HEADERS.redacted] = true;
   if (idempotencyKey !== undefined) headers[OWN_HEADERS.idempotencyKey] = idempotencyKey;

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { digestOf } from '../task/digest.ts';
-import type { Envelope, EnvelopeOptions } from '../task/envelope.ts';
+import { earliest, type Envelope, type EnvelopeOptions } from '../task/envelope.ts';
 import { toBytes, toText } from '../task/json.ts';
 import { decodeMessage } from './decode-message.ts';
 import { encodeMessage } from './encode-message.ts';
@@ -34,6 +34,7 @@ const options: fc.Arbitrary<EnvelopeOptions> = fc.record(
     replyTo: text,
     correlationId: text,
     idempotencyKey: text,
+    signature: fc.stringMatching(/^[A-Za-z0-9_-]{1,8}[.][0-9a-f]{64}$/),
     redacted: fc.record({ args: fc.json(), kwargs: fc.json() }),
   },
   { requiredKeys: [] },
@@ -55,6 +56,7 @@ const envelope = fc
   .filter(made => made.options.rootId !== made.id && made.options.correlationId !== made.id)
   .map(made => ({
     ...made,
+    expiresMs: earliest(made.expiresMs, made.options.deadlineMs ?? null),
     options: toBytes(JSON.stringify(made.options)),
     digest: digestOf(made),
   }));

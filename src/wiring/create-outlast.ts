@@ -148,6 +148,7 @@ function makeProducer<Tx>(internals: Internals, adapter: TransactionAdapter<Tx>)
     excludeTasks: config.excludeTasks,
     maxPayloadBytes: config.maxPayloadBytes,
     redact: redactOf(config, runtime),
+    keyring: config.keyring,
     parent: () => currentTask() ?? null,
   });
 }

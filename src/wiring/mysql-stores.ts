@@ -39,6 +39,7 @@ export async function openMysqlOutbox(url: string): Promise<OutboxApart> {
     results: new MysqlResultStore(db),
     generations: new MysqlGenerationStore(db),
     fences: new MysqlFenceRows(db),
+    checkpoints: null,
   };
 }
 

@@ -1,4 +1,5 @@
 import type { SqlDatabase } from '../adapters/postgres/sql-database.ts';
+import type { CheckpointStore } from '../ledger/checkpoint-store.ts';
 import type { GenerationStore } from '../ledger/generation-store.ts';
 import type { OutboxReads } from '../outbox/outbox-reads.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
@@ -18,4 +19,6 @@ export interface OutboxApart {
   readonly generations: GenerationStore;
   /** Of tasks whose effects are here. */
   readonly fences: FenceRows;
+  /** Large checkpoints; null where they cannot be kept here. */
+  readonly checkpoints: CheckpointStore | null;
 }

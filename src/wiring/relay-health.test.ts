@@ -9,6 +9,7 @@ import { isOutlastError } from '../errors/error.ts';
 import type { RelayStatus } from '../relay/relay.ts';
 import { systemClock } from '../runtime/clock.ts';
 import { silentLogger } from '../telemetry/logger.ts';
+import { freePort } from '../../test/support/free-port.ts';
 import { VirtualTime } from '../../test/sim/virtual-time.ts';
 import { withHealth } from './relay-health.ts';
 
@@ -24,15 +25,6 @@ afterEach(() => {
 
 const healthy: RelayStatus = { idleMs: 100, breaker: 'closed', sample: null };
 const NONE = { livenessFile: null, healthPort: null, sendTimeoutMs: 10_000 };
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0);
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
-}
 
 describe('the liveness file', () => {
   it('is touched while the relay makes progress, and no longer when it does not', async () => {

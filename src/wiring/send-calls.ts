@@ -6,6 +6,7 @@ import { systemRandom } from '../runtime/random.ts';
 import { systemClock } from '../runtime/clock.ts';
 import { silentLogger } from '../telemetry/logger.ts';
 import type { Call } from '../task/define-task.ts';
+import type { Keyring } from '../task/keyring.ts';
 import type { Redact } from '../task/redact.ts';
 import type { OutboxApart } from './stores.ts';
 import { writerOf } from './writer-of.ts';
@@ -14,13 +15,14 @@ export interface SendSettings {
   readonly maxPayloadBytes: number;
   readonly redact: Redact | null;
   readonly book: LimitBook;
+  readonly keyring: Keyring;
 }
 
 /** Sends calls through the outbox in a transaction of their own: for commands, which have no transaction to join. */
 export async function sendCalls(
   { db, dialect }: Pick<OutboxApart, 'db' | 'dialect'>,
   calls: readonly Call[],
-  { maxPayloadBytes, redact, book }: SendSettings,
+  { maxPayloadBytes, redact, book, keyring }: SendSettings,
 ): Promise<readonly SentCall[]> {
   const adapter = fromDatabase(() => Promise.resolve(db), dialect);
   const producer = new Producer({
@@ -37,6 +39,7 @@ export async function sendCalls(
     excludeTasks: [],
     maxPayloadBytes,
     redact,
+    keyring,
     parent: () => null,
   });
   return await adapter.transaction(tx => producer.send(tx, calls));

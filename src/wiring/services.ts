@@ -17,10 +17,14 @@ import { Gate } from '../worker/gate.ts';
 import { LoopHeart, type Heart } from '../worker/heart.ts';
 import type { RoomPool } from '../worker/room-pool.ts';
 import { Worker } from '../worker/worker.ts';
+import type { WorkerStatus } from '../worker/worker-deps.ts';
+import { checkpointStoreOf } from './checkpoint-store-of.ts';
+import { cleanCheckpoints } from './clean-checkpoints.ts';
 import { preflight } from './check-redis.ts';
 import { cleanOutboxes } from './clean-outboxes.ts';
 import { embeddedDefaults } from './embedded-defaults.ts';
 import { handlerMap } from './handler-map.ts';
+import { withProbes, type Health, type ProbeOptions } from './health.ts';
 import type { Internals } from './internals.ts';
 import { joinFleet } from './join-fleet.ts';
 import { INTERNALS, type Outlast } from './outlast.ts';
@@ -30,6 +34,7 @@ import { findHandlerSource, openRooms, withRooms } from './rooms.ts';
 import { shareEmbedded } from './share-embedded.ts';
 import { openOutboxApart, type Stores } from './stores.ts';
 import { ThreadHeart } from './thread-heart.ts';
+import { healthOfWorker } from './worker-health.ts';
 
 export interface StartOptions {
   /** Stops the service when it aborts. */
@@ -129,7 +134,7 @@ export async function startWatchedWorker(
     let made: WorkerService | null = null;
     const service = await startOn(internals, signal, stores => {
       made = makeWorker({ internals, stores, config, handlers, rooms, process: name });
-      return withRooms(rooms, made);
+      return withRooms(rooms, probed(made, config.worker, runtime));
     });
     return { service, isOpen: () => made?.isOpen ?? false };
   } catch (error) {
@@ -169,11 +174,12 @@ export function makeResurrector(parts: ResurrectorParts): Pick<Resurrector, 'run
   return {
     run: async signal => {
       const ended = new AbortController();
-      const cleaning = cleanOutboxes(
-        config,
-        { runtime, asking },
-        AbortSignal.any([signal, ended.signal]),
-      );
+      const either = AbortSignal.any([signal, ended.signal]);
+      const store = await checkpointStoreOf(config, stores);
+      const cleaning = Promise.all([
+        cleanOutboxes(config, { runtime, asking }, either),
+        cleanCheckpoints({ store, reads: stores.ledgerReads, runtime }, either),
+      ]);
       try {
         await resurrector.run(signal);
       } finally {
@@ -218,7 +224,10 @@ export interface WorkerParts {
 }
 
 /** A worker, and with it what makes it known to the tools of its fleet. */
-export type WorkerService = Pick<Worker, 'run' | 'begun' | 'isOpen'>;
+export type WorkerService = Pick<Worker, 'run' | 'begun' | 'isOpen'> & {
+  /** Null before it runs. */
+  readonly status: WorkerStatus | null;
+};
 
 export function makeWorker({
   internals,
@@ -242,6 +251,13 @@ export function makeWorker({
   const ackOn = config.broker?.ackOn ?? 'commit';
   const settings = { ...config.worker, ackOn, process: name, host: hostname(), pid: process.pid };
   const redact = redactOf(config, runtime);
+  const { keyring } = config;
+  const asked = new AbortController();
+  const onDrainAsked = (): void => {
+    onShutdown();
+    asked.abort();
+  };
+  const orders = { control: stores.control, onDrainAsked };
   const keys = { store: stores.idempotency, reads: stores.ledgerReads };
   const book = new LimitBook(config.admission);
   const places = new Places({ store: stores.admission, ledger, runtime });
@@ -256,21 +272,29 @@ export function makeWorker({
     heart: beating,
     redact,
     gate,
+    keyring,
     settings,
+    ...orders,
   };
   const registered = [...handlers.keys()];
   let worker: Worker | null = null;
   return {
+    get status() {
+      return worker?.status ?? null;
+    },
     get begun() {
       return worker?.begun ?? 0;
     },
     get isOpen() {
       return worker?.isOpen ?? false;
     },
-    run: async (signal, retire) => {
+    run: async (outer, retire) => {
+      const signal = AbortSignal.any([outer, asked.signal]);
+      const store = await checkpointStoreOf(config, stores);
       const member = await joinFleet({ config, stores, runtime, registered, onShutdown });
       worker = new Worker({
         ...deps,
+        largeCheckpoints: { store, maxBytes: config.worker.maxCheckpointBytes },
         ...(rooms ? { rooms } : {}),
         ...(member ? { observer: member.observer } : {}),
       });
@@ -279,10 +303,23 @@ export function makeWorker({
   };
 }
 
+/** A worker in somebody's own process, with the probes it was asked for. */
+function probed(
+  worker: WorkerService,
+  options: ProbeOptions,
+  runtime: Runtime,
+): { run(signal: AbortSignal): Promise<void> } {
+  const look = (): Health => (worker.status === null ? STARTING : healthOfWorker(worker.status));
+  return { run: signal => withProbes(look, options, runtime, () => worker.run(signal)) };
+}
+
+const STARTING: Health = { alive: true, ready: false, details: {} };
+
 export function resurrectorSettings(config: ResolvedConfig, runtime: Runtime): ResurrectorSettings {
   const { intervalMs, batchSize, afterDelayMs } = config.resurrector;
   const { leaseMs, beatMs } = config.worker;
   const { deadLetters: deadLetterAge } = config.retention;
   const redact = redactOf(config, runtime);
-  return { intervalMs, afterDelayMs, chunk: batchSize, leaseMs, beatMs, deadLetterAge, redact };
+  const kept = { deadLetterAge, redact, keyring: config.keyring };
+  return { intervalMs, afterDelayMs, chunk: batchSize, leaseMs, beatMs, ...kept };
 }

@@ -8,6 +8,8 @@ import {
 } from '../adapters/postgres/migrate.ts';
 import { PostgresAdmissionStore } from '../adapters/postgres/postgres-admission-store.ts';
 import { PgDatabase } from '../adapters/postgres/pg-database.ts';
+import { PostgresCheckpointStore } from '../adapters/postgres/postgres-checkpoint-store.ts';
+import { PostgresControlStore } from '../adapters/postgres/postgres-control-store.ts';
 import { PostgresBroker } from '../adapters/postgres/postgres-broker.ts';
 import { PostgresFenceRows } from '../adapters/postgres/postgres-fence-rows.ts';
 import { PostgresGenerationStore } from '../adapters/postgres/postgres-generation-store.ts';
@@ -26,6 +28,8 @@ import type { AdmissionStore } from '../admission/admission-store.ts';
 import type { Broker } from '../broker/broker.ts';
 import { outlastError } from '../errors/error.ts';
 import type { DatabaseTarget, OutboxTarget } from '../config/database-url.ts';
+import type { CheckpointStore } from '../ledger/checkpoint-store.ts';
+import type { ControlStore } from '../ledger/control-store.ts';
 import type { IdempotencyStore } from '../idempotency/idempotency-store.ts';
 import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -47,6 +51,10 @@ export interface Stores {
   readonly outbox: OutboxStore;
   readonly broker: Broker;
   readonly ledger: Ledger;
+  /** What operators tell workers; where the ledger is. */
+  readonly control: ControlStore;
+  /** Large checkpoints; null where the database cannot keep them. */
+  readonly checkpoints: CheckpointStore | null;
   readonly idempotency: IdempotencyStore;
   readonly results: ResultStore;
   /** Beside the ledger. */
@@ -118,7 +126,7 @@ export function withOutbox(stores: Stores, { outbox, reads }: OutboxApart): Stor
     ...stores,
     outbox,
     outboxReads: reads,
-    reads: composeReads(reads, stores.ledgerReads),
+    reads: composeReads(reads, stores.ledgerReads, stores.control),
   };
 }
 
@@ -128,6 +136,7 @@ export async function storesOn(db: SqlDatabase, options: Messaging = {}): Promis
   const { broker: parts } = options;
   const outboxReads = new PostgresOutboxReads(db);
   const ledgerReads = new PostgresLedgerReads(db);
+  const control = new PostgresControlStore(db);
   const broker =
     parts === undefined ? new PostgresBroker(db) : await closing(db, openBroker(parts));
   return {
@@ -136,13 +145,15 @@ export async function storesOn(db: SqlDatabase, options: Messaging = {}): Promis
     outbox: new PostgresOutboxStore(db, { movesIntoLedger: parts === undefined }),
     broker,
     ledger: new PostgresLedger(db),
+    control,
+    checkpoints: new PostgresCheckpointStore(db),
     idempotency: new PostgresIdempotencyStore(db),
     results: new PostgresResultStore(db),
     admission: new PostgresAdmissionStore(db),
     outboxReads,
     ledgerReads,
     fences: null,
-    reads: composeReads(outboxReads, ledgerReads),
+    reads: composeReads(outboxReads, ledgerReads, control),
     close: async () => {
       await broker.close();
       await db.close();
@@ -152,7 +163,7 @@ export async function storesOn(db: SqlDatabase, options: Messaging = {}): Promis
 
 /** The outbox in one place, broker and ledger in others. */
 async function storesApart(apart: OutboxApart, { broker, ledger }: Messaging): Promise<Stores> {
-  const { db, outbox, reads: outboxReads, results, generations, fences } = apart;
+  const { db, outbox, reads: outboxReads, results, generations, fences, checkpoints } = apart;
   if (broker === undefined || ledger === undefined) {
     await db.close();
     throw outlastError('ERR_CONFIG_TIER', {
@@ -184,13 +195,15 @@ async function storesApart(apart: OutboxApart, { broker, ledger }: Messaging): P
     outbox,
     broker: published,
     ledger: opened.ledger,
+    control: opened.control,
+    checkpoints,
     idempotency: opened.idempotency,
     results: resultsOf(opened.results, results),
     admission: opened.admission,
     outboxReads,
     ledgerReads: opened.reads,
     fences,
-    reads: composeReads(outboxReads, opened.reads),
+    reads: composeReads(outboxReads, opened.reads, opened.control),
     close: async () => {
       await published.close();
       await opened.close();
@@ -218,6 +231,7 @@ function postgresOutbox(db: SqlDatabase): OutboxApart {
     results: new PostgresResultStore(db),
     generations: new PostgresGenerationStore(db),
     fences: new PostgresFenceRows(db),
+    checkpoints: new PostgresCheckpointStore(db),
   };
 }
 

@@ -6,6 +6,7 @@ import type { Runtime } from '../runtime/runtime.ts';
 import { Supervisor, type Child } from '../worker/supervisor.ts';
 import { resurrectorSettings } from './services.ts';
 import type { Stores } from './stores.ts';
+import type { Pulses } from './worker-health.ts';
 import { SPEC_ENV, type FromChild, type ToChild, type WorkerSpec } from './worker-spec.ts';
 
 export interface SuperviseOptions {
@@ -18,6 +19,8 @@ export interface SuperviseOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Told when the first child cannot load its handlers. Later ones are tried again: it has worked before. */
   readonly onUnloadable?: (error: Error) => void;
+  /** Told how the children are. */
+  readonly pulses?: Pulses;
 }
 
 /** A channel closes with its process; this is for one that does not. */
@@ -25,7 +28,7 @@ const LAST_WORDS_MS = 1_000;
 
 /** A supervisor over real processes. */
 export function makeSupervisor(options: SuperviseOptions): Supervisor {
-  const { stores, config, runtime, spec, env = {}, onUnloadable } = options;
+  const { stores, config, runtime, spec, env = {}, onUnloadable, pulses } = options;
   let hasLoaded = false;
   const tellUnloadable = (error: Error): void => {
     if (!hasLoaded && onUnloadable) return onUnloadable(error);
@@ -37,7 +40,14 @@ export function makeSupervisor(options: SuperviseOptions): Supervisor {
   };
   const { processes, shutdownTimeoutMs } = config.worker;
   const settings = { ...resurrectorSettings(config, runtime), processes, shutdownTimeoutMs };
-  const spawn = (process: string): Child => spawnChild({ ...spec, process }, env, hear);
+  const spawn = (process: string): Child => {
+    const child = spawnChild({ ...spec, process }, env, message => {
+      if (message.kind === 'pulse') pulses?.hear(process, message.health);
+      else hear(message);
+    });
+    void child.exited.then(() => pulses?.gone(process));
+    return child;
+  };
   return new Supervisor({ ledger: stores.ledger, runtime, settings, spawn });
 }
 

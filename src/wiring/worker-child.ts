@@ -15,6 +15,7 @@ import { makeWorker } from './services.ts';
 import { openStores } from './stores.ts';
 import { ThreadHeart } from './thread-heart.ts';
 import { watchLimits } from './watch-limits.ts';
+import { healthOfWorker, PULSE_MS } from './worker-health.ts';
 import { SPEC_ENV, type FromChild, type ToChild, type WorkerSpec } from './worker-spec.ts';
 
 /** The entry of a worker process. It lives as long as its supervisor: when the channel closes it drains and exits. */
@@ -114,7 +115,11 @@ const unwatch = watchLimits(
   systemClock,
   why => void tell({ kind: 'worn', why }),
 );
+const pulse = setInterval(() => {
+  if (worker.status !== null) void tell({ kind: 'pulse', health: healthOfWorker(worker.status) });
+}, PULSE_MS);
 await worker.run(stop.signal, retire.signal);
+clearInterval(pulse);
 unwatch();
 await rooms?.close();
 // Nothing is lost by not saying goodbye to a store that does not answer.

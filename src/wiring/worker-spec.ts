@@ -1,6 +1,7 @@
 import type { WireError } from '../errors/wire-error.ts';
 import type { LoaderChoice } from '../config/load-config.ts';
 import type { WorkerOptions } from '../config/worker-options.ts';
+import type { Health } from './health.ts';
 import type { LogLevel } from '../telemetry/logger.ts';
 
 /** What a supervisor tells its child; it travels as JSON in an environment variable. */
@@ -24,9 +25,10 @@ export type ToChild = 'drain' | 'retire';
 /**
  * `loaded`: config and handlers are fine. `unloadable`: they are not, and another start would change nothing. `worn`: it has
  * reached a limit and wants to be replaced. `dismissed`: somebody has asked it, through the broker, to end; it drains, and
- * nobody is to take its place.
+ * nobody is to take its place. `pulse`: how it is, once a second.
  */
 export type FromChild =
   | { readonly kind: 'loaded' | 'dismissed' }
   | { readonly kind: 'worn'; readonly why: string }
+  | { readonly kind: 'pulse'; readonly health: Health }
   | { readonly kind: 'unloadable'; readonly error: WireError };

@@ -4,14 +4,16 @@ import type { BegunTask } from '../ledger/ledger.ts';
 import { digestOf } from '../task/digest.ts';
 import { decodeBody, inputFromCall, parseInput, validate, type Checked } from '../task/input.ts';
 import { encodeJson, toBytes } from '../task/json.ts';
+import { NO_KEYS, type Keyring } from '../task/keyring.ts';
 import { asVerdict } from '../task/verdict.ts';
+import type { Checkpoints } from './checkpoints.ts';
 import { callKeyOf } from './call-key-of.ts';
 import { withTask } from './context.ts';
 import { errorRecord } from './error-record.ts';
 import type { Handler } from './handler.ts';
 import type { Rooms } from './room.ts';
 import { migrateInput } from './migrate-input.ts';
-import { runInRoom } from './run-in-room.ts';
+import { circumstancesOf, runInRoom } from './run-in-room.ts';
 import { RunScope, type RunScopeDeps, type RunScopeStart } from './run-scope.ts';
 import type { RunStop } from './run-stop.ts';
 import { buried, failed, type Settlement } from './settlement.ts';
@@ -23,20 +25,29 @@ export interface ExecuteDeps extends RunScopeDeps {
   readonly handlers: ReadonlyMap<string, Handler>;
   /** Threads and processes for handlers that want one. Left out: every handler runs here. */
   readonly rooms?: Rooms;
+  /** Left out: in a room, whose worker has fetched the progress of the task. */
+  readonly checkpoints?: Checkpoints;
+  /** Left out: nothing has to be signed. */
+  readonly keyring?: Keyring;
 }
 
 /** Runs one task from bytes to settlement. Never throws. */
 export async function execute(
-  task: BegunTask,
+  begun: BegunTask,
   stop: RunStop,
   deps: ExecuteDeps,
 ): Promise<Settlement> {
   try {
-    const handler = deps.handlers.get(task.envelope.name);
+    const { envelope } = begun;
+    const handler = deps.handlers.get(envelope.name);
     if (!handler)
-      return buried('ERR_TASK_UNKNOWN', `no handler for ${task.envelope.name} in this worker`);
-    if (digestOf(task.envelope) !== task.envelope.digest)
+      return buried('ERR_TASK_UNKNOWN', `no handler for ${envelope.name} in this worker`);
+    if (digestOf(envelope) !== envelope.digest)
       return buried('ERR_DIGEST', 'the bytes are not those that were sent');
+    const refusal = (deps.keyring ?? NO_KEYS).refusalOf(envelope);
+    if (refusal !== null) return buried('ERR_DIGEST', refusal);
+    const task = begun.checkpoint === null ? begun : await restored(begun, handler, deps);
+    if ('kind' in task) return task;
     if (handler.mode !== 'inline' && deps.rooms) {
       const start = { task, handler, mode: handler.mode, stop };
       return await runInRoom(start, { ...deps, rooms: deps.rooms });
@@ -48,6 +59,21 @@ export async function execute(
   } catch (error) {
     // A run that ended in no way at all would come back with every beat, for ever.
     return { kind: 'bury', reason: 'ERR_INVARIANT', error: errorRecord(error) };
+  }
+}
+
+/** With its progress at hand, wherever that is kept. */
+async function restored(
+  begun: BegunTask,
+  handler: Handler,
+  deps: ExecuteDeps,
+): Promise<BegunTask | Settlement> {
+  try {
+    return (await deps.checkpoints?.restore(begun)) ?? begun;
+  } catch (cause) {
+    if (isOutlastError(cause, 'ERR_FENCE_STALE')) return { kind: 'drop' };
+    const circumstances = circumstancesOf(begun, deps.runtime);
+    return failed(handler, begun, circumstances, { cause, askedMs: null });
   }
 }
 

@@ -69,7 +69,7 @@ function optionsOf(task: BegunTask): EnvelopeOptions {
   return JSON.parse(toText(task.envelope.options)) as EnvelopeOptions;
 }
 
-function circumstancesOf(task: BegunTask, { clock, random }: Runtime): Circumstances {
+export function circumstancesOf(task: BegunTask, { clock, random }: Runtime): Circumstances {
   const { deadlineMs } = optionsOf(task);
   return {
     isPastDeadline: () => deadlineMs !== undefined && deadlineMs <= clock.now(),

@@ -15,9 +15,6 @@ import { RunContext } from './run-context.ts';
 import type { RunStop, StopReason } from './run-stop.ts';
 import { timedOut } from './settlement.ts';
 
-/** Larger progress belongs into the user's own tables. */
-const MAX_CHECKPOINT_BYTES = 262_144;
-
 /** What a run asks of the ledger. It is asked under the epoch the run has now, whatever the one was that it began with. */
 export type RunLedger = Pick<Ledger, 'checkpoint' | 'lift'>;
 
@@ -214,13 +211,6 @@ export class RunScope {
     if (this.#handler.checkpoint)
       await check(`checkpoint of ${name}`, this.#handler.checkpoint, data);
     const bytes = toBytes(encodeJson(data));
-    if (bytes.length > MAX_CHECKPOINT_BYTES) {
-      throw outlastError('ERR_CHECKPOINT_TOO_LARGE', {
-        message: `a checkpoint of ${bytes.length} bytes is larger than ${MAX_CHECKPOINT_BYTES}`,
-        hint: 'Keep the data in your own tables and checkpoint a reference to it.',
-        fields: { bytes: bytes.length, maxBytes: MAX_CHECKPOINT_BYTES },
-      });
-    }
     const status = await this.#guarded(
       this.#deps.ledger.checkpoint(this.#task, ++this.#seq, bytes),
     );

@@ -10,11 +10,13 @@ import {
   type RunRef,
   type StepStatus,
 } from '../ledger/ledger.ts';
+import { NO_KEYS } from '../task/keyring.ts';
 import type { Redact } from '../task/redact.ts';
 import type { BrokerAnswers } from './broker-answers.ts';
 import { claimKey, type KeyClaim, type KeyDeps } from './claim-key.ts';
 import { replyOf } from '../wire/reply.ts';
 import type { ResultStore } from '../result/result-store.ts';
+import type { Checkpoints } from './checkpoints.ts';
 import { rescueRun } from './rescue-run.ts';
 import { execute, type ExecuteDeps } from './execute.ts';
 import type { KeyHold } from './key-hold.ts';
@@ -27,6 +29,7 @@ import type { Settler, SettleStatus } from './settler.ts';
 
 export interface RunDeps extends ExecuteDeps {
   readonly ledger: Ledger;
+  readonly checkpoints: Checkpoints;
   readonly broker: Broker;
   readonly settler: Settler;
   readonly answers: BrokerAnswers;
@@ -96,7 +99,7 @@ export class Run {
   }
 
   async #run(): Promise<void> {
-    const { runtime, observer } = this.#deps;
+    const { runtime, observer, checkpoints } = this.#deps;
     const { id, envelope, epoch, failures } = this.task;
     const entry = (await this.#deps.gate?.enter(this.task)) ?? null;
     if (entry !== null && !entry.isIn) {
@@ -130,6 +133,7 @@ export class Run {
     const status = answer === 'refused' ? await this.#giveUp() : answer;
     if (entry !== null) this.#deps.gate?.leave(entry.places);
     // Before anything else is waited for: the next run of a task may begin meanwhile, and would be told of first.
+    await checkpoints.forget(this.task, status === 'ok' && settlement.kind === 'commit');
     if (status === 'ok') {
       if (claim.kind !== 'wait') observer?.settled(this.task, settlement, ranMs);
       this.#tell(settlement);
@@ -150,9 +154,9 @@ export class Run {
 
   /** Whoever asks knows the epoch of some time ago: a door of this run may have been lifted since. */
   #asking(): RunLedger {
-    const { ledger } = this.#deps;
+    const { ledger, checkpoints } = this.#deps;
     return {
-      checkpoint: (_, seq, data) => ledger.checkpoint(this.#ref, seq, data),
+      checkpoint: (_, seq, data) => checkpoints.checkpoint(this.#ref, seq, data),
       lift: async (_, above) => {
         const reply = await ledger.lift(this.#ref, above);
         if (reply.status === 'ok') this.#ref = { ...this.#ref, epoch: reply.epoch };
@@ -315,11 +319,12 @@ export class Run {
   }
 
   #followDeps(): FollowDeps {
-    const { runtime, handlers, redact } = this.#deps;
+    const { runtime, handlers, redact, keyring = NO_KEYS } = this.#deps;
     return {
       nowMs: runtime.clock.now(),
       queueOf: name => handlers.get(name)?.task.contract.queue ?? null,
       redact,
+      keyring,
       answers: this.#deps.broker.reply !== undefined,
     };
   }

@@ -27,6 +27,10 @@ export class TakeAhead {
     this.#clock = clock;
   }
 
+  onReady(queues: readonly string[], hint: () => void): () => void {
+    return this.#broker.onReady(queues, hint);
+  }
+
   /** How long the worker may sleep before it must look again; null: for as long as it likes. */
   get patienceMs(): number | null {
     if (this.#here.length === 0) return null;

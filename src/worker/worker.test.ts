@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ledgerBroker } from '../adapters/memory/memory-broker.ts';
+import { MemoryControlStore } from '../adapters/memory/memory-control-store.ts';
 import { MemoryIdempotencyStore } from '../adapters/memory/memory-idempotency-store.ts';
 import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
 import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
@@ -7,6 +8,7 @@ import { outlastError } from '../errors/error.ts';
 import { ALONE, composeTask } from '../outbox/compose.ts';
 import { noFaults } from '../runtime/fault-point.ts';
 import { task } from '../task/define-task.ts';
+import { NO_KEYS } from '../task/keyring.ts';
 import { noEvents } from '../telemetry/events.ts';
 import { silentLogger } from '../telemetry/logger.ts';
 import { VirtualTime } from '../../test/sim/virtual-time.ts';
@@ -66,6 +68,7 @@ function setup() {
     host: 'h',
     pid: 1,
   };
+  const control = new MemoryControlStore(clock);
   const heart = new LoopHeart(ledger, runtime, 1_000);
   const worker = new Worker({
     ledger,
@@ -74,21 +77,31 @@ function setup() {
     handlers: new Map([[long.name, handler]]),
     runtime,
     heart,
+    control,
     settings,
   });
-  const arrive = async (): Promise<string> => {
+  const arrive = async (id = 'one'): Promise<string> => {
     const deps = {
       nowMs: 0,
-      newId: () => 'one',
+      newId: () => id,
       maxPayloadBytes: 1_000,
       redact: null,
+      keyring: NO_KEYS,
       parent: null,
     };
     const { envelope } = await composeTask(long.with(), ALONE, deps);
     store.receive(envelope);
     return envelope.id;
   };
-  return { time, store, worker, aborts, arrive, cut: (value: boolean) => void (isAway = value) };
+  return {
+    time,
+    store,
+    control,
+    worker,
+    aborts,
+    arrive,
+    cut: (value: boolean) => void (isAway = value),
+  };
 }
 
 describe('a worker whose beats are not answered', () => {
@@ -114,5 +127,28 @@ describe('a worker whose beats are not answered', () => {
     await time.runUntil(30_000);
     await running;
     expect(store.state.records.get(id)?.state).toBe('waiting');
+  });
+});
+
+describe('a worker whose queue is paused', () => {
+  it('begins nothing more within a second, lets go on what runs, and begins again when it is resumed', async () => {
+    const { time, store, control, worker, aborts, arrive } = setup();
+    const stop = new AbortController();
+    const running = worker.run(stop.signal);
+    const first = await arrive();
+    await time.runUntil(500);
+    await control.pause('default');
+    await time.runUntil(1_600);
+    const second = await arrive('two');
+    await time.runUntil(10_000);
+    expect(store.state.records.get(first)?.state).toBe('running');
+    expect(store.state.records.get(second)?.state).toBe('waiting');
+    expect(aborts).toEqual([]);
+    await control.resume('default');
+    await time.runUntil(12_000);
+    expect(store.state.records.get(second)?.state).toBe('running');
+    stop.abort();
+    await time.runUntil(20_000);
+    await running;
   });
 });

@@ -1,36 +1,25 @@
 import { setMaxListeners } from 'node:events';
 import { isUnavailable } from '../errors/error.ts';
-import type { Broker, Delivery } from '../broker/broker.ts';
-import type { BeginOpen, BeginRequest, BegunTask, Ledger, RunRef } from '../ledger/ledger.ts';
+import type { Delivery } from '../broker/broker.ts';
+import type { BeginOpen, BeginRequest, BegunTask } from '../ledger/ledger.ts';
+import type { ConsumerReport, ControlOrders } from '../ledger/control-store.ts';
 import { sleep } from '../runtime/clock.ts';
 import { endOfTick } from '../runtime/end-of-tick.ts';
 import { Wakeable } from '../runtime/wakeable.ts';
-import type { Redact } from '../task/redact.ts';
 import { beginSurely, STORE_RETRY_MS } from './begin-surely.ts';
 import { BrokerAnswers } from './broker-answers.ts';
+import { Checkpoints } from './checkpoints.ts';
+import { ControlWatch } from './control-watch.ts';
 import { acceptDeliveries, answerDeliveries } from './deliveries.ts';
-import type { KeyDeps } from './claim-key.ts';
-import type { ExecuteDeps } from './execute.ts';
-import { untilReady, type Beat, type Heart } from './heart.ts';
+import { untilReady, type Beat } from './heart.ts';
+import { Intake } from './intake.ts';
 import { watchLease } from './watch-lease.ts';
 import { orderQueues } from './order-queues.ts';
 import { Run, type RunDeps } from './run.ts';
-import type { RunObserver } from './run-observer.ts';
+import { runKey } from './run-key.ts';
 import { createSettler } from './settler.ts';
 import { TakeAhead } from './take-ahead.ts';
-import type { WorkerSettings } from './worker-settings.ts';
-
-export interface WorkerDeps extends ExecuteDeps, Pick<RunDeps, 'results'> {
-  readonly ledger: Ledger;
-  readonly broker: Broker;
-  readonly heart: Heart;
-  readonly keys: KeyDeps;
-  /** Left out: people see the arguments of follow-ups themselves. */
-  readonly redact?: Redact | null;
-  readonly observer?: RunObserver;
-  readonly gate?: NonNullable<RunDeps['gate']>;
-  readonly settings: WorkerSettings;
-}
+import type { WorkerDeps, WorkerStatus } from './worker-deps.ts';
 
 /** Crashes of a task that no handler here knows: it is buried by its first run, whatever this says. */
 const UNKNOWN_TASK_BUDGET = 5;
@@ -56,29 +45,43 @@ export class Worker {
   readonly #draining = new AbortController();
   readonly #ahead: TakeAhead;
   readonly #crashBudgets: Readonly<Record<string, number>>;
-  #queues: Readonly<Record<string, number>>;
+  readonly #watch: ControlWatch | null;
+  readonly #intake: Intake;
   #runDeps: RunDeps;
   #worker = '';
   #isFenced = false;
   /** Nothing could be begun: until that is over no message is taken, so each is given back once and not for ever. */
   #isLedgerAway = false;
-  #unsubscribe: (() => void) | null = null;
   #isClosed = true;
   #isGivingUp = false;
   #begun = 0;
   /** Runs whose handler has not ended. */
   #handling = 0;
+  #isLeaving = false;
+  #turnedAt: number;
 
   constructor(deps: WorkerDeps) {
     this.#deps = deps;
-    this.#queues = deps.settings.queues;
     const budgets = [...deps.handlers].map(([name, of]) => [name, of.maxResurrections] as const);
     this.#crashBudgets = { '*': UNKNOWN_TASK_BUDGET, ...Object.fromEntries(budgets) };
+    this.#turnedAt = deps.runtime.clock.monotonic();
     this.#wake = new Wakeable(deps.runtime.clock);
     this.#ahead = new TakeAhead(deps.broker, deps.runtime.clock);
+    this.#intake = new Intake(this.#ahead, deps.settings.queues, this.#wake.hint);
     // Every run listens to it: many listeners are no leak here.
     setMaxListeners(0, this.#draining.signal);
     this.#runDeps = this.#makeRunDeps();
+    const { control, runtime } = deps;
+    const asked = { report: () => this.#report(), obey: (told: ControlOrders) => this.#obey(told) };
+    this.#watch = control ? new ControlWatch({ control, runtime, ...asked }) : null;
+  }
+
+  /** How it is, for probes. A drain has an end of its own, so whoever drains makes progress. */
+  get status(): WorkerStatus {
+    const { clock } = this.#deps.runtime;
+    const idleMs = this.#isLeaving ? 0 : clock.monotonic() - this.#turnedAt;
+    const isOpen = !this.#isClosed && !this.#isFenced && !this.#isLeaving;
+    return { idleMs, isOpen, running: this.#runs.size };
   }
 
   /** How many tasks are running or being settled. */
@@ -100,21 +103,28 @@ export class Worker {
     return [...this.#runs.values()];
   }
 
-  /** The queues it takes from, with their weights. */
+  /** The queues it takes from, with their weights; paused ones too. */
   get queues(): Readonly<Record<string, number>> {
-    return this.#queues;
+    return this.#intake.queues;
   }
 
   /** Takes from these queues from now on; what it has taken from others it finishes. */
   takeFrom(queues: Readonly<Record<string, number>>): void {
-    this.#queues = queues;
-    if (this.#unsubscribe) {
-      // First the new ones: a queue that stays is awaited all the time.
-      const leave = this.#unsubscribe;
-      this.#unsubscribe = this.#deps.broker.onReady(Object.keys(queues), this.#wake.hint);
-      leave();
-    }
-    this.#wake.hint();
+    this.#intake.takeFrom(queues);
+  }
+
+  #report(): ConsumerReport | null {
+    const { process, host, pid, leaseMs } = this.#deps.settings;
+    if (this.#worker === '') return null;
+    const queues = this.#isLeaving ? [] : Object.keys(this.queues);
+    return { worker: this.#worker, process, host, pid, leaseMs, queues, running: this.#runs.size };
+  }
+
+  #obey({ paused, isDraining }: ControlOrders): void {
+    this.#intake.pause(paused);
+    // What was taken ahead may be of a queue that is paused now.
+    if (paused.length > 0) void this.#ahead.giveBack().catch(() => undefined);
+    if (isDraining && !this.#isLeaving) this.#deps.onDrainAsked?.();
   }
 
   /**
@@ -125,15 +135,18 @@ export class Worker {
     const undo = this.#deps.ledger.onReady(this.#wake.hint);
     const { heart, runtime, settings } = this.#deps;
     const unwatch = watchLease(heart, runtime.clock, settings.leaseMs, () => this.#fence());
+    const unwatchOrders = this.#watch?.start();
     const either = retire ? AbortSignal.any([signal, retire]) : signal;
     try {
       while (!either.aborted) await this.#turn(either);
+      this.#isLeaving = true;
       while (!signal.aborted && this.#runs.size > 0)
         await this.#wake.sleep(this.#deps.settings.idleTimeMs, signal);
     } finally {
       undo();
-      this.#stopConsuming();
+      this.#intake.leave();
       await this.#drain();
+      unwatchOrders?.();
       unwatch();
     }
   }
@@ -141,13 +154,14 @@ export class Worker {
   /** One round: have an incarnation, have a free place, begin, start. */
   async #turn(signal: AbortSignal): Promise<void> {
     const { settings, runtime } = this.#deps;
+    this.#turnedAt = runtime.clock.monotonic();
     try {
       if (this.#isClosed) await this.#open(signal);
       // Runs that end together make room for one batch, and what they end with travels with the asking for it.
       await endOfTick();
       if (signal.aborted) return;
       const free = this.#free();
-      if (free <= 0 || this.#isFenced) {
+      if (free <= 0 || this.#isFenced || this.#intake.isShut) {
         await this.#ahead.giveBackLate();
         const sleepMs = Math.min(settings.idleTimeMs, this.#ahead.patienceMs ?? Infinity);
         await this.#wake.sleep(sleepMs, signal);
@@ -183,6 +197,8 @@ export class Worker {
     const sentAt = runtime.clock.monotonic();
     await ledger.open({ worker, process, host, pid, leaseMs });
     this.#worker = worker;
+    // Before anything is taken: a queue that is paused stays so whatever restarts.
+    await this.#watch?.look();
     this.#isClosed = false;
     this.#isFenced = false;
     this.#runDeps = this.#makeRunDeps();
@@ -200,8 +216,11 @@ export class Worker {
       () => this.#isClosed || this.#isGivingUp || this.#worker !== worker,
     );
     const { dedupWindowMs, resultTtlMs } = settings;
+    const large = this.#deps.largeCheckpoints ?? { store: null, maxBytes: 0 };
+    const checkpoints = new Checkpoints({ ...large, ledger, runtime });
     return {
       ...this.#deps,
+      checkpoints,
       ledger,
       broker,
       runtime,
@@ -215,8 +234,8 @@ export class Worker {
 
   async #take(free: number, signal: AbortSignal): Promise<BeginOpen | null> {
     const { broker, ledger, runtime, settings, observer } = this.#deps;
-    const queues = orderQueues(this.#queues, () => runtime.random.next());
-    const taken = this.#isLedgerAway ? [] : await this.#takeMessages(queues, free);
+    const queues = orderQueues(this.#intake.open, () => runtime.random.next());
+    const taken = this.#isLedgerAway ? [] : await this.#intake.take(queues, free);
     const deliveries = await acceptDeliveries(taken, this.#runDeps).catch(
       async (error: unknown) => {
         // The ledger did not take what cannot run now: nobody else will answer for these messages.
@@ -268,21 +287,9 @@ export class Worker {
     }
   }
 
-  /** Whoever waits for messages is given them: as long as nothing can be begun they belong to others. */
-  #takeMessages(queues: readonly string[], limit: number): Promise<readonly Delivery[]> {
-    const { broker } = this.#deps;
-    this.#unsubscribe ??= broker.onReady(queues, this.#wake.hint);
-    return this.#ahead.take(queues, limit);
-  }
-
   /** Nothing can be begun: what was taken ahead belongs to others as well. */
   async #giveBack(deliveries: readonly Delivery[]): Promise<void> {
     await Promise.all([this.#deps.broker.giveBack(deliveries), this.#ahead.giveBack()]);
-  }
-
-  #stopConsuming(): void {
-    this.#unsubscribe?.();
-    this.#unsubscribe = null;
   }
 
   /** Null: nothing can be begun. */
@@ -307,7 +314,7 @@ export class Worker {
     };
     const draining = this.#draining.signal;
     const run = new Run({ task, delivery, draining, onRan }, this.#runDeps);
-    const key = keyOf(task);
+    const key = runKey(task);
     this.#runs.set(key, run);
     const done = (): void => {
       this.#runs.delete(key);
@@ -324,14 +331,14 @@ export class Worker {
     if (beat.worker !== this.#worker || this.#isClosed) return;
     if (beat.reply.status === 'closed') return this.#close(beat.worker);
     this.#isFenced = false;
-    const stored = new Set(beat.reply.runs.map(keyOf));
+    const stored = new Set(beat.reply.runs.map(runKey));
     for (const [key, run] of this.#runs) {
       run.acknowledgeInTime(this.#deps.runtime.clock.monotonic());
       // Begun after the beat was sent: the answer cannot know of it.
       if (run.startedAt < beat.sentAt && !stored.has(key)) run.stop('lost');
     }
     const orphans = beat.reply.runs.filter(
-      ref => !this.#runs.has(keyOf(ref)) && !this.#asked.has(ref.run),
+      ref => !this.#runs.has(runKey(ref)) && !this.#asked.has(ref.run),
     );
     for (const ref of orphans) void this.#runDeps.settler.release.settle(ref);
     this.#wake.hint();
@@ -355,7 +362,7 @@ export class Worker {
       'no beat was answered; handlers are aborted',
     );
     for (const run of this.#runs.values()) run.stop('release');
-    this.#stopConsuming();
+    this.#intake.leave();
     void this.#ahead.giveBack().catch(() => undefined);
   }
 
@@ -390,6 +397,3 @@ export class Worker {
     emit('worker:drained', { worker: this.#worker, released });
   }
 }
-
-/** A run is drawn anew for every begin, so it names the run also when its epoch is lifted. */
-const keyOf = (ref: RunRef): string => `${ref.id} ${ref.run}`;

@@ -17,7 +17,7 @@ import { until } from '../support/database.ts';
 import { ChaosKit } from './chaos-kit.ts';
 
 const effect = task('chaos.effect', {
-  input: unchecked<{ fails?: boolean; waits?: boolean }>(),
+  input: unchecked<{ fails?: boolean; waits?: boolean; saves?: boolean }>(),
   result: unchecked<{ epoch: number }>(),
   queue: 'chaos',
 });
@@ -47,7 +47,7 @@ const startRecovery = (): Promise<Service> =>
   startResurrector(outlast, { interval: '100ms', afterDelay: '500ms' });
 
 const send = (
-  input: { fails?: boolean; waits?: boolean } = {},
+  input: { fails?: boolean; waits?: boolean; saves?: boolean } = {},
   options: SendOptions = {},
 ): Promise<TaskHandle<{ epoch: number }>> =>
   outlast.transaction(tx => outlast.send(tx, effect, input, options));
@@ -55,7 +55,7 @@ const send = (
 interface Scenario {
   readonly point: FaultPointName;
   /** What the task must be asked to do so that the point is reached. */
-  readonly input?: { fails?: boolean; waits?: boolean };
+  readonly input?: { fails?: boolean; waits?: boolean; saves?: boolean };
   readonly options?: SendOptions;
   /** Runs that the ledger gave out: one more where the first was lost before it was settled. */
   readonly epochs: readonly number[];
@@ -69,6 +69,7 @@ const WORKER_DIES: readonly Scenario[] = [
   { point: 'door.fenced', epochs: [2] },
   { point: 'door.effect-not-committed', epochs: [2] },
   { point: 'door.committed-not-told', epochs: [2] },
+  { point: 'worker.checkpoint-kept-not-told', input: { saves: true }, epochs: [2] },
   { point: 'worker.ran-not-committed', epochs: [2] },
   { point: 'worker.failed-not-told', input: { fails: true }, epochs: [2, 3] },
   { point: 'worker.committed-not-followed', options: { link: follow }, epochs: [1] },

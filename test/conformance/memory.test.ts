@@ -1,6 +1,8 @@
 import { MemoryAdmissionStore } from '../../src/adapters/memory/memory-admission-store.ts';
 import { ledgerBroker, MemoryBroker } from '../../src/adapters/memory/memory-broker.ts';
 import type { MemoryBrokerConnection } from '../../src/adapters/memory/memory-broker.ts';
+import { MemoryCheckpointStore } from '../../src/adapters/memory/memory-checkpoint-store.ts';
+import { MemoryControlStore } from '../../src/adapters/memory/memory-control-store.ts';
 import { MemoryEffects } from '../../src/adapters/memory/memory-effects.ts';
 import { MemoryGenerationStore } from '../../src/adapters/memory/memory-generation-store.ts';
 import { MemoryIdempotencyStore } from '../../src/adapters/memory/memory-idempotency-store.ts';
@@ -13,6 +15,8 @@ import { composeReads } from '../../src/admin/compose-reads.ts';
 import { describeAdmission } from './admission.ts';
 import { makeLedger, stoppedClock } from '../support/memory-ledger.ts';
 import { describeBroker, describeLedgerBroker } from './broker.ts';
+import { describeCheckpointStore } from './checkpoint-store.ts';
+import { describeControlStore } from './control-store.ts';
 import { describeEffectDoor } from './effect-door.ts';
 import { ledgerModel } from './ledger-driver.ts';
 import { describeIdempotencyProperty } from '../property/idempotency-property.ts';
@@ -39,7 +43,7 @@ async function makeOutbox(
     reads,
     ledger,
     results: new MemoryResultStore(ledger, store),
-    readModel: composeReads(reads, new MemoryLedgerReads(ledger)),
+    readModel: composeReads(reads, new MemoryLedgerReads(ledger), new MemoryControlStore(clock)),
     write: async envelopes => {
       const tx = store.begin();
       store.write(tx, envelopes);
@@ -62,6 +66,13 @@ async function makeOutbox(
     dispose,
   };
 }
+
+const controlClock = stoppedClock();
+const control = new MemoryControlStore(controlClock);
+describeControlStore('memory', () => ({ control, advance: ms => controlClock.advance(ms) }));
+
+const checkpoints = new MemoryCheckpointStore({ now: Date.now });
+describeCheckpointStore('memory', () => checkpoints);
 
 const makeKeys = async () => {
   const clock = stoppedClock();

@@ -1,11 +1,16 @@
 import { afterAll, beforeAll } from 'vitest';
 import { migrate } from '../../src/adapters/postgres/migrate.ts';
 import { PgDatabase } from '../../src/adapters/postgres/pg-database.ts';
+import { PostgresCheckpointStore } from '../../src/adapters/postgres/postgres-checkpoint-store.ts';
+import { PostgresControlStore } from '../../src/adapters/postgres/postgres-control-store.ts';
 import { PostgresGenerationStore } from '../../src/adapters/postgres/postgres-generation-store.ts';
+import { PostgresLedger } from '../../src/adapters/postgres/postgres-ledger.ts';
 import { withDatabase, type TestDatabase } from '../support/servers.ts';
 import { describeLedgerProperty } from '../property/ledger-property.ts';
 import { describeAdmission } from './admission.ts';
 import { describeLedgerBroker } from './broker.ts';
+import { describeCheckpointStore } from './checkpoint-store.ts';
+import { describeControlStore } from './control-store.ts';
 import { describeEffectDoor } from './effect-door.ts';
 import { describeGenerationStore } from './generation-store.ts';
 import { describeIdempotencyProperty } from '../property/idempotency-property.ts';
@@ -46,6 +51,16 @@ describeResultStore('PostgreSQL', () => fixtures.outbox(true));
 describeLedgerBroker('PostgreSQL', () => fixtures.ledgerBroker());
 describeEffectDoor('PostgreSQL', () => fixtures.door(true));
 describeLedgerProperty('PostgreSQL', () => fixtures.outbox(true), { numRuns: 25, maxCommands: 25 });
+describeControlStore('PostgreSQL', () => ({
+  control: new PostgresControlStore(db),
+  open: report => new PostgresLedger(db).open(report),
+  advance: async ms =>
+    void (await db.query(
+      `update outlast_worker set deadline = deadline - $1::int * interval '1 millisecond'`,
+      [ms],
+    )),
+}));
+describeCheckpointStore('PostgreSQL', () => new PostgresCheckpointStore(db));
 describeGenerationStore('PostgreSQL', () => new PostgresGenerationStore(db));
 describeIdempotency('PostgreSQL', () => fixtures.keys());
 describeIdempotencyProperty('PostgreSQL', () => fixtures.keys(), { numRuns: 25, maxCommands: 25 });

@@ -1,5 +1,6 @@
 import { PostgresAdmissionStore } from '../../src/adapters/postgres/postgres-admission-store.ts';
 import { PostgresBroker } from '../../src/adapters/postgres/postgres-broker.ts';
+import { PostgresControlStore } from '../../src/adapters/postgres/postgres-control-store.ts';
 import { PostgresIdempotencyStore } from '../../src/adapters/postgres/postgres-idempotency-store.ts';
 import { PostgresLedger } from '../../src/adapters/postgres/postgres-ledger.ts';
 import { PostgresOutboxStore } from '../../src/adapters/postgres/postgres-outbox-store.ts';
@@ -131,7 +132,11 @@ export function sqlFixtures(db: () => SqlDatabase): {
         ledger,
         results: new PostgresResultStore(db()),
         reads: new PostgresOutboxReads(db()),
-        readModel: composeReads(new PostgresOutboxReads(db()), new PostgresLedgerReads(db())),
+        readModel: composeReads(
+          new PostgresOutboxReads(db()),
+          new PostgresLedgerReads(db()),
+          new PostgresControlStore(db()),
+        ),
         writeRow: row => writeRow(db(), row),
         write: envelopes =>
           db().transaction(async tx => {

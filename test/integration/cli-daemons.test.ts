@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { CliProject, json, SHOP, type CliProcess } from '../support/cli-project.ts';
 import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
+import { freePort } from '../support/free-port.ts';
 import { withDatabase } from '../support/servers.ts';
 
 let database: MigratedDatabase;
@@ -24,13 +25,28 @@ describe('relay, worker and resurrector', () => {
   let relay: CliProcess;
   let worker: CliProcess;
   let resurrector: CliProcess;
+  let healthPort: number;
 
   beforeAll(async () => {
     relay = project.start(['relay', '--idle-time', '0.5']);
-    worker = project.start(['worker', '--queues', 'default=2,vip', '--processes', '2']);
+    healthPort = await freePort();
+    const flags = ['--queues', 'default=2,vip', '--processes', '2'];
+    worker = project.start(['worker', ...flags, '--health-port', String(healthPort)]);
     resurrector = project.start(['resurrector', '--json']);
     await Promise.all([relay.says('relay started'), worker.says('worker open')]);
     await resurrector.says('resurrector started');
+  });
+
+  it('tell probes how the worker is', async () => {
+    const ask = (path: string) => fetch(`http://127.0.0.1:${healthPort}${path}`);
+    await until(async () => (await ask('/ready')).status === 200);
+    expect(await (await ask('/health')).json()).toEqual({
+      alive: true,
+      ready: true,
+      processes: 2,
+      ready_processes: 2,
+    });
+    expect((await ask('/else')).status).toBe(404);
   });
 
   it('take a task from the command line to its result', async () => {

@@ -181,7 +181,9 @@ describe('an outbox elsewhere', () => {
       queue_depth: 1,
       dlq_count: 0,
       tasks: { waiting: 1 },
-      queues: [{ queue: 'planted', pending: 1, waiting: 1, running: 0 }],
+      queues: [
+        { queue: 'planted', pending: 1, waiting: 1, running: 0, is_paused: false, consumers: 0 },
+      ],
     });
   });
 });

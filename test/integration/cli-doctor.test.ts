@@ -93,6 +93,7 @@ describe('doctor', () => {
       'claims',
       'ordering',
       'recovery',
+      'queues',
     ]);
     const text = await project.run('doctor');
     expect(text.stdout).toMatch(/^ok {7}database server: PostgreSQL \d+/m);

@@ -245,10 +245,10 @@ describe('progress and follow-ups', () => {
     });
   });
 
-  it('takes a checkpoint of 256 KiB and refuses one byte more', async () => {
+  it('takes a checkpoint of `maxCheckpointBytes` and refuses one byte more', async () => {
     const { name, queue } = kit().names();
     const large = task(name, { queue, result: unchecked<unknown>() });
-    const limit = 262_144;
+    const limit = 300_000;
     const handler = kit().outlast.handler(large, {
       checkpoint: unchecked<string>(),
       run: async (_, ctx) => {
@@ -258,10 +258,15 @@ describe('progress and follow-ups', () => {
           .catch((error: { code: string; bytes: number }) => [error.code, error.bytes]);
       },
     });
-    await kit().withWorker([handler], async () => {
-      const answer = await (await kit().outlast.push(large)).result();
-      expect(answer).toEqual(['ERR_CHECKPOINT_TOO_LARGE', limit + 1]);
-    });
+    const options = { maxCheckpointBytes: limit };
+    await kit().withWorker(
+      [handler],
+      async () => {
+        const answer = await (await kit().outlast.push(large)).result();
+        expect(answer).toEqual(['ERR_CHECKPOINT_TOO_LARGE', limit + 1]);
+      },
+      options,
+    );
   });
 
   it('refuses a checkpoint that its schema does not take', async () => {

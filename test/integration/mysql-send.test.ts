@@ -6,6 +6,7 @@ import { ALONE, composeTask } from '../../src/outbox/compose.ts';
 import type { NewTask } from '../../src/outbox/outbox-writer.ts';
 import { uuidv7 } from '../../src/runtime/random.ts';
 import { task, type SendOptions } from '../../src/task/define-task.ts';
+import { NO_KEYS } from '../../src/task/keyring.ts';
 import { unchecked } from '../../src/task/standard-schema.ts';
 import { createOutlast } from '../../src/wiring/create-outlast.ts';
 import type { Outlast } from '../../src/wiring/outlast.ts';
@@ -219,6 +220,7 @@ describe.each(Object.entries(DRIVERS))('a send with %s', (_, open) => {
       newId: () => uuidv7(Date.now()),
       maxPayloadBytes: 1_048_576,
       redact: null,
+      keyring: NO_KEYS,
       parent: null,
     });
 

@@ -9,6 +9,7 @@ import { task, type Call } from '../../src/task/define-task.ts';
 import { derivedId } from '../../src/task/digest.ts';
 import type { Envelope, EnvelopeOptions } from '../../src/task/envelope.ts';
 import { toText } from '../../src/task/json.ts';
+import { NO_KEYS } from '../../src/task/keyring.ts';
 import { unchecked } from '../../src/task/standard-schema.ts';
 import { chain, group } from '../../src/task/workflow.ts';
 import { until } from '../support/database.ts';
@@ -54,7 +55,14 @@ afterAll(async () => {
 /** As a relay would publish the rows of this call. */
 async function publish(call: Call): Promise<SentCall> {
   const newId = (): string => uuidv7(Date.now());
-  const deps = { nowMs: Date.now(), newId, maxPayloadBytes: 1_000_000, redact: null, parent: null };
+  const deps = {
+    nowMs: Date.now(),
+    newId,
+    maxPayloadBytes: 1_000_000,
+    redact: null,
+    keyring: NO_KEYS,
+    parent: null,
+  };
   const { rows, sent } = await composeCall(call, deps);
   const outcomes = await broker.publish(rows.map(row => row.envelope));
   expect(outcomes.every(({ status }) => status === 'confirmed')).toBe(true);
@@ -130,7 +138,13 @@ describe('a workflow of ours is continued by a Celery worker', { timeout: 60_000
       parentId: first?.id,
     });
     expect((JSON.parse(toText(ours.body)) as unknown[])[0]).toEqual([4]);
-    const follow = { nowMs: Date.now(), queueOf: () => null, redact: null, answers: false };
+    const follow = {
+      nowMs: Date.now(),
+      queueOf: () => null,
+      redact: null,
+      keyring: NO_KEYS,
+      answers: false,
+    };
     const next = afterDone(ours, '8', follow).flatMap(entry =>
       'publish' in entry ? [entry.publish] : [],
     );

@@ -209,6 +209,8 @@ export class Fleet {
       keys: this.#keys(machine),
       handlers,
       gate,
+      // Everything is too large for the ledger: the longer way has the gaps.
+      largeCheckpoints: { store: stores.checkpoints, maxBytes: 1_000, inlineBytes: 5 },
       settings: {
         queues: Object.fromEntries(QUEUES.map((queue, place) => [queue, place + 1])),
         concurrency,

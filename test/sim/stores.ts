@@ -1,6 +1,7 @@
 import { createHash, type Hash } from 'node:crypto';
 import { MemoryAdmissionStore } from '../../src/adapters/memory/memory-admission-store.ts';
 import { ledgerBroker, MemoryBroker } from '../../src/adapters/memory/memory-broker.ts';
+import { MemoryCheckpointStore } from '../../src/adapters/memory/memory-checkpoint-store.ts';
 import { MemoryEffects } from '../../src/adapters/memory/memory-effects.ts';
 import { MemoryIdempotencyStore } from '../../src/adapters/memory/memory-idempotency-store.ts';
 import { MemoryLedger } from '../../src/adapters/memory/memory-ledger.ts';
@@ -30,6 +31,7 @@ export class Stores {
   readonly outbox: MemoryOutboxStore;
   readonly server: MemoryBroker;
   readonly effects: MemoryEffects;
+  readonly checkpoints: MemoryCheckpointStore;
   readonly keys: MemoryIdempotencyStore;
   readonly admission: MemoryAdmissionStore;
   readonly crowd: Crowd;
@@ -46,6 +48,7 @@ export class Stores {
     this.#trace = watch.trace;
     const clock = { now: () => DAY_ZERO_MS + time.nowMs + this.#jumpMs };
     const isOneDatabase = plan.topology === 'one-database';
+    this.checkpoints = new MemoryCheckpointStore(clock);
     this.keys = new MemoryIdempotencyStore(clock);
     this.ledger = new MemoryLedger({
       clock,

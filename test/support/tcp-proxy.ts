@@ -9,19 +9,23 @@ export class TcpProxy {
   readonly #halfOpen = new WeakSet<Socket>();
 
   private constructor(host: string, port: number) {
-    this.#server = createServer(client => {
-      const server = connect(port, host);
+    // Nobody's farewell is answered while we are silent.
+    this.#server = createServer({ allowHalfOpen: true }, client => {
+      const server = connect({ port, host, allowHalfOpen: true });
       const pair = [client, server] as const;
       this.#pairs.add(pair);
       for (const [from, to] of [pair, [server, client] as const]) {
         from.on('data', (part: Buffer) => {
           if (!this.#isSilent && !this.#halfOpen.has(from)) to.write(part);
         });
+        from.on('end', () => {
+          if (!this.#isSilent && !this.#halfOpen.has(from)) to.end();
+        });
         from.on('error', () => undefined);
         from.on('close', () => {
-          this.#pairs.delete(pair);
           // Half-open: the other end hears nothing of it either.
           if (!this.#isSilent && !this.#halfOpen.has(from)) to.destroy();
+          if (to.destroyed) this.#pairs.delete(pair);
         });
       }
     });

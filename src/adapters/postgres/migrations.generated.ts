@@ -373,4 +373,25 @@ $$`,
 )`,
     ],
   },
+  {
+    version: 11, name: '0011-control', breaking: false,
+    statements: [
+      `create table outlast_queue (
+  name text primary key,
+  paused_at timestamptz not null default clock_timestamp()
+)`,
+      `alter table outlast_worker
+  add column queues text[] not null default '{}',
+  add column draining boolean not null default false`,
+      `create table outlast_checkpoint (
+  task_id text not null,
+  epoch bigint not null,
+  seq bigint not null,
+  part integer not null,
+  data bytea not null,
+  created_at timestamptz not null default clock_timestamp(),
+  primary key (task_id, epoch, seq, part)
+)`,
+    ],
+  },
 ] as const;

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { TcpProxy } from '../../../test/support/tcp-proxy.ts';
 import { withDatabase, type TestDatabase } from '../../../test/support/servers.ts';
 import { PgDatabase } from './pg-database.ts';
 
@@ -69,5 +70,21 @@ describe('a session', () => {
     });
     await db.close();
     await admin.close();
+  });
+});
+
+describe('a close', () => {
+  it('comes to an end where the server has fallen silent, with connections at rest and one that listens', async () => {
+    const proxy = await TcpProxy.to(server.url);
+    const url = proxy.url(server.url);
+    const db = await PgDatabase.open({ url, poolSize: 2, queryTimeoutMs: 30_000 });
+    try {
+      await new Promise<void>(resolve => void db.listen('somewhere', resolve));
+      await db.query('select 1');
+      proxy.silence();
+      await db.close();
+    } finally {
+      await proxy.close();
+    }
   });
 });

@@ -1,3 +1,4 @@
+import { Socket } from 'node:net';
 import type { Client, Pool, PoolClient, PoolConfig } from 'pg';
 import { outlastError } from '../../errors/error.ts';
 import { rolledBack } from '../../outbox/transaction-adapter.ts';
@@ -35,6 +36,8 @@ const LIMITED_BEGIN = [
   ...Object.entries(LIMITS).map(([name, ms]) => `set local ${name} = ${ms}`),
 ].join('; ');
 const CONNECT_TIMEOUT_MS = 5_000;
+/** A server that does not answer a farewell is left without one: a stop must come to an end. */
+const CLOSE_TIMEOUT_MS = 5_000;
 
 /** Ours whatever the application did to pg's global parsers: int8 is text, times are dates. */
 const TEXT_PARSERS: Readonly<Record<number, (text: string) => unknown>> = {
@@ -72,11 +75,18 @@ const isSettingRefused = (error: unknown): boolean =>
 export class PgDatabase implements SqlDatabase {
   readonly #makePool: (session: Partial<typeof SESSION>) => Pool;
   readonly #listener: PgListener;
+  /** The open ones, those of the listener too. */
+  readonly #sockets: ReadonlySet<Socket>;
   #pool: Pool;
   #hasSession = true;
   #isNaming = true;
 
-  private constructor(makePool: (session: Partial<typeof SESSION>) => Pool, listener: PgListener) {
+  private constructor(
+    makePool: (session: Partial<typeof SESSION>) => Pool,
+    listener: PgListener,
+    sockets: ReadonlySet<Socket>,
+  ) {
+    this.#sockets = sockets;
     this.#makePool = makePool;
     this.#pool = makePool(SESSION);
     this.#listener = listener;
@@ -84,7 +94,9 @@ export class PgDatabase implements SqlDatabase {
 
   static async open(options: PgDatabaseOptions): Promise<PgDatabase> {
     const pg = await loadPg();
+    const sockets = new Set<Socket>();
     const config = {
+      stream: () => openSocket(sockets),
       connectionString: options.url,
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
       types: TYPES,
@@ -98,7 +110,7 @@ export class PgDatabase implements SqlDatabase {
     };
     const makeClient = (): Client =>
       new pg.Client({ ...config, application_name: 'outlast-listen' });
-    return new PgDatabase(makePool, new PgListener(makeClient));
+    return new PgDatabase(makePool, new PgListener(makeClient), sockets);
   }
 
   async query(text: string, params: readonly SqlParam[] = []): Promise<readonly SqlRow[]> {
@@ -197,9 +209,21 @@ export class PgDatabase implements SqlDatabase {
   }
 
   async close(): Promise<void> {
-    await this.#listener.close();
-    await this.#pool.end();
+    const giveUp = setTimeout(() => {
+      for (const socket of this.#sockets) socket.destroy();
+    }, CLOSE_TIMEOUT_MS);
+    try {
+      await Promise.all([this.#listener.close(), this.#pool.end()]);
+    } finally {
+      clearTimeout(giveUp);
+    }
   }
+}
+
+function openSocket(sockets: Set<Socket>): Socket {
+  const socket = new Socket();
+  sockets.add(socket);
+  return socket.once('close', () => sockets.delete(socket));
 }
 
 /**

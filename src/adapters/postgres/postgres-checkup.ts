@@ -1,4 +1,5 @@
 import {
+  advise,
   ok,
   problem,
   spoken,
@@ -86,10 +87,35 @@ export class PostgresCheckup implements Checkup {
     const row = (await this.#db.query(SQL.doctorLedger, [limits.maxOrphanMs]))[0] ?? {};
     const details = { orphans: Number(row['orphans']), followUps: Number(row['follow_ups']) };
     const { orphans, followUps } = details;
-    if (orphans + followUps === 0) return [ok('recovery', 'nothing waits for recovery', details)];
+    const queues = await this.#queues(limits);
+    if (orphans + followUps === 0)
+      return [ok('recovery', 'nothing waits for recovery', details), ...queues];
     const message = `${orphans} tasks of lost workers and ${followUps} follow-ups wait for longer than ${spoken(limits.maxOrphanMs)}`;
     const advice = 'Start a resurrector: npx outlast resurrector.';
-    return [problem('recovery', message, advice, details)];
+    return [problem('recovery', message, advice, details), ...queues];
+  }
+
+  /** A queue that nobody takes from: its name is mistyped somewhere, or its workers are gone. */
+  async #queues({ maxOrphanMs }: CheckLimits): Promise<readonly Check[]> {
+    const rows = await this.#db.query(SQL.doctorQueues, [maxOrphanMs]);
+    if (rows.length === 0) return [ok('queues', 'no task waits where nobody takes from')];
+    return rows.map(row => {
+      const details = { queue: row['queue'] as string, waiting: Number(row['waiting']) };
+      const waits = `${details.waiting} tasks of ${details.queue} are due for longer than ${spoken(maxOrphanMs)}`;
+      return row['paused'] === true
+        ? advise(
+            'queues',
+            `${waits}: it is paused`,
+            `npx outlast queues resume ${details.queue}`,
+            details,
+          )
+        : problem(
+            'queues',
+            `${waits}, and no worker takes from it`,
+            `Start one: npx outlast worker --queues ${details.queue}.`,
+            details,
+          );
+    });
   }
 }
 

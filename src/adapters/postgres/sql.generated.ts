@@ -287,6 +287,14 @@ select case
     when exists (select 1 from outlast_task where id = $1 and state = 'cancelled') then 'ok'
     else 'terminal'
   end as status`,
+  checkpointList: `select task_id, epoch::text as epoch, seq::text as seq from outlast_checkpoint
+where part = 0 and created_at < clock_timestamp() - $1::bigint * interval '1 millisecond'
+  and (task_id, epoch, seq) > ($2::text, $3::bigint, $4::bigint)
+order by task_id, epoch, seq limit $5::int`,
+  checkpointRead: `select data from outlast_checkpoint where task_id = $1 and epoch = $2::bigint and seq = $3::bigint and part = $4::int`,
+  checkpointRemove: `delete from outlast_checkpoint where task_id = $1 and epoch = $2::bigint and seq = $3::bigint`,
+  checkpointWrite: `insert into outlast_checkpoint (task_id, epoch, seq, part, data) values ($1, $2, $3, $4, $5)
+on conflict (task_id, epoch, seq, part) do update set data = excluded.data, created_at = excluded.created_at`,
   checkpoint: `with moved as (
   update outlast_task set checkpoint = $5, checkpoint_epoch = $2, checkpoint_seq = $4
   where id = $1 and state = 'running' and epoch = $2 and run = $3
@@ -371,6 +379,21 @@ from (select 1) one left join closed c on true`,
 )
 select (extract(epoch from clock_timestamp()) * 1000)::bigint::text as store_ms, c.id
 from (select 1) one left join closed c on true`,
+  controlConsumers: `select w.id, w.process, w.host, w.pid, array_to_json(w.queues)::text as queues, w.draining,
+  (select count(*) from outlast_task t where t.owner = w.id and t.state = 'running')::text as running
+from outlast_worker w
+where w.state = 'open' and w.deadline >= clock_timestamp()
+order by w.id collate "C"`,
+  controlDrain: `update outlast_worker set draining = true
+where id = $1 and state = 'open' and deadline >= clock_timestamp() returning id`,
+  controlLook: `with said as (
+  update outlast_worker set queues = $2::text[] where id = $1 and queues <> $2::text[]
+)
+select coalesce((select draining from outlast_worker where id = $1), false) as draining,
+  array_to_json(array(select name from outlast_queue order by name collate "C"))::text as paused`,
+  controlPause: `insert into outlast_queue (name) values ($1) on conflict (name) do nothing returning name`,
+  controlPaused: `select name from outlast_queue order by name collate "C"`,
+  controlResume: `delete from outlast_queue where name = $1 returning name`,
   countDeadLetters: `select task_name as name, count(*)::text as count from outlast_dead_letter
 where ($1::bigint is null or dead_at < statement_timestamp() - $1::bigint * interval '1 millisecond')
   and ($2::bigint is null or created_at < statement_timestamp() - $2::bigint * interval '1 millisecond')
@@ -404,6 +427,13 @@ where id = any($2::bigint[]) and claim_token = $1 and state = 'claimed' returnin
   (extract(epoch from clock_timestamp() - least(
     (select min(available_at) from outlast_outbox where state = 'pending' and available_at <= clock_timestamp()),
     (select min(available_at) from outlast_outbox where state = 'claimed'))) * 1000)::bigint::text as oldest_ms`,
+  doctorQueues: `select t.queue, count(*)::text as waiting, exists (select 1 from outlast_queue p where p.name = t.queue) as paused
+from outlast_task t
+where t.state = 'waiting' and t.due < clock_timestamp() - $1::bigint * interval '1 millisecond'
+  and not exists (
+    select 1 from outlast_worker w where w.state = 'open' and w.deadline >= clock_timestamp() and t.queue = any(w.queues)
+  )
+group by t.queue order by t.queue collate "C"`,
   doctorServer: `select current_setting('server_version') as version, current_setting('server_version_num') as number,
   current_setting('autovacuum') as autovacuum, current_setting('track_counts') as track_counts,
   (extract(epoch from clock_timestamp()) * 1000)::bigint::text as now_ms,

@@ -120,6 +120,42 @@ redis.call('LPUSH', list, element)
 redis.call('PEXPIRE', list, ttl_ms)
 return 1`,
   },
+  controlConsumers: {
+    sha: '82f2cca582cebc4fd1bd8ac9fc4a00151f269fbc',
+    text: `#!lua flags=allow-oom
+local root = KEYS[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local consumers, rows, draining = root .. 'consumers', root .. 'consumer', root .. 'draining'
+for _, worker in ipairs(redis.call('ZRANGEBYSCORE', consumers, '-inf', '(' .. now_ms)) do
+  redis.call('ZREM', consumers, worker)
+  redis.call('HDEL', rows, worker)
+  redis.call('SREM', draining, worker)
+end
+return { redis.call('HGETALL', rows), redis.call('SMEMBERS', draining) }`,
+  },
+  controlDrain: {
+    sha: '829fffbade61b6310528fc4f697ab0bf51775d6c',
+    text: `#!lua flags=allow-oom
+local root, worker = KEYS[1], ARGV[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local until_ms = redis.call('ZSCORE', root .. 'consumers', worker)
+if not until_ms or tonumber(until_ms) < now_ms then return 0 end
+redis.call('SADD', root .. 'draining', worker)
+return 1`,
+  },
+  controlLook: {
+    sha: 'c1607d44793decdbef4e975e645e331952ccdcd8',
+    text: `#!lua flags=allow-oom
+local root = KEYS[1]
+local worker, lease_ms, row = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+redis.call('ZADD', root .. 'consumers', now_ms + lease_ms, worker)
+redis.call('HSET', root .. 'consumer', worker, row)
+return { redis.call('SISMEMBER', root .. 'draining', worker), redis.call('SMEMBERS', root .. 'paused') }`,
+  },
   enqueue: {
     sha: '7e0eaf38dbd8a780fa2247d90cc8ea07c7ced984',
     text: `#!lua

@@ -2,6 +2,7 @@ import type { AdmissionStore } from '../../admission/admission-store.ts';
 import { maskUrl } from '../../config/database-url.ts';
 import { outlastError } from '../../errors/error.ts';
 import type { GenerationStore } from '../../ledger/generation-store.ts';
+import type { ControlStore } from '../../ledger/control-store.ts';
 import type { IdempotencyStore } from '../../idempotency/idempotency-store.ts';
 import type { LedgerReads } from '../../ledger/ledger-reads.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
@@ -10,6 +11,7 @@ import type { Envelope } from '../../task/envelope.ts';
 import { announceChords } from './redis-celery-chord.ts';
 import { RedisAdmissionStore } from './redis-admission-store.ts';
 import { RedisClusterLedger } from './redis-cluster-ledger.ts';
+import { RedisControlStore } from './redis-control-store.ts';
 import { RedisConnection } from './redis-connection.ts';
 import type { RootsOf } from './redis-find.ts';
 import { RedisGeneration } from './redis-generation.ts';
@@ -41,6 +43,7 @@ export interface OpenRedisLedgerOptions {
 /** The ports on one Redis. */
 export interface RedisLedgerStores {
   readonly ledger: Ledger;
+  readonly control: ControlStore;
   readonly reads: LedgerReads;
   readonly results: ResultStore;
   readonly idempotency: IdempotencyStore;
@@ -61,11 +64,12 @@ export async function openRedisLedger(
 ): Promise<RedisLedgerStores> {
   const name = `outlast-ledger-${process.pid}`;
   const connection = await RedisConnection.open({ url, role: 'ledger', name });
-  const { ledger, roots } = connection.isCluster
+  const { ledger, roots, controlRoot } = connection.isCluster
     ? onCluster(connection, url, options)
     : onServer(connection, url, options);
   return {
     ledger,
+    control: new RedisControlStore(connection, controlRoot),
     reads: new RedisLedgerReads(connection, roots),
     results: new RedisResultStore(connection, roots),
     idempotency: new RedisIdempotencyStore(connection),
@@ -92,6 +96,7 @@ async function countOverdue(
 interface Opened {
   readonly ledger: RedisLedger | RedisClusterLedger;
   readonly roots: RootsOf;
+  readonly controlRoot: string;
 }
 
 function onServer(
@@ -102,7 +107,7 @@ function onServer(
   const place = { root: ROOT, node: nodeOf(url) };
   const generation = new RedisGeneration(connection, place, options.generations);
   const ledger = new RedisLedger(connection, ROOT, generation, options);
-  return { ledger, roots: async () => [ROOT] };
+  return { ledger, roots: async () => [ROOT], controlRoot: `${ROOT}control:` };
 }
 
 function onCluster(
@@ -118,7 +123,8 @@ function onCluster(
     });
   }
   const parts = new RedisPartitions(connection, { ...options, node: nodeOf(url), prefix: '' });
-  return { ledger: new RedisClusterLedger(connection, parts), roots: () => parts.roots() };
+  const ledger = new RedisClusterLedger(connection, parts);
+  return { ledger, roots: () => parts.roots(), controlRoot: `${parts.homeRoot}control:` };
 }
 
 /**

@@ -55,6 +55,7 @@ export const addSend: AddCommand = (program, output) => {
           maxPayloadBytes: context.config.maxPayloadBytes,
           redact: redactOf(context.config, context.runtime),
           book: new LimitBook(context.config.admission),
+          keyring: context.config.keyring,
         }),
       );
       if (options.json) output.json({ id: sent?.id, isNew: sent?.isNew });

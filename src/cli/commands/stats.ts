@@ -27,7 +27,14 @@ export const addStats: AddCommand = (program, output) => {
       );
       output.line(`dead     ${stats.dlqCount}   workers ${stats.workers}`);
       if (stats.queues.length > 0)
-        output.table(stats.queues, ['queue', 'pending', 'waiting', 'running']);
+        output.table(stats.queues, [
+          'queue',
+          'pending',
+          'waiting',
+          'running',
+          'isPaused',
+          'consumers',
+        ]);
       if (stats.topFailing.length > 0) output.table(stats.topFailing, ['name', 'failures']);
     });
 };

@@ -1,7 +1,9 @@
 import { outlastError } from '../../errors/error.ts';
+import { withProbes } from '../../wiring/health.ts';
 import { preflight } from '../../wiring/check-redis.ts';
 import { makeSupervisor } from '../../wiring/supervise.ts';
 import { shutdownSignal } from '../../wiring/shutdown-signal.ts';
+import { Pulses } from '../../wiring/worker-health.ts';
 import {
   addSectionFlags,
   readContext,
@@ -40,8 +42,15 @@ export const addWorker: AddCommand = (program, output) => {
       );
       const failed = new AbortController();
       const onUnloadable = (error: Error): void => failed.abort(error);
-      const supervisor = makeSupervisor({ stores, config, runtime, spec, onUnloadable });
-      await supervisor.run(AbortSignal.any([signal, failed.signal]));
+      const { processes, maxBlockMs } = config.worker;
+      const pulses = new Pulses(runtime.clock, processes, maxBlockMs);
+      const supervisor = makeSupervisor({ stores, config, runtime, spec, onUnloadable, pulses });
+      await withProbes(
+        () => pulses.look(),
+        config.worker,
+        runtime,
+        () => supervisor.run(AbortSignal.any([signal, failed.signal])),
+      );
       failed.signal.throwIfAborted();
       log.info({}, 'worker stopped');
     });

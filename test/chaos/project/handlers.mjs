@@ -28,6 +28,8 @@ export const effectHandler = outlast.handler(
           ctx.signal.addEventListener('abort', () => reject(new Error('aborted')), { once: true }),
         );
       }
+      // Too large for the ledger: it is kept in the database and referred to.
+      if (input.saves) await ctx.checkpoint('x'.repeat(300_000));
       await ctx.transaction(async tx => void (await note(tx, 'effect', ctx)));
       return { epoch: ctx.epoch };
     },

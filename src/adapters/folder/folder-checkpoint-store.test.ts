@@ -1,0 +1,54 @@
+import { mkdtempSync, readdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, it } from 'vitest';
+import { describeCheckpointStore } from '../../../test/conformance/checkpoint-store.ts';
+import { FolderCheckpointStore } from './folder-checkpoint-store.ts';
+
+const folders: string[] = [];
+const makeFolder = (): string => {
+  const folder = mkdtempSync(join(tmpdir(), 'outlast-checkpoints-'));
+  folders.push(folder);
+  return folder;
+};
+afterAll(() => folders.forEach(folder => rmSync(folder, { recursive: true })));
+
+const shared = new FolderCheckpointStore(makeFolder());
+describeCheckpointStore('folder', () => shared);
+
+it('follows no link in the place of a checkpoint, when it reads and when it writes', async () => {
+  const folder = makeFolder();
+  const store = new FolderCheckpointStore(folder);
+  const key = { taskId: 'one', epoch: 1, seq: 1 };
+  await store.write(key, Buffer.from('abc'));
+  const [name = ''] = readdirSync(folder);
+  const secret = join(makeFolder(), 'secret');
+  writeFileSync(secret, '{"taskId":"one","epoch":1,"seq":1}\nabc');
+  rmSync(join(folder, name));
+  symlinkSync(secret, join(folder, name));
+  expect(await store.read(key, 3)).toBeNull();
+  await store.write(key, Buffer.from('xyz'));
+  expect(String(await store.read(key, 3))).toBe('xyz');
+});
+
+it('clears away what somebody left unfinished, and nothing that is not its own', async () => {
+  const folder = makeFolder();
+  const store = new FolderCheckpointStore(folder);
+  await store.write({ taskId: 'one', epoch: 1, seq: 1 }, Buffer.from('abc'));
+  const [name = ''] = readdirSync(folder);
+  const [left, theirs] = [`.${name}.0123456789abcdef.tmp`, 'notes.txt'];
+  for (const file of [left, theirs]) {
+    writeFileSync(join(folder, file), '');
+    utimesSync(join(folder, file), 1, 1);
+  }
+  expect(await store.list(3_600_000, 10, null)).toEqual([]);
+  expect(readdirSync(folder).sort()).toEqual([name, theirs].sort());
+});
+
+it('refuses a folder that is none, by name', async () => {
+  const store = new FolderCheckpointStore(join(makeFolder(), 'missing'));
+  await expect(store.check()).rejects.toMatchObject({
+    code: 'ERR_OPTION_RANGE',
+    option: 'worker.checkpointFolder',
+  });
+});

@@ -1,0 +1,164 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { constants } from 'node:fs';
+import { open, readdir, realpath, rename, stat, unlink, type FileHandle } from 'node:fs/promises';
+import { join } from 'node:path';
+import { outlastError } from '../../errors/error.ts';
+import type { CheckpointKey, CheckpointStore } from '../../ledger/checkpoint-store.ts';
+
+const { O_CREAT, O_EXCL, O_NOFOLLOW, O_RDONLY, O_WRONLY } = constants;
+const NAME = /^[0-9a-f]{64}-\d+-\d+$/;
+const TEMPORARY = /^\.[0-9a-f]{64}-\d+-\d+\.[0-9a-f]+\.tmp$/;
+/** The first line of a file says whose it is: a name is a digest, and tells nobody. */
+const MAX_HEAD_BYTES = 512;
+
+/**
+ * Large checkpoints in a folder that all workers share. A name is made of digests and numbers, so no id leads out of the
+ * folder; nothing is overwritten in place, and a link in the place of a file is not followed.
+ */
+export class FolderCheckpointStore implements CheckpointStore {
+  readonly #root: Promise<string>;
+
+  constructor(folder: string) {
+    this.#root = resolveFolder(folder);
+    // Whoever uses it first is told; until then nobody listens.
+    this.#root.catch(() => undefined);
+  }
+
+  /** Refuses a folder that is none, before anything depends on it. */
+  async check(): Promise<void> {
+    await this.#root;
+  }
+
+  async write(key: CheckpointKey, data: Uint8Array): Promise<void> {
+    const root = await this.#root;
+    const name = nameOf(key);
+    const temporary = join(root, `.${name}.${randomBytes(8).toString('hex')}.tmp`);
+    const file = await open(temporary, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW, 0o600);
+    try {
+      await file.write(headOf(key));
+      await file.write(data);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(temporary, join(root, name));
+    await syncFolder(root);
+  }
+
+  async read(key: CheckpointKey, size: number): Promise<Uint8Array | null> {
+    return await this.#withFile(nameOf(key), async file => {
+      const head = headOf(key);
+      const found = await file.stat();
+      if (!found.isFile() || found.size !== head.length + size) return null;
+      const bytes = await file.readFile();
+      return bytes.subarray(0, head.length).equals(head) ? bytes.subarray(head.length) : null;
+    });
+  }
+
+  async remove(key: CheckpointKey): Promise<void> {
+    await unlinkIfThere(join(await this.#root, nameOf(key)));
+  }
+
+  async list(
+    ageMs: number,
+    limit: number,
+    after: CheckpointKey | null,
+  ): Promise<readonly CheckpointKey[]> {
+    const behind = after === null ? '' : nameOf(after);
+    const names = (await readdir(await this.#root)).sort();
+    const keys: CheckpointKey[] = [];
+    for (const name of names) {
+      const isTemporary = TEMPORARY.test(name);
+      if (!isTemporary && (!NAME.test(name) || name <= behind)) continue;
+      if (!(await this.#isOlder(name, ageMs))) continue;
+      // Somebody died while writing it.
+      if (isTemporary) await unlinkIfThere(join(await this.#root, name));
+      else keys.push(...(await this.#keyIn(name)));
+      if (keys.length === limit) break;
+    }
+    return keys;
+  }
+
+  async #isOlder(name: string, ageMs: number): Promise<boolean> {
+    const found = await stat(join(await this.#root, name)).catch(() => null);
+    return found !== null && found.mtimeMs < Date.now() - ageMs;
+  }
+
+  async #keyIn(name: string): Promise<readonly CheckpointKey[]> {
+    const key = await this.#withFile(name, async file => {
+      const { buffer, bytesRead } = await file.read(
+        Buffer.alloc(MAX_HEAD_BYTES),
+        0,
+        MAX_HEAD_BYTES,
+        0,
+      );
+      const [line = ''] = buffer.subarray(0, bytesRead).toString().split('\n');
+      return readHead(line);
+    });
+    return key !== null && nameOf(key) === name ? [key] : [];
+  }
+
+  /** Null where there is no such file, or a link. */
+  async #withFile<T>(name: string, fn: (file: FileHandle) => Promise<T | null>): Promise<T | null> {
+    let file: FileHandle;
+    try {
+      file = await open(join(await this.#root, name), O_RDONLY | O_NOFOLLOW);
+    } catch (error) {
+      if (['ENOENT', 'ELOOP'].includes((error as NodeJS.ErrnoException).code ?? '')) return null;
+      throw error;
+    }
+    try {
+      return await fn(file);
+    } finally {
+      await file.close();
+    }
+  }
+}
+
+function nameOf({ taskId, epoch, seq }: CheckpointKey): string {
+  return `${createHash('sha256').update(taskId).digest('hex')}-${epoch}-${seq}`;
+}
+
+const headOf = ({ taskId, epoch, seq }: CheckpointKey): Buffer =>
+  Buffer.from(`${JSON.stringify({ taskId, epoch, seq })}\n`);
+
+function readHead(line: string): CheckpointKey | null {
+  try {
+    const { taskId, epoch, seq } = JSON.parse(line) as Record<keyof CheckpointKey, unknown>;
+    return { taskId: String(taskId), epoch: Number(epoch), seq: Number(seq) };
+  } catch {
+    return null;
+  }
+}
+
+/** Resolved once: what the path leads to later changes nothing. */
+async function resolveFolder(folder: string): Promise<string> {
+  try {
+    const root = await realpath(folder);
+    if ((await stat(root)).isDirectory()) return root;
+    throw new Error('it is not a folder');
+  } catch (cause) {
+    throw outlastError('ERR_OPTION_RANGE', {
+      message: `\`worker.checkpointFolder\` is ${folder}: ${(cause as Error).message}`,
+      hint: 'Name a folder that exists and that all workers and resurrectors share.',
+      fields: { option: 'worker.checkpointFolder' },
+      cause,
+    });
+  }
+}
+
+/** A rename survives a crash when its folder was written down too. */
+async function syncFolder(root: string): Promise<void> {
+  const folder = await open(root, O_RDONLY);
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
+}
+
+async function unlinkIfThere(path: string): Promise<void> {
+  await unlink(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error;
+  });
+}

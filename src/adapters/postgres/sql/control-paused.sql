@@ -1,0 +1,2 @@
+-- params: none
+select name from outlast_queue order by name collate "C"

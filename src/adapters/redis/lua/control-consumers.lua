@@ -1,0 +1,14 @@
+#!lua flags=allow-oom
+-- The workers that have said so within their lease; the others are forgotten.
+-- keys: root
+-- args: none
+-- returns: name and row of each, in turn; the names of those that are to end
+local root = KEYS[1]
+-- include: now
+local consumers, rows, draining = root .. 'consumers', root .. 'consumer', root .. 'draining'
+for _, worker in ipairs(redis.call('ZRANGEBYSCORE', consumers, '-inf', '(' .. now_ms)) do
+  redis.call('ZREM', consumers, worker)
+  redis.call('HDEL', rows, worker)
+  redis.call('SREM', draining, worker)
+end
+return { redis.call('HGETALL', rows), redis.call('SMEMBERS', draining) }

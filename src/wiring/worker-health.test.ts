@@ -1,0 +1,49 @@
+import { describe, expect, it } from 'vitest';
+import { healthOfWorker, Pulses } from './worker-health.ts';
+
+const well = healthOfWorker({ idleMs: 10, isOpen: true, running: 1 });
+
+describe('a worker', () => {
+  it('is alive as long as its loop turns, and ready while it has a lease', () => {
+    expect(well).toMatchObject({ alive: true, ready: true });
+    expect(healthOfWorker({ idleMs: 10, isOpen: false, running: 0 })).toMatchObject({
+      alive: true,
+      ready: false,
+    });
+    expect(healthOfWorker({ idleMs: 60_000, isOpen: true, running: 9 }).alive).toBe(false);
+  });
+});
+
+describe('a supervisor', () => {
+  function setup() {
+    let now = 0;
+    const pulses = new Pulses({ monotonic: () => now }, 2, 120_000);
+    return { pulses, pass: (ms: number) => void (now += ms) };
+  }
+
+  it('is alive while its children start or are replaced, and ready when all of them are', () => {
+    const { pulses } = setup();
+    expect(pulses.look()).toMatchObject({ alive: true, ready: false });
+    pulses.hear('a', well);
+    expect(pulses.look()).toMatchObject({ alive: true, ready: false });
+    pulses.hear('b', well);
+    expect(pulses.look()).toMatchObject({ alive: true, ready: true });
+    pulses.gone('b');
+    expect(pulses.look()).toMatchObject({ alive: true, ready: false });
+  });
+
+  it('waits for a child whose event loop is busy as long as that may be, and no longer', () => {
+    const { pulses, pass } = setup();
+    pulses.hear('a', well);
+    pass(125_000);
+    expect(pulses.look().alive).toBe(true);
+    pass(60_000);
+    expect(pulses.look().alive).toBe(false);
+  });
+
+  it('is not alive when a child says that its loop does not turn', () => {
+    const { pulses } = setup();
+    pulses.hear('a', healthOfWorker({ idleMs: 60_000, isOpen: true, running: 1 }));
+    expect(pulses.look().alive).toBe(false);
+  });
+});

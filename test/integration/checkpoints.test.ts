@@ -1,0 +1,122 @@
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { PgDatabase } from '../../dist/adapters/postgres/pg-database.js';
+import { PostgresCheckpointStore } from '../../dist/adapters/postgres/postgres-checkpoint-store.js';
+import { PostgresLedgerReads } from '../../dist/adapters/postgres/postgres-ledger-reads.js';
+import { task, unchecked } from '../../dist/index.js';
+import { sweepCheckpoints } from '../../dist/recovery/sweep-checkpoints.js';
+import { gate } from '../support/database.ts';
+import { useWorkerKit } from '../support/worker-kit.ts';
+
+const kit = useWorkerKit();
+const LARGE = 'x'.repeat(300_000);
+
+interface Place {
+  readonly options: { readonly checkpointFolder?: string };
+  readonly count: () => Promise<number>;
+}
+
+function inFolder(): Place {
+  const folder = mkdtempSync(join(tmpdir(), 'outlast-checkpoints-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  return { options: { checkpointFolder: folder }, count: async () => readdirSync(folder).length };
+}
+
+const inDatabase = (): Place => ({ options: {}, count: async () => (await tasksIn()).length });
+
+/** The tasks that have a large checkpoint in the database. */
+async function tasksIn(): Promise<readonly string[]> {
+  const text = 'select distinct task_id from outlast_checkpoint';
+  const { rows } = await kit().database.pool.query<{ task_id: string }>(text);
+  return rows.map(row => row.task_id);
+}
+
+describe('a checkpoint too large for the ledger', () => {
+  it.each([
+    ['the database', inDatabase],
+    ['a folder', inFolder],
+  ])('in %s is what the next run begins with, and goes when the task is done', async (_, place) => {
+    const { count, options } = place();
+    const { name, queue } = kit().names();
+    const work = task(name, { queue, result: unchecked<unknown>() });
+    const seen: unknown[] = [];
+    const handler = kit().outlast.handler(work, {
+      retry: { backoff: '10ms' },
+      checkpoint: unchecked<{ page: number; text: string }>(),
+      run: async (_input, ctx) => {
+        const { page = 0, text = '' } = ctx.lastCheckpoint ?? {};
+        seen.push([page, text.length]);
+        await ctx.checkpoint({ page: page + 1, text: LARGE });
+        expect(await count()).toBe(1);
+        if (page < 2) throw new Error('again');
+        return page;
+      },
+    });
+    await kit().withWorker(
+      [handler],
+      async () => expect(await (await kit().outlast.push(work)).result()).toBe(2),
+      options,
+    );
+    expect(seen).toEqual([
+      [0, 0],
+      [1, LARGE.length],
+      [2, LARGE.length],
+    ]);
+    expect(await count()).toBe(0);
+  });
+
+  it('that is damaged is none: the run begins at the beginning', async () => {
+    const { name, queue } = kit().names();
+    const work = task(name, { queue, result: unchecked<unknown>() });
+    const handler = kit().outlast.handler(work, {
+      retry: { backoff: '10ms' },
+      checkpoint: unchecked<string>(),
+      run: async (_input, ctx) => {
+        if (ctx.attempt === 2) return ctx.lastCheckpoint ?? 'nothing';
+        await ctx.checkpoint(LARGE);
+        await kit().database.pool.query(
+          `update outlast_checkpoint set data = set_byte(data, 5, 0) where task_id = $1`,
+          [ctx.id],
+        );
+        throw new Error('again');
+      },
+    });
+    await kit().withWorker([handler], async () =>
+      expect(await (await kit().outlast.push(work)).result()).toBe('nothing'),
+    );
+  });
+
+  it('of a task that was cancelled is swept; that of a dead one is kept', async () => {
+    const { name, queue } = kit().names();
+    const work = task(name, { queue, input: unchecked<string>() });
+    const begun = gate();
+    const handler = kit().outlast.handler(work, {
+      retry: { maxAttempts: 1 },
+      checkpoint: unchecked<string>(),
+      run: async (what, ctx) => {
+        await ctx.checkpoint(LARGE);
+        if (what === 'dies') throw new Error('for good');
+        begun.open();
+        await new Promise(resolve => ctx.signal.addEventListener('abort', resolve));
+      },
+    });
+    const db = await PgDatabase.open({
+      url: kit().database.url,
+      poolSize: 1,
+      queryTimeoutMs: 30_000,
+    });
+    onTestFinished(() => db.close());
+    await kit().withWorker([handler], async () => {
+      const dead = await kit().outlast.push(work, 'dies');
+      const cancelled = await kit().outlast.push(work, 'hangs');
+      await begun.opened;
+      await kit().deadLetter(dead.id);
+      await cancelled.cancel();
+      const store = new PostgresCheckpointStore(db);
+      await sweepCheckpoints(store, new PostgresLedgerReads(db), -60_000);
+      expect(await tasksIn()).toEqual([dead.id]);
+    });
+  });
+});
