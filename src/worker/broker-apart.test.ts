@@ -20,7 +20,7 @@ const away = (): Promise<never> =>
   Promise.reject(outlastError('ERR_STORE_UNAVAILABLE', { message: 'away', hint: '', fields: {} }));
 
 /** A worker that consumes from a broker apart, with a ledger that can be cut off. */
-function setup(ackOn: 'commit' | 'begin' = 'commit') {
+function setup(ackOn: 'commit' | 'begin' = 'commit', taskMs: number | null = null) {
   const time = new VirtualTime();
   const clock = {
     now: () => time.nowMs,
@@ -72,7 +72,8 @@ function setup(ackOn: 'commit' | 'begin' = 'commit') {
   const finished = new Promise<void>(resolve => (finish = resolve));
   const handler = defineHandler(
     task('conformance.task', { args: unchecked<unknown[]>(), kwargs: unchecked<object>() }),
-    () => finished,
+    () =>
+      taskMs === null ? finished : new Promise<void>(resolve => void clock.timer(taskMs, resolve)),
     { door: () => ({ pass: away, fence: away }), sendInside: away },
   );
   const worker = new Worker({
@@ -103,6 +104,12 @@ function setup(ackOn: 'commit' | 'begin' = 'commit') {
     await connection.publish([message]);
     return message.id;
   };
+  /** As a retry, or a task of a dead worker, would be. */
+  const comeBack = async (): Promise<string> => {
+    const envelope = makeEnvelope({ queue: 'q' });
+    await store.park([{ envelope, delayMs: 0 }]);
+    return envelope.id;
+  };
   const end = async (): Promise<void> => {
     stop.abort();
     await time.runUntil(time.nowMs + 60_000);
@@ -110,7 +117,7 @@ function setup(ackOn: 'commit' | 'begin' = 'commit') {
   };
   const stateOf = (id: string): string | undefined => store.state.records.get(id)?.state;
   const cut = (value: boolean): void => void (isAway = value);
-  return { time, queueing, calls, publish, cut, finish, stateOf, end };
+  return { time, queueing, calls, publish, comeBack, cut, finish, stateOf, end };
 }
 
 describe('a worker that cannot begin what it has taken', () => {
@@ -171,6 +178,19 @@ describe('the copy of a task that runs', () => {
     expect(stateOf(id)).toBe('running');
     expect(calls.acked).toBe(1);
     expect(queueing.count()).toEqual({ queued: 0, held: 0 });
+    await end();
+  });
+});
+
+describe('a task that comes back', () => {
+  it('does not wait until the broker is empty', async () => {
+    const { time, queueing, publish, comeBack, stateOf, end } = setup('commit', 20);
+    for (let n = 0; n < 1_000; n++) await publish();
+    await time.runUntil(500);
+    const ids = await Promise.all(Array.from({ length: 20 }, comeBack));
+    await time.runUntil(1_200);
+    expect(queueing.count().queued).toBeGreaterThan(500);
+    expect(ids.map(stateOf)).toEqual(ids.map(() => 'done'));
     await end();
   });
 });

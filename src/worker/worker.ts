@@ -18,6 +18,7 @@ import { orderQueues } from './order-queues.ts';
 import { Run, type RunDeps } from './run.ts';
 import { runKey } from './run-key.ts';
 import { createSettler } from './settler.ts';
+import { LedgerShare } from './ledger-share.ts';
 import { TakeAhead } from './take-ahead.ts';
 import type { WorkerDeps, WorkerStatus } from './worker-deps.ts';
 
@@ -44,6 +45,7 @@ export class Worker {
   readonly #wake: Wakeable;
   readonly #draining = new AbortController();
   readonly #ahead: TakeAhead;
+  readonly #share: LedgerShare;
   readonly #crashBudgets: Readonly<Record<string, number>>;
   readonly #watch: ControlWatch | null;
   readonly #intake: Intake;
@@ -54,6 +56,8 @@ export class Worker {
   #isLedgerAway = false;
   #isClosed = true;
   #isGivingUp = false;
+  /** False: the only free place was for the ledger, and the broker may have something for it. */
+  #hasAskedBroker = true;
   #begun = 0;
   /** Runs whose handler has not ended. */
   #handling = 0;
@@ -66,6 +70,7 @@ export class Worker {
     this.#crashBudgets = { '*': UNKNOWN_TASK_BUDGET, ...Object.fromEntries(budgets) };
     this.#turnedAt = deps.runtime.clock.monotonic();
     this.#wake = new Wakeable(deps.runtime.clock);
+    this.#share = new LedgerShare(deps.runtime.clock);
     this.#ahead = new TakeAhead(deps.broker, deps.runtime.clock);
     this.#intake = new Intake(this.#ahead, deps.settings.queues, this.#wake.hint);
     // Every run listens to it: many listeners are no leak here.
@@ -168,7 +173,8 @@ export class Worker {
         return;
       }
       const reply = await this.#take(free, signal);
-      if (reply && reply.begun.length === 0 && reply.answers.length === 0) {
+      const isIdle = reply?.begun.length === 0 && reply.answers.length === 0;
+      if (isIdle && this.#hasAskedBroker) {
         const dueMs = Math.max(reply.nextDueMs ?? Infinity, SHORTEST_NAP_MS);
         await this.#wake.sleep(Math.min(settings.idleTimeMs, dueMs), signal);
       }
@@ -235,7 +241,9 @@ export class Worker {
   async #take(free: number, signal: AbortSignal): Promise<BeginOpen | null> {
     const { broker, ledger, runtime, settings, observer } = this.#deps;
     const queues = orderQueues(this.#intake.open, () => runtime.random.next());
-    const taken = this.#isLedgerAway ? [] : await this.#intake.take(queues, free);
+    const wanted = this.#isLedgerAway ? 0 : free - this.#share.of(free);
+    this.#hasAskedBroker = wanted > 0 || this.#isLedgerAway;
+    const taken = wanted === 0 ? [] : await this.#intake.take(queues, wanted);
     const deliveries = await acceptDeliveries(taken, this.#runDeps).catch(
       async (error: unknown) => {
         // The ledger did not take what cannot run now: nobody else will answer for these messages.
@@ -263,7 +271,7 @@ export class Worker {
     try {
       const asking = this.#begin(request, signal);
       // There was more than we asked for: the next batch comes while this one is begun.
-      if (taken.length === free) this.#ahead.ask(queues, settings.concurrency);
+      if (wanted > 0 && taken.length === wanted) this.#ahead.ask(queues, settings.concurrency);
       const reply = await asking;
       this.#isLedgerAway = reply === null;
       if (reply === null) {
@@ -271,6 +279,8 @@ export class Worker {
         return null;
       }
       const { answers } = reply;
+      const ofMessages = answers.filter(answer => answer === 'begun').length;
+      this.#share.note(request.limit, reply.begun.length - ofMessages);
       const begun = { given: deliveries, answers, isAcknowledged };
       const byId = await answerDeliveries(begun, this.#runDeps);
       for (const ref of reply.expired) {
