@@ -221,6 +221,8 @@ export interface WorkerParts {
   readonly rooms?: RoomPool | null;
   /** Told when somebody asks this worker, through its broker, to end. */
   readonly onShutdown?: () => void;
+  /** Aborts: a drain waits for nothing more. */
+  readonly hurry?: AbortSignal;
 }
 
 /** A worker, and with it what makes it known to the tools of its fleet. */
@@ -238,6 +240,7 @@ export function makeWorker({
   heart,
   rooms,
   onShutdown = () => undefined,
+  hurry,
 }: WorkerParts): WorkerService {
   const { ledger, broker, results } = stores;
   const { runtime, log } = internals;
@@ -296,6 +299,7 @@ export function makeWorker({
         ...deps,
         largeCheckpoints: { store, maxBytes: config.worker.maxCheckpointBytes },
         ...(rooms ? { rooms } : {}),
+        ...(hurry ? { hurry } : {}),
         ...(member ? { observer: member.observer } : {}),
       });
       await (member ? member.run(worker, signal, retire) : worker.run(signal, retire));

@@ -22,7 +22,7 @@ const away = (): Promise<never> =>
   Promise.reject(outlastError('ERR_STORE_UNAVAILABLE', { message: 'away', hint: '', fields: {} }));
 
 /** A worker on a store that can be cut off, under a clock that the test moves. */
-function setup() {
+function setup(shutdownTimeoutMs = 0) {
   const time = new VirtualTime();
   const clock = {
     now: () => time.nowMs,
@@ -75,7 +75,7 @@ function setup() {
     concurrency: 5,
     leaseMs: LEASE_MS,
     idleTimeMs: 1_000,
-    shutdownTimeoutMs: 0,
+    shutdownTimeoutMs,
     dedupWindowMs: 60_000,
     resultTtlMs: 60_000,
     ackOn: 'commit' as const,
@@ -84,6 +84,7 @@ function setup() {
     pid: 1,
   };
   const control = new MemoryControlStore(clock);
+  const hurry = new AbortController();
   const heart = new LoopHeart(ledger, runtime, 1_000);
   const worker = new Worker({
     ledger,
@@ -94,6 +95,7 @@ function setup() {
     heart,
     control,
     settings,
+    hurry: hurry.signal,
   });
   const arrive = async (id = 'one'): Promise<string> => {
     const deps = {
@@ -118,6 +120,7 @@ function setup() {
     commits,
     arrive,
     finish,
+    hurry,
     ownerOf: (id: string) => store.state.records.get(id)?.worker ?? '',
     cut: (value: boolean) => void (isAway = value),
   };
@@ -239,5 +242,27 @@ describe('a worker whose queue is paused', () => {
     stop.abort();
     await time.runUntil(20_000);
     await running;
+  });
+});
+
+describe('a worker that drains', () => {
+  it('gives back at once what still runs when it is told a second time', async () => {
+    const { time, store, worker, aborts, arrive, hurry } = setup(30_000);
+    const stop = new AbortController();
+    const id = await arrive();
+    const running = worker.run(stop.signal);
+    await time.runUntil(1_100);
+    stop.abort();
+    await time.runUntil(5_000);
+    expect(store.state.records.get(id)?.state).toBe('running');
+    hurry.abort();
+    await time.runUntil(5_100);
+    await running;
+    expect(aborts).toEqual([5_000]);
+    expect(store.state.records.get(id)).toMatchObject({
+      state: 'waiting',
+      failures: 0,
+      crashes: 0,
+    });
   });
 });
