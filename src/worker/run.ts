@@ -105,7 +105,7 @@ export class Run {
     if (entry !== null && !entry.isIn) {
       this.#onRan();
       const given = { kind: 'release', delayMs: entry.retryAfterMs } as const;
-      const status = await this.#settle(given, [], null);
+      const status = await this.#settle(given, []);
       if (status === 'ok') await this.#deps.gate?.wait(this.task, entry);
       return await this.#acknowledge(status === 'refused' ? 'stale' : status);
     }
@@ -120,25 +120,28 @@ export class Run {
       runtime.emit('task:started', { id, name, queue, epoch, attempt });
       observer?.started(this.task);
     }
-    const settlement =
+    const ran =
       claim.kind === 'run'
         ? await execute(this.task, this.#stop, { ...this.#deps, ledger: this.#asking() })
         : claim.settlement;
     this.#onRan();
     const ranMs = runtime.clock.monotonic() - this.startedAt;
-    const followUps = this.#followUps(settlement);
-    const ended = this.#endedAt(settlement);
+    const ended = this.#endedAt(ran);
     if (ended) await ended;
-    const answer = await this.#settle(settlement, followUps, hold);
+    const kept = hold === null ? 'kept' : await this.#keep(ran, hold);
+    // Nobody knows whether the result is there: what is not sure to be kept is not committed.
+    const settlement: Settlement = kept === 'unknown' ? { kind: 'release' } : ran;
+    const followUps = this.#followUps(settlement);
+    const answer = kept === 'refused' ? kept : await this.#settle(settlement, followUps);
     const status = answer === 'refused' ? await this.#giveUp() : answer;
     if (entry !== null) this.#deps.gate?.leave(entry.places);
     // Before anything else is waited for: the next run of a task may begin meanwhile, and would be told of first.
-    await checkpoints.forget(this.task, status === 'ok' && settlement.kind === 'commit');
     if (status === 'ok') {
       if (claim.kind !== 'wait') observer?.settled(this.task, settlement, ranMs);
       this.#tell(settlement);
       if (claim.kind === 'answer' && claim.original !== id) this.#tellDuplicate(claim);
     } else if (claim.kind !== 'wait') observer?.lost(this.task);
+    await checkpoints.forget(this.task, status === 'ok' && settlement.kind === 'commit');
     if (this.#delivery !== null) await this.#acknowledge(status);
     if (status !== 'ok') await rescueRun(this.task, this.#stop.draining, this.#deps);
     if (status === 'ok') {
@@ -173,36 +176,20 @@ export class Run {
   }
 
   /** Keeps the result for duplicates first, where there may be some. */
-  async #keep(value: string, hold: KeyHold): Promise<'ok' | 'refused' | 'unknown'> {
-    const kept = await hold.complete(value, this.#stop.signal);
-    if (kept !== 'refused' && kept !== 'unknown') {
-      await this.#deps.runtime.faultPoint('worker.kept-not-committed');
-      return 'ok';
-    }
+  async #keep(ran: Settlement, hold: KeyHold): Promise<'kept' | 'refused' | 'unknown'> {
+    if (ran.kind !== 'commit' || ran.outcome.kind !== 'done') return 'kept';
+    const kept = await hold.complete(ran.value, this.#stop.signal);
+    if (kept === 'kept') await this.#deps.runtime.faultPoint('worker.kept-not-committed');
     return kept;
   }
 
-  async #settle(
-    settlement: Settlement,
-    after: readonly FollowUp[],
-    hold: KeyHold | null,
-  ): Promise<SettleStatus> {
+  async #settle(settlement: Settlement, after: readonly FollowUp[]): Promise<SettleStatus> {
     const { settler, dedupMs, resultMs } = this.#deps;
     const ref = this.#ref;
     switch (settlement.kind) {
       case 'commit': {
-        if (hold !== null && settlement.outcome.kind === 'done') {
-          const kept = await this.#keep(settlement.value, hold);
-          if (kept === 'refused') return kept;
-          if (kept === 'unknown') return await settler.release.settle(ref);
-        }
-        return await settler.commit.settle({
-          ref,
-          outcome: settlement.outcome,
-          after,
-          dedupMs,
-          resultMs,
-        });
+        const { outcome } = settlement;
+        return await settler.commit.settle({ ref, outcome, after, dedupMs, resultMs });
       }
       case 'fail': {
         const { error, delayMs, reason, isCrash } = settlement;
