@@ -243,14 +243,8 @@ export function makeWorker({
   hurry,
 }: WorkerParts): WorkerService {
   const { ledger, broker, results } = stores;
-  const { runtime, log } = internals;
-  // One process holds an embedded database: a thread would only reach it through this event loop.
-  const isEmbedded = config.database.kind === 'pglite' && config.ledger.kind === 'database';
-  const beating =
-    heart ??
-    (isEmbedded
-      ? new LoopHeart(ledger, runtime, config.worker.beatMs)
-      : new ThreadHeart(config, log));
+  const { runtime } = internals;
+  const beating = heart ?? makeHeart(config, ledger, internals);
   const ackOn = config.broker?.ackOn ?? 'commit';
   const settings = { ...config.worker, ackOn, process: name, host: hostname(), pid: process.pid };
   const redact = redactOf(config, runtime);
@@ -305,6 +299,18 @@ export function makeWorker({
       await (member ? member.run(worker, signal, retire) : worker.run(signal, retire));
     },
   };
+}
+
+/** One process holds an embedded database: a thread would only reach it through this event loop. */
+function makeHeart(
+  config: ResolvedConfig,
+  ledger: Stores['ledger'],
+  { runtime, log }: WorkerParts['internals'],
+): Heart {
+  const isEmbedded = config.database.kind === 'pglite' && config.ledger.kind === 'database';
+  return isEmbedded
+    ? new LoopHeart(ledger, runtime, config.worker.beatMs)
+    : new ThreadHeart(config, log);
 }
 
 /** A worker in somebody's own process, with the probes it was asked for. */

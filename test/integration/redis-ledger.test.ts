@@ -518,7 +518,8 @@ describe('the result that Celery reads', () => {
       ({ outcome: { kind: 'done', result: new TextEncoder().encode(text) } }) as const;
     const told = async (): Promise<unknown> => {
       const key = `celery-task-meta-${envelope.id}`;
-      return JSON.parse(String((await fixture.connection.command('get', key)) ?? 'null'));
+      const text = (await fixture.connection.command('get', key)) as Buffer | null;
+      return text === null ? null : JSON.parse(text.toString());
     };
     await driver.crash(worker);
     const { task: next } = await driver.beginWaiting(envelope);

@@ -5,10 +5,10 @@ import { expect, it } from 'vitest';
 const ROOT = join(import.meta.dirname, '../..');
 const HOLES = [
   ...Array.from({ length: 15 }, (_, n) => String(n + 1)),
-  ...[...'abcdefgh'].map(letter => `16${letter}`),
+  ...Array.from('abcdefgh', letter => `16${letter}`),
   ...Array.from({ length: 13 }, (_, n) => String(n + 17)),
   ...Array.from({ length: 14 }, (_, n) => `H${n + 1}`),
-  ...[...'abcde'].map(letter => `H15${letter}`),
+  ...Array.from('abcde', letter => `H15${letter}`),
 ];
 
 /** The holes of the page, each with the tests it names. */
