@@ -221,6 +221,8 @@ export interface WorkerParts {
   readonly rooms?: RoomPool | null;
   /** Told when somebody asks this worker, through its broker, to end. */
   readonly onShutdown?: () => void;
+  /** Aborts: a drain waits for nothing more. */
+  readonly hurry?: AbortSignal;
 }
 
 /** A worker, and with it what makes it known to the tools of its fleet. */
@@ -238,16 +240,11 @@ export function makeWorker({
   heart,
   rooms,
   onShutdown = () => undefined,
+  hurry,
 }: WorkerParts): WorkerService {
   const { ledger, broker, results } = stores;
-  const { runtime, log } = internals;
-  // One process holds an embedded database: a thread would only reach it through this event loop.
-  const isEmbedded = config.database.kind === 'pglite' && config.ledger.kind === 'database';
-  const beating =
-    heart ??
-    (isEmbedded
-      ? new LoopHeart(ledger, runtime, config.worker.beatMs)
-      : new ThreadHeart(config, log));
+  const { runtime } = internals;
+  const beating = heart ?? makeHeart(config, ledger, internals);
   const ackOn = config.broker?.ackOn ?? 'commit';
   const settings = { ...config.worker, ackOn, process: name, host: hostname(), pid: process.pid };
   const redact = redactOf(config, runtime);
@@ -296,11 +293,24 @@ export function makeWorker({
         ...deps,
         largeCheckpoints: { store, maxBytes: config.worker.maxCheckpointBytes },
         ...(rooms ? { rooms } : {}),
+        ...(hurry ? { hurry } : {}),
         ...(member ? { observer: member.observer } : {}),
       });
       await (member ? member.run(worker, signal, retire) : worker.run(signal, retire));
     },
   };
+}
+
+/** One process holds an embedded database: a thread would only reach it through this event loop. */
+function makeHeart(
+  config: ResolvedConfig,
+  ledger: Stores['ledger'],
+  { runtime, log }: WorkerParts['internals'],
+): Heart {
+  const isEmbedded = config.database.kind === 'pglite' && config.ledger.kind === 'database';
+  return isEmbedded
+    ? new LoopHeart(ledger, runtime, config.worker.beatMs)
+    : new ThreadHeart(config, log);
 }
 
 /** A worker in somebody's own process, with the probes it was asked for. */

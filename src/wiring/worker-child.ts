@@ -23,10 +23,12 @@ const CLOSE_PATIENCE_MS = 2_000;
 const spec = JSON.parse(process.env[SPEC_ENV] ?? 'null') as WorkerSpec;
 const stop = new AbortController();
 const retire = new AbortController();
+const hurry = new AbortController();
 process.on('message', (message: ToChild) => {
   (message === 'drain' ? stop : retire).abort();
 });
-process.on('disconnect', () => stop.abort());
+// A supervisor that leaves in the middle of a drain was told twice to end: what still runs is given back now.
+process.on('disconnect', () => (stop.signal.aborted ? hurry : stop).abort());
 // The supervisor may have died while this process was loading: nobody tells that a second time.
 if (!process.connected) stop.abort();
 // Ctrl-C reaches the whole group of processes; the supervisor alone decides, and tells us.
@@ -107,6 +109,7 @@ const worker = makeWorker({
   heart,
   rooms,
   onShutdown: () => void (lastWords = tell({ kind: 'dismissed' })),
+  hurry: hurry.signal,
 });
 const wear = { tasks: () => worker.begun, rssBytes: () => process.memoryUsage.rss() };
 const unwatch = watchLimits(

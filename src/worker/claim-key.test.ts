@@ -42,7 +42,7 @@ const secret = new Uint8Array(32).fill(7);
 
 it.each([
   ['takes no key where it had to be signed', new Keyring([{ id: 'k', secret }], []), null],
-  ['takes its key where nothing is signed', NO_KEYS, expect.anything()],
+  ['takes its key where nothing is signed', NO_KEYS, expect.anything() as unknown],
 ] as const)('a task without a signature %s', async (_, keyring, hold) => {
   const runtime = {
     clock: systemClock,

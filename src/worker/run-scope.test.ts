@@ -14,13 +14,16 @@ import { execute } from './execute.ts';
 import { defineHandler } from './handler.ts';
 import { RunStop } from './run-stop.ts';
 
-const contract = task('scope.task', { result: unchecked<unknown>() });
+const contract = task('scope.task', {
+  input: unchecked<unknown>(),
+  result: unchecked<unknown>(),
+});
 const other = task('scope.other');
 
 type Run = (ctx: TaskContext) => unknown;
 
 /** One run of one handler, on a store and a door that would take everything. */
-function setup(run: Run, options: EnvelopeOptions = {}) {
+function setup(run: Run, options: EnvelopeOptions = {}, text = '[[],{},null]') {
   const time = new VirtualTime();
   const clock = {
     now: () => time.nowMs,
@@ -55,7 +58,7 @@ function setup(run: Run, options: EnvelopeOptions = {}) {
     { retry: { maxAttempts: 1 }, run: (_, ctx) => run(ctx as unknown as TaskContext) },
     { door: () => door, sendInside: () => Promise.resolve('sent') },
   );
-  const body = toBytes('[[],{},null]');
+  const body = toBytes(text);
   const identity = { id: 'one', name: contract.name, version: 1, body };
   const begun: BegunTask = {
     id: 'one',
@@ -166,5 +169,42 @@ describe('what a handler leaves behind when it returns', () => {
     await time.runUntil(1_000);
     expect(await late).toMatchObject([{ code: 'ERR_FENCE_STALE' }, { code: 'ERR_FENCE_STALE' }]);
     expect([kept, committed, warnings]).toEqual([[], [], []]);
+  });
+});
+
+describe('a timeout', () => {
+  it('is ours only: an error of that name by the handler is an ordinary failure', async () => {
+    const timeout = new DOMException('the other side was slow', 'TimeoutError');
+    const { settlement } = setup(() => Promise.reject(timeout), { timeoutMs: 1_000 });
+    expect(await settlement).toMatchObject({
+      kind: 'fail',
+      reason: 'ERR_ATTEMPTS_SPENT',
+      error: { type: 'TimeoutError', message: 'the other side was slow' },
+    });
+  });
+
+  it('does not throw away what was returned in the same tick', async () => {
+    let finish: (value: string) => void = () => undefined;
+    const finished = new Promise<string>(resolve => (finish = resolve));
+    const { time, settlement } = setup(() => finished, { timeoutMs: 1_000 });
+    void time.after(1_000, () => finish('in time'));
+    await time.runUntil(5_000);
+    expect(await settlement).toMatchObject({ kind: 'commit', value: '"in time"' });
+  });
+});
+
+describe('arguments', () => {
+  it('are all the sender’s: none is read as a lease, a fence or a checkpoint, in whatever order', async () => {
+    const text =
+      '{"10":"ten","2":"two","epoch":99,"fence":99,"_lease_key":"x","checkpoint":{"at":7}}';
+    const { settlement } = setup(
+      ctx => ({ input: ctx.input, fence: ctx.fence, from: ctx.lastCheckpoint ?? null }),
+      {},
+      `[[],${text},null]`,
+    );
+    const ended = await settlement;
+    if (ended.kind !== 'commit') throw new Error(ended.kind);
+    const input = JSON.parse(text) as unknown;
+    expect(JSON.parse(ended.value)).toEqual({ input, fence: 1, from: null });
   });
 });

@@ -38,6 +38,8 @@ export interface WorkerDeps extends ExecuteDeps, Pick<RunDeps, 'results' | 'gate
   readonly control?: ControlStore;
   /** Told when an operator asks this worker to end. */
   readonly onDrainAsked?: () => void;
+  /** Aborts: a drain waits for nothing more, and what still runs is given back at once. Left out: nobody is in a hurry. */
+  readonly hurry?: AbortSignal;
   /** Where progress goes that is too large for the ledger. Left out: nowhere. */
   readonly largeCheckpoints?: Pick<CheckpointsParts, 'store' | 'maxBytes' | 'inlineBytes'>;
   readonly settings: WorkerSettings;

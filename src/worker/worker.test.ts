@@ -5,11 +5,12 @@ import { MemoryIdempotencyStore } from '../adapters/memory/memory-idempotency-st
 import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
 import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
 import { outlastError } from '../errors/error.ts';
+import type { StepStatus } from '../ledger/ledger.ts';
 import { ALONE, composeTask } from '../outbox/compose.ts';
 import { noFaults } from '../runtime/fault-point.ts';
 import { task } from '../task/define-task.ts';
 import { NO_KEYS } from '../task/keyring.ts';
-import { noEvents } from '../telemetry/events.ts';
+import type { EventSink } from '../telemetry/events.ts';
 import { silentLogger } from '../telemetry/logger.ts';
 import { VirtualTime } from '../../test/sim/virtual-time.ts';
 import { defineHandler } from './handler.ts';
@@ -21,7 +22,7 @@ const away = (): Promise<never> =>
   Promise.reject(outlastError('ERR_STORE_UNAVAILABLE', { message: 'away', hint: '', fields: {} }));
 
 /** A worker on a store that can be cut off, under a clock that the test moves. */
-function setup() {
+function setup(shutdownTimeoutMs = 0) {
   const time = new VirtualTime();
   const clock = {
     now: () => time.nowMs,
@@ -30,6 +31,13 @@ function setup() {
   };
   const store = new MemoryLedger({ clock });
   let isAway = false;
+  const commits: StepStatus[] = [];
+  const commit = store.commit.bind(store);
+  store.commit = async items => {
+    const statuses = await commit(items);
+    commits.push(...statuses);
+    return statuses;
+  };
   const ledger = new Proxy(store, {
     get: (target, key) => {
       const value: unknown = Reflect.get(target, key, target);
@@ -40,19 +48,26 @@ function setup() {
   });
   let token = 0;
   const random = { next: () => 0.5, token: () => `t${++token}` };
-  const runtime = { clock, random, faultPoint: noFaults, log: silentLogger, emit: noEvents };
+  const told: string[] = [];
+  const emit: EventSink = (event, payload) => {
+    if (event.startsWith('task:')) told.push(`${event} ${'epoch' in payload ? payload.epoch : ''}`);
+  };
+  const runtime = { clock, random, faultPoint: noFaults, log: silentLogger, emit };
   const aborts: number[] = [];
+  let finish: () => void = () => undefined;
+  const finished = new Promise<void>(resolve => (finish = resolve));
   const long = task('worker.long');
   const unused = { door: () => ({ pass: away, fence: away }), sendInside: away };
   const handler = defineHandler(
     long,
     (_, ctx) =>
-      new Promise<void>((_resolve, reject) =>
+      new Promise<void>((resolve, reject) => {
         ctx.signal.addEventListener('abort', () => {
           aborts.push(time.nowMs);
           reject(new Error('aborted'));
-        }),
-      ),
+        });
+        void finished.then(resolve);
+      }),
     unused,
   );
   const settings = {
@@ -60,7 +75,7 @@ function setup() {
     concurrency: 5,
     leaseMs: LEASE_MS,
     idleTimeMs: 1_000,
-    shutdownTimeoutMs: 0,
+    shutdownTimeoutMs,
     dedupWindowMs: 60_000,
     resultTtlMs: 60_000,
     ackOn: 'commit' as const,
@@ -69,6 +84,7 @@ function setup() {
     pid: 1,
   };
   const control = new MemoryControlStore(clock);
+  const hurry = new AbortController();
   const heart = new LoopHeart(ledger, runtime, 1_000);
   const worker = new Worker({
     ledger,
@@ -79,6 +95,7 @@ function setup() {
     heart,
     control,
     settings,
+    hurry: hurry.signal,
   });
   const arrive = async (id = 'one'): Promise<string> => {
     const deps = {
@@ -99,7 +116,12 @@ function setup() {
     control,
     worker,
     aborts,
+    told,
+    commits,
     arrive,
+    finish,
+    hurry,
+    ownerOf: (id: string) => store.state.records.get(id)?.worker ?? '',
     cut: (value: boolean) => void (isAway = value),
   };
 }
@@ -128,6 +150,76 @@ describe('a worker whose beats are not answered', () => {
     await running;
     expect(store.state.records.get(id)?.state).toBe('waiting');
   });
+
+  it('beats on when the store is back within its lease, and nobody notices', async () => {
+    const { time, store, worker, aborts, arrive, cut, ownerOf } = setup();
+    const stop = new AbortController();
+    const id = await arrive();
+    const running = worker.run(stop.signal);
+    await time.runUntil(2_500);
+    for (let outage = 0; outage < 3; outage++) {
+      cut(true);
+      await time.runUntil(time.nowMs + 1_600);
+      cut(false);
+      await time.runUntil(time.nowMs + 1_400);
+      await store.condemn({ kind: 'expired' });
+    }
+    const owner = ownerOf(id);
+    await time.runUntil(60_000);
+    await store.condemn({ kind: 'expired' });
+    expect(store.state.records.get(id)).toMatchObject({
+      state: 'running',
+      epoch: 1,
+      worker: owner,
+    });
+    expect(await store.renew(owner)).toMatchObject({ status: 'open' });
+    expect(aborts).toEqual([]);
+    stop.abort();
+    await time.runUntil(90_000);
+    await running;
+  });
+});
+
+describe('a run whose task was taken away', () => {
+  it('tells of no end: whoever ends the task tells it, once', async () => {
+    const { time, store, worker, told, commits, arrive, finish, ownerOf } = setup();
+    const stop = new AbortController();
+    const id = await arrive();
+    const running = worker.run(stop.signal);
+    await time.runUntil(1_100);
+    await store.condemn({ kind: 'worker', worker: ownerOf(id) });
+    // Before anything tells the worker, the first run comes to its end and tries to commit.
+    finish();
+    await store.reap(10);
+    await time.runUntil(10_000);
+    expect(store.state.records.get(id)).toMatchObject({ state: 'done', failures: 0, crashes: 1 });
+    expect(told).toEqual(['task:started 1', 'task:started 2', 'task:done 2']);
+    expect(commits).toEqual(['stale', 'ok']);
+    stop.abort();
+    await time.runUntil(20_000);
+    await running;
+  });
+});
+
+describe('a run that the store lists and the worker does not know', () => {
+  it('is given back: a living process keeps nothing that nobody runs', async () => {
+    const { time, store, worker, arrive, ownerOf } = setup();
+    const stop = new AbortController();
+    const first = await arrive();
+    const running = worker.run(stop.signal);
+    await time.runUntil(500);
+    // As a begin does of which neither the reply nor a repeat came through.
+    const second = await arrive('two');
+    const ghost = { run: 'ghost', queues: ['default'], limit: 1, suspects: 1, messages: [] };
+    await store.begin({ worker: ownerOf(first), ...ghost, crashBudgets: { '*': 5 } });
+    expect(store.state.records.get(second)).toMatchObject({ state: 'running', run: 'ghost' });
+    await time.runUntil(6_000);
+    expect(store.state.records.get(second)).toMatchObject({ state: 'running', epoch: 2 });
+    expect(store.state.records.get(second)).toMatchObject({ failures: 0, crashes: 0 });
+    stop.abort();
+    await time.runUntil(20_000);
+    await running;
+  });
 });
 
 describe('a worker whose queue is paused', () => {
@@ -150,5 +242,27 @@ describe('a worker whose queue is paused', () => {
     stop.abort();
     await time.runUntil(20_000);
     await running;
+  });
+});
+
+describe('a worker that drains', () => {
+  it('gives back at once what still runs when it is told a second time', async () => {
+    const { time, store, worker, aborts, arrive, hurry } = setup(30_000);
+    const stop = new AbortController();
+    const id = await arrive();
+    const running = worker.run(stop.signal);
+    await time.runUntil(1_100);
+    stop.abort();
+    await time.runUntil(5_000);
+    expect(store.state.records.get(id)?.state).toBe('running');
+    hurry.abort();
+    await time.runUntil(5_100);
+    await running;
+    expect(aborts).toEqual([5_000]);
+    expect(store.state.records.get(id)).toMatchObject({
+      state: 'waiting',
+      failures: 0,
+      crashes: 0,
+    });
   });
 });

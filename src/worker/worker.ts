@@ -379,15 +379,16 @@ export class Worker {
   /** Lets what runs come to an end, releases what does not, and leaves. */
   async #drain(): Promise<void> {
     const { clock, faultPoint, log, emit } = this.#deps.runtime;
-    const { ledger, heart, settings } = this.#deps;
+    const { ledger, heart, settings, hurry } = this.#deps;
     this.#draining.abort();
     const given = this.#ahead.giveBack().catch(() => undefined);
     const all = (): Promise<unknown> =>
       Promise.all([...this.#runs.values()].map(run => run.finished.catch(() => undefined)));
     const patience = new AbortController();
+    const signal = hurry ? AbortSignal.any([patience.signal, hurry]) : patience.signal;
     await Promise.race([
       all().then(() => patience.abort()),
-      sleep(clock, settings.shutdownTimeoutMs, patience.signal),
+      sleep(clock, settings.shutdownTimeoutMs, signal),
     ]);
     const released = this.#runs.size;
     await faultPoint('worker.drain-before-release');

@@ -1,11 +1,22 @@
 import { describe, expect, it } from 'vitest';
-import { bytesOf, ids, makeEnvelope, makeEnvelopes, MINUTE, unique } from './envelopes.ts';
+import {
+  AWKWARD_BYTES,
+  bytesOf,
+  HOUR,
+  ids,
+  makeEnvelope,
+  makeEnvelopes,
+  MINUTE,
+  plainEnvelope,
+  unique,
+} from './envelopes.ts';
 import { runRef, type LedgerDriver } from './ledger-driver.ts';
 
 export function recoverySuite(driver: () => LedgerDriver): void {
   describe('renew', () => renewals(driver));
   describe('condemn', () => condemnations(driver));
   describe('reap', () => reaping(driver));
+  describe('what was brought back', () => broughtBack(driver));
   describe('crash budget', () => budgets(driver));
 }
 
@@ -117,6 +128,53 @@ function reaping(driver: () => LedgerDriver): void {
     expect(bytesOf(task.envelope.body)).toEqual(bytesOf(envelope.body));
   });
 
+  it('finds what the dead ran, however many looked before it was time', async () => {
+    const { worker } = await driver().open({ leaseMs: 10 * MINUTE });
+    const { envelope } = await driver().running(makeEnvelope(), { worker });
+    for (let look = 0; look < 3; look++) {
+      await driver().ledger.condemn({ kind: 'expired' });
+      expect(ids((await driver().reapAll()).returned)).not.toContain(envelope.id);
+      await driver().fixture.advance(3 * MINUTE);
+    }
+    await driver().fixture.advance(3 * MINUTE);
+    await driver().ledger.condemn({ kind: 'expired' });
+    expect(ids((await driver().reapAll()).returned)).toContain(envelope.id);
+  });
+
+  it('brings back the next run too, though the one before has tried to end it', async () => {
+    const { worker, envelope, task: old } = await driver().running();
+    await driver().crash(worker);
+    const { worker: second } = await driver().beginWaiting(envelope);
+    await driver().commit(old);
+    await driver().fail(old, { delayMs: null });
+    await driver().bury(old);
+    await driver().release(old);
+    expect(await driver().ledger.renew(second)).toMatchObject({ runs: [{ id: envelope.id }] });
+    const { returned } = await driver().crash(second);
+    expect(returned.find(({ id }) => id === envelope.id)).toMatchObject({ crashes: 2 });
+    expect(await driver().fixture.readModel.showDeadLetter(envelope.id)).toBeNull();
+  });
+
+  it('takes nothing from the next run when it slept since it closed the one before', async () => {
+    const { worker, envelope } = await driver().running();
+    await driver().ledger.condemn({ kind: 'worker', worker });
+    // Another reaper goes on, and a worker begins; only then does the first one wake.
+    await driver().reapAll();
+    const { task } = await driver().beginWaiting(envelope);
+    const { returned, buried } = await driver().crash(worker);
+    expect(ids([...returned, ...buried])).not.toContain(envelope.id);
+    expect(await driver().commit(task)).toBe('ok');
+  });
+
+  it('finds a task whose copy somebody was refused: that one runs nothing', async () => {
+    const { worker, envelope } = await driver().running();
+    const { worker: other } = await driver().open();
+    const { answers } = await driver().begin(other, { messages: [envelope] });
+    expect(answers).toEqual(['held']);
+    expect(await driver().ledger.renew(other)).toEqual({ status: 'open', runs: [] });
+    expect(ids((await driver().crash(worker)).returned)).toContain(envelope.id);
+  });
+
   it('refuses every step of the run that died', async () => {
     const { worker, envelope, task } = await driver().running();
     await driver().crash(worker);
@@ -183,6 +241,52 @@ function reaping(driver: () => LedgerDriver): void {
   });
 }
 
+function broughtBack(driver: () => LedgerDriver): void {
+  it('is the whole task: bytes, options, queue, priority, version and times', async () => {
+    const nowMs = await driver().nowMs();
+    const envelope = makeEnvelope({
+      args: AWKWARD_BYTES,
+      options: AWKWARD_BYTES,
+      embed: '{"chain":[{"task":"next"}]}',
+      priority: 7,
+      version: 3,
+      expiresMs: nowMs + 24 * HOUR,
+    });
+    const { worker } = await driver().running(envelope);
+    await driver().crash(worker);
+    const { task } = await driver().beginWaiting(envelope);
+    expect(plainEnvelope(task.envelope)).toEqual(plainEnvelope(envelope));
+  });
+
+  it('waits for a worker however long that takes, and is charged nothing for it', async () => {
+    const { worker, envelope } = await driver().running();
+    await driver().crash(worker);
+    for (let look = 0; look < 5; look++) {
+      await driver().fixture.advance(10 * HOUR);
+      await driver().ledger.condemn({ kind: 'expired' });
+      const { returned, buried } = await driver().reapAll();
+      expect(ids([...returned, ...buried])).not.toContain(envelope.id);
+      await driver().ledger.prune(10_000);
+    }
+    const { task } = await driver().beginWaiting(envelope);
+    expect(task).toMatchObject({ epoch: 2, crashes: 1, failures: 0 });
+  });
+
+  it('may run for as long as its process beats, and then commit', async () => {
+    const { worker, envelope } = await driver().running();
+    await driver().crash(worker);
+    const { worker: next } = await driver().open({ leaseMs: 2 * HOUR });
+    const { task } = await driver().beginWaiting(envelope, { worker: next });
+    for (let hour = 0; hour < 25; hour++) {
+      await driver().fixture.advance(HOUR);
+      await driver().ledger.condemn({ kind: 'expired' });
+      expect(await driver().ledger.renew(next)).toMatchObject({ runs: [runRef(task)] });
+    }
+    await driver().reapAll();
+    expect(await driver().commit(task)).toBe('ok');
+  });
+}
+
 function budgets(driver: () => LedgerDriver): void {
   it('buries a task that has cost one worker more than its budget, with bytes, reason and history', async () => {
     const envelope = makeEnvelope();
@@ -204,6 +308,22 @@ function budgets(driver: () => LedgerDriver): void {
     expect(letter).toMatchObject({ where: 'worker', reason: 'ERR_RESURRECTIONS_SPENT' });
     expect(bytesOf(letter?.body)).toEqual(bytesOf(envelope.body));
     expect(letter?.history.map(({ epoch }) => epoch)).toEqual(expect.arrayContaining([1, 2, 3]));
+    expect(ids((await driver().reapAll()).buried)).not.toContain(envelope.id);
+  });
+
+  it('is whole again for a task that is brought back from the dead, in its own queue', async () => {
+    const envelope = makeEnvelope({ options: AWKWARD_BYTES });
+    const crashBudgets = { '*': 1 };
+    await driver().put(envelope);
+    for (let crash = 0; crash < 2; crash++)
+      await driver().crash((await driver().beginWaiting(envelope, { crashBudgets })).worker);
+    const letter = await driver().fixture.readModel.showDeadLetter(envelope.id);
+    expect(await driver().ledger.revive(envelope.id, letter?.version ?? -1)).toBe('ok');
+    const { worker, task } = await driver().beginWaiting(envelope, { crashBudgets });
+    expect(task).toMatchObject({ epoch: 3, crashes: 0 });
+    expect(plainEnvelope(task.envelope)).toEqual(plainEnvelope(envelope));
+    expect(ids((await driver().crash(worker)).returned)).toContain(envelope.id);
+    expect(await driver().commit((await driver().beginWaiting(envelope)).task)).toBe('ok');
   });
 
   it('goes by the name of the task, or by the star', async () => {

@@ -167,6 +167,29 @@ describe('a project in TypeScript', () => {
   });
 });
 
+describe('a worker that is told twice to end', () => {
+  it('leaves at once, and its processes give back what they run', async () => {
+    const typed = new CliProject(GATED, env);
+    onTestFinished(() => typed.dispose());
+    const worker = typed.start(['worker']);
+    await typed.run('send', 'ts.slow', '--id', 'given-back');
+    await typed.run('relay', '--drain');
+    const began = `select from began where id = 'given-back'`;
+    await until(async () => (await database.pool.query(began)).rowCount);
+    worker.signal('SIGTERM');
+    await worker.says('draining');
+    // Signals that come close together are one.
+    await until(async () => {
+      worker.signal('SIGTERM');
+      return worker.child.exitCode ?? worker.child.signalCode;
+    });
+    expect(await worker.ended).toMatchObject({ code: 143 });
+    const back = `select crashes, failures from outlast_task where id = 'given-back' and state = 'waiting'`;
+    const row = await until(async () => (await database.pool.query(back)).rows[0] as unknown);
+    expect(row).toEqual({ crashes: 0, failures: 0 });
+  });
+});
+
 describe('a worker', () => {
   it('without a config is ERR_CONFIG_LOAD, and says what to write', async () => {
     const bare = new CliProject({}, env);

@@ -8,6 +8,8 @@ import { EffectOnceDoor } from '../../src/worker/effect-once-door.ts';
 import { makeEnvelope } from '../conformance/envelopes.ts';
 import { migratedDatabase, until } from '../support/database.ts';
 
+const REQUEST = { worker: 'w', queues: [], limit: 0, suspects: 1, crashBudgets: { '*': 5 } };
+
 /** A run of its own, and the door in front of its effects. */
 async function setup() {
   const database = await migratedDatabase('fence');
@@ -20,16 +22,7 @@ async function setup() {
   const ledger = new PostgresLedger(db);
   await ledger.open({ worker: 'w', process: 'p', host: 'h', pid: 1, leaseMs: 60_000 });
   const messages = [makeEnvelope()];
-  const request = {
-    worker: 'w',
-    run: 'r',
-    queues: [],
-    limit: 0,
-    suspects: 1,
-    messages,
-    crashBudgets: { '*': 5 },
-  };
-  const reply = await ledger.begin(request);
+  const reply = await ledger.begin({ ...REQUEST, run: 'r', messages });
   const run = reply.status === 'open' ? reply.begun[0] : undefined;
   if (run === undefined) throw new Error('nothing was begun');
   const fences = new PostgresTaskFences(fromPg(database.pool));
@@ -89,5 +82,21 @@ describe('the door', () => {
     await pool.query(`update outlast_effect set ends_at = ends_at - interval '2 hours'`);
     await ledger.prune(10);
     expect(await steps()).toBe(0);
+  });
+
+  it('that a silent process holds keeps its own task from coming back, and no other', async () => {
+    const { pool, ledger, run } = await setup();
+    const others = [makeEnvelope(), makeEnvelope()];
+    await ledger.begin({ ...REQUEST, run: 'others', messages: others });
+    const holder = await pool.connect();
+    await holder.query('begin');
+    await holder.query('select 1 from outlast_task where id = $1 for update', [run.id]);
+    await ledger.condemn({ kind: 'worker', worker: 'w' });
+    const returned = [await ledger.reap(1), await ledger.reap(1), await ledger.reap(1)];
+    const ids = returned.flatMap(reply => reply.returned.map(({ id }) => id));
+    expect(ids.toSorted()).toEqual(others.map(({ id }) => id).toSorted());
+    await holder.query('rollback');
+    holder.release();
+    expect((await ledger.reap(1)).returned).toMatchObject([{ id: run.id }]);
   });
 });

@@ -4,6 +4,7 @@ import type { Envelope } from '../../src/task/envelope.ts';
 import { EMBED } from '../../src/task/signature.ts';
 import {
   bytesOf,
+  HOUR,
   makeEnvelope,
   makeEnvelopes,
   MINUTE,
@@ -23,9 +24,16 @@ async function open(
   return { fixture, driver: new LedgerDriver(fixture) };
 }
 
-describe('long bodies', () => {
-  const long = (): Envelope => makeEnvelope({ args: new Uint8Array(100_000).fill(0x61) });
+const long = (): Envelope => makeEnvelope({ args: new Uint8Array(100_000).fill(0x61) });
+const ALL_DEAD = {
+  olderThanDeadMs: 0,
+  olderThanCreatedMs: null,
+  taskName: null,
+  limit: 10,
+  isDryRun: false,
+};
 
+describe('long bodies', () => {
   it('come back from waiting and from the dead as they were', async () => {
     const { driver, fixture } = await open(redisUrl());
     const envelope = long();
@@ -64,15 +72,36 @@ describe('long bodies', () => {
     await driver.ledger.cancel(cancelled.id);
     await driver.dead(purged);
     await fixture.advance(MINUTE);
-    await driver.ledger.purgeDead({
-      olderThanDeadMs: 0,
-      olderThanCreatedMs: null,
-      taskName: null,
-      limit: 10,
-      isDryRun: false,
-    });
+    await driver.ledger.purgeDead(ALL_DEAD);
     const left = await fixture.connection.command('keys', `${fixture.root}[bc]:*`);
     expect(left).toEqual([]);
+    await fixture.dispose();
+  });
+});
+
+describe('a life that is over', () => {
+  it('leaves no key behind but those that all tasks share', async () => {
+    const { driver, fixture } = await open(redisUrl());
+    const plain = (): Envelope => makeEnvelope({ embed: EMBED });
+    const first = await driver.running(makeEnvelope({ args: long().body, embed: EMBED }));
+    const second = await driver.running(plain());
+    await driver.ledger.checkpoint(first.task, 1, new Uint8Array(100_000));
+    await driver.crash(first.worker);
+    const { worker, task } = await driver.beginWaiting(first.envelope);
+    expect(await driver.commit(task)).toBe('ok');
+    expect(await driver.fail(second.task, { delayMs: null })).toBe('ok');
+    const third = await driver.running(plain());
+    await driver.ledger.cancel(third.envelope.id);
+    for (const gone of [worker, second.worker, third.worker]) await driver.crash(gone);
+    await fixture.advance(MINUTE);
+    await driver.ledger.purgeDead(ALL_DEAD);
+    await fixture.advance(40 * 24 * HOUR);
+    await driver.reapAll();
+    const left = (await fixture.connection.command('keys', `${fixture.root}*`)) as Buffer[];
+    const names = left.map(key => String(key).slice(fixture.root.length)).toSorted();
+    expect(names).toEqual(['ended', 'meta', 'recent', 'running', 'seq']);
+    const sums = (await fixture.connection.command('hvals', `${fixture.root}running`)) as Buffer[];
+    expect(new Set(sums.map(String))).toEqual(new Set(['0']));
     await fixture.dispose();
   });
 });

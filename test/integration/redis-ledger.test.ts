@@ -1,3 +1,5 @@
+import { readdirSync, statSync, truncateSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { MemoryGenerationStore } from '../../src/adapters/memory/memory-generation-store.ts';
 import { EPOCHS_PER_GENERATION, generationOf } from '../../src/ledger/generation-store.ts';
@@ -236,6 +238,26 @@ describe('a server that restarts', { timeout: 60_000 }, () => {
     expect((await driver.running()).task.epoch).toBe(EPOCHS_PER_GENERATION + 1);
     await driver.release(next);
     expect((await driver.beginWaiting(envelope)).task.epoch).toBe(EPOCHS_PER_GENERATION + 2);
+  });
+
+  it('without the tail of its append-only file gives no epoch out twice', async () => {
+    const server = await own(['--appendonly', 'yes', '--appendfsync', 'always']);
+    const { driver } = await open(server.url);
+    const { envelope, task: first } = await driver.running();
+    await driver.release(first);
+    const folder = join(server.folder, 'appendonlydir');
+    const name = readdirSync(folder).find(file => file.endsWith('.incr.aof')) ?? '';
+    const { size } = statSync(join(folder, name));
+    const { task: second } = await driver.beginWaiting(envelope);
+    await server.stop('SIGKILL');
+    truncateSync(join(folder, name), size);
+    await server.start();
+    await until(() => driver.nowMs().catch(() => null));
+    expect(await driver.state(envelope.id)).toBe('waiting');
+    const { task: third } = await driver.beginWaiting(envelope);
+    expect(third.epoch).toBeGreaterThan(second.epoch);
+    expect(await driver.commit(second)).toBe('stale');
+    expect(await driver.commit(third)).toBe('ok');
   });
 
   it('hints again by itself', async () => {
@@ -485,6 +507,32 @@ describe('a server whose memory is full', { timeout: 60_000 }, () => {
     const { worker } = await driver.open();
     const { begun } = await driver.begin(worker, { messages: [makeEnvelope()] });
     expect(await driver.commit(begun[0] as RunRef)).toBe('ok');
+  });
+});
+
+describe('the result that Celery reads', () => {
+  it('is that of the run that owned the task, whoever comes late', async () => {
+    const { driver, fixture } = await open(redisUrl(), { celeryResultMs: 60_000 });
+    const { worker, envelope, task: old } = await driver.running();
+    const done = (text: string) =>
+      ({ outcome: { kind: 'done', result: new TextEncoder().encode(text) } }) as const;
+    const told = async (): Promise<unknown> => {
+      const key = `celery-task-meta-${envelope.id}`;
+      const text = (await fixture.connection.command('get', key)) as Buffer | null;
+      return text === null ? null : JSON.parse(text.toString());
+    };
+    await driver.crash(worker);
+    const { task: next } = await driver.beginWaiting(envelope);
+    const interfere = async (): Promise<void> => {
+      expect(await driver.commit(old, done('"stale"'))).toBe('stale');
+      expect(await driver.fail(old, { delayMs: null })).toBe('stale');
+      expect(await driver.bury(old)).toBe('stale');
+    };
+    await interfere();
+    expect(await told()).toBeNull();
+    expect(await driver.commit(next, done('"rightful"'))).toBe('ok');
+    await interfere();
+    expect(await told()).toMatchObject({ status: 'SUCCESS', result: 'rightful' });
   });
 });
 
