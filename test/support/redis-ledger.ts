@@ -45,7 +45,7 @@ export async function openTestLedger(
   const { beginsWhenFull = false, celeryResultMs = 0 } = options;
   const ledger = new RedisLedger(connection, root, generation, { beginsWhenFull, celeryResultMs });
   const roots = async (): Promise<readonly string[]> => [root];
-  const reads = new RedisLedgerReads(connection, roots);
+  const reads = new RedisLedgerReads(connection, roots, ledger.chords);
   return {
     ledger,
     connection,
@@ -87,7 +87,7 @@ export async function openTestClusterLedger(
   const parts = new RedisPartitions(connection, options);
   const ledger = new RedisClusterLedger(connection, parts);
   const roots = (): Promise<readonly string[]> => parts.roots();
-  const reads = new RedisLedgerReads(connection, roots);
+  const reads = new RedisLedgerReads(connection, roots, ledger.chords);
   return {
     ledger,
     connection,
@@ -129,7 +129,7 @@ else
   redis.call('SET', key, cmsgpack.pack(record), 'PX', left - ms)
 end`;
 const SHIFT_SCRIPT = { text: SHIFT, sha: createHash('sha1').update(SHIFT).digest('hex') };
-const TIMED = /:(chord:.*|t:.*|(ready|later)(-suspects)?:.*|dead|leases|closed|after)$/;
+const TIMED = /:(chord:.*|t:.*|(ready|later)(-suspects)?:.*|dead|chords|leases|closed|after)$/;
 
 async function advance(
   connection: RedisConnection,
