@@ -76,8 +76,10 @@ function openChords(current: Current): void {
     taskId: `${groupId}-${index}`,
     result,
   });
-  const own = async (ids: readonly string[]): Promise<readonly OpenChord[]> =>
-    (await current().reads.openChords(1_000)).oldest.filter(({ groupId }) => ids.includes(groupId));
+  const own = async (groups: readonly string[]): Promise<readonly OpenChord[]> =>
+    (await current().reads.openChords(1_000)).oldest.filter(({ groupId }) =>
+      groups.includes(groupId),
+    );
 
   it('are told with what they have and what they wait for, oldest first', async () => {
     const { reads, driver } = current();

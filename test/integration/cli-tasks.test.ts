@@ -244,7 +244,7 @@ describe('stats', () => {
     });
     const text = (await project.run('stats', '--top', '0')).stdout;
     expect(text).toContain('waiting 1  running 0  done 1  dead 1');
-    expect(text).toMatch(/^vip +0 +1 +0 /m);
+    expect(text).toMatch(/^vip +0 +1 +0 +false +0$/m);
     expect(text).not.toContain('shop.planted');
     expect(text).toMatch(/^chords +open 1 +oldest \d+\.\d s$/m);
   });
