@@ -45,6 +45,8 @@ const PORTS = [
   'ledger/control-store.ts',
   'ledger/generation-store.ts',
   'ledger/ledger-reads.ts',
+  'ledger/open-chord.ts',
+  'ledger/chord-check.ts',
   'ledger/suspect.ts',
   'admission/admission-store.ts',
   'admission/gcra.ts',

@@ -24,6 +24,8 @@ export interface CheckLimits {
   readonly maxPendingMs: number;
   /** How long what its owner lost may lie about before somebody should look for who takes it up. */
   readonly maxOrphanMs: number;
+  /** How long a chord may wait for its parts before somebody should look for them. */
+  readonly maxChordMs: number;
 }
 
 export const CHECK_LIMITS: CheckLimits = Object.freeze({
@@ -32,6 +34,7 @@ export const CHECK_LIMITS: CheckLimits = Object.freeze({
   maxDeadTuples: 100_000,
   maxPendingMs: 300_000,
   maxOrphanMs: 60_000,
+  maxChordMs: 86_400_000,
 });
 
 type Figures = Check['details'];

@@ -49,6 +49,7 @@ interface Sources {
 async function readStats({ outbox, ledger, control }: Sources, top: number): Promise<Stats> {
   const rows = await outbox.sample(top);
   const tasks = await ledger.sample(top);
+  const { open, oldest } = await ledger.openChords(Math.max(1, top));
   const { pending, claimed, sent, unsupported } = rows;
   const queues = joinQueues(rows.queues, tasks.queues, await readOrders(control));
   return {
@@ -60,6 +61,11 @@ async function readStats({ outbox, ledger, control }: Sources, top: number): Pro
     queues: queues.filter(row => row.pending + row.waiting + row.running > 0 || row.isPaused),
     topFailing: mostFailing([...rows.topFailing, ...tasks.topFailing], top),
     workers: tasks.workers,
+    chords: {
+      open,
+      oldestSeconds: oldest[0] === undefined ? null : oldest[0].ageMs / 1_000,
+      oldest: oldest.slice(0, top),
+    },
   };
 }
 

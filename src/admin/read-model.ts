@@ -1,3 +1,4 @@
+import type { OpenChord } from '../ledger/open-chord.ts';
 import type { LifeState } from '../result/result-store.ts';
 import type { Where } from '../telemetry/events.ts';
 
@@ -55,6 +56,12 @@ export interface Stats {
   }[];
   readonly topFailing: readonly Failing[];
   readonly workers: number;
+  /** Chords that wait for parts of their headers; the oldest of them. */
+  readonly chords: {
+    readonly open: number;
+    readonly oldestSeconds: number | null;
+    readonly oldest: readonly OpenChord[];
+  };
 }
 
 export interface Failing {

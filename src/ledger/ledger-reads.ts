@@ -6,6 +6,7 @@ import type {
   TaskDetails,
 } from '../admin/read-model.ts';
 import type { TaskState } from './ledger.ts';
+import type { OpenChords } from './open-chord.ts';
 
 /** What people see of a ledger: reads only. Where a task has redacted copies, they are shown instead of its arguments. */
 export interface LedgerReads {
@@ -20,6 +21,8 @@ export interface LedgerReads {
   recent(limit: number): Promise<readonly TaskDetails[]>;
   /** Of these tasks those that are not over: for a live view. */
   moments(ids: readonly string[]): Promise<readonly TaskMoment[]>;
+  /** Chords that wait for parts; up to `limit` of them, oldest first. */
+  openChords(limit: number): Promise<OpenChords>;
 }
 
 /** What changes while a task waits and runs. */

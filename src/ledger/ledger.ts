@@ -79,6 +79,8 @@ export interface Ledger {
    * and send the same body under the same id.
    */
   joinChord(part: ChordPart): Promise<ChordAnswer>;
+  /** Forgets up to `limit` chords that are not complete and have had no part for a week. Returns their group ids. */
+  abandonChords(limit: number): Promise<readonly string[]>;
   /** Calls `hint` when tasks may have become ready. Only a hint: polling must do without. Returns the undo. */
   onReady(hint: () => void): () => void;
 }

@@ -39,6 +39,10 @@ class Room implements KeptOutbox {
 
   async wake(): Promise<void> {}
 
+  async abandonChords(): Promise<readonly string[]> {
+    return [];
+  }
+
   async purgeDeadLetters(request: PurgeRequest) {
     this.requests.push(request);
     const count = Math.min(request.limit, this.letters);
@@ -110,6 +114,25 @@ describe('a housekeeper', () => {
     ledger.isAway = true;
     await keeper.look();
     expect([ledger.pruned, outbox.pruned, outbox.letters]).toEqual([0, 1, 0]);
+  });
+});
+
+describe('chords that were never completed', () => {
+  it('are told with their number when they are forgotten', async () => {
+    let nowMs = Date.UTC(2026, 0, 1);
+    const clock = { now: () => nowMs, monotonic: () => nowMs, timer: () => () => undefined };
+    const warnings: unknown[] = [];
+    const log = { ...silentLogger, warn: (fields: unknown) => void warnings.push(fields) };
+    const runtime = { clock, random: systemRandom, faultPoint: noFaults, log, emit: noEvents };
+    const ledger = new MemoryLedger({ clock });
+    const outbox = new Room(0);
+    const keeper = new Housekeeper({ ledger, keys: null, outbox, deadLetterAge: null, runtime });
+    await ledger.joinChord({ groupId: 'g', index: 0, size: 2, taskId: 't', result: '1' });
+    await keeper.look();
+    expect(warnings).toEqual([]);
+    nowMs += 8 * 86_400_000;
+    await keeper.look();
+    expect(warnings).toEqual([{ count: 1, groups: ['g'] }]);
   });
 });
 

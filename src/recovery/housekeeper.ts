@@ -24,7 +24,7 @@ export interface KeptKeys {
 
 export interface HouseParts {
   /** Null: this is about an outbox apart, and so are `keys`. */
-  readonly ledger: Pick<Ledger, 'prune' | 'purgeDead' | 'wake'> | null;
+  readonly ledger: Pick<Ledger, 'prune' | 'purgeDead' | 'wake' | 'abandonChords'> | null;
   readonly keys: KeptKeys | null;
   readonly outbox: KeptOutbox;
   /** Fences of tasks whose ledger is elsewhere; left out: there are none. */
@@ -39,6 +39,8 @@ const BITE = 1_000;
 const BITES = 20;
 /** Ages are counted in days: more often than once a minute nobody would notice. */
 const PURGE_EVERY_MS = 60_000;
+/** Group ids in one log line. */
+const MOST_TOLD = 20;
 
 interface Room {
   prune(limit: number): Promise<number>;
@@ -63,6 +65,7 @@ export class Housekeeper {
             {
               prune: (limit: number) => ledger.prune(limit),
               purge: (request: PurgeRequest) => ledger.purgeDead(request),
+              review: (limit: number) => this.#abandonChords(ledger, limit),
             },
           ]),
       ...(ledger === null || keys === null ? [] : [keyRoom(keys, ledger)]),
@@ -91,6 +94,14 @@ export class Housekeeper {
         log.warn({ error }, 'a store cannot be cleaned up now');
       }
     }
+  }
+
+  async #abandonChords(ledger: Pick<Ledger, 'abandonChords'>, limit: number): Promise<number> {
+    const groups = await ledger.abandonChords(limit);
+    const count = groups.length;
+    const told = { count, groups: groups.slice(0, MOST_TOLD) };
+    if (count > 0) this.#parts.runtime.log.warn(told, 'chords without a part for a week forgotten');
+    return count;
   }
 
   async #purge(room: Room): Promise<void> {

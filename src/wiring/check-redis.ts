@@ -5,6 +5,7 @@ import { checkRedisBroker } from '../adapters/redis/redis-preflight.ts';
 import { isSameRedis } from '../adapters/redis/redis-url.ts';
 import type { ResolvedConfig } from '../config/config.ts';
 import { isOutlastError } from '../errors/error.ts';
+import { checkChords } from '../ledger/chord-check.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { ledgerParts, type LedgerParts } from './messaging.ts';
 
@@ -31,7 +32,12 @@ export function redisPatients(config: RedisConfig, limits: CheckLimits): readonl
     target,
     check: async () => [
       ...(await examine(look)),
-      ...(ledger === null ? [] : [await checkRecovery(ledger, limits.maxOrphanMs)]),
+      ...(ledger === null
+        ? []
+        : [
+            await checkRecovery(ledger, limits.maxOrphanMs),
+            await onLedger(ledger, ({ reads }) => checkChords(reads, limits)),
+          ]),
     ],
   }));
 }

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { DeadLetterDetails, LetterPageRequest } from '../../src/admin/read-model.ts';
 import type { LedgerReads } from '../../src/ledger/ledger-reads.ts';
+import type { ChordPart } from '../../src/ledger/ledger.ts';
+import type { OpenChord } from '../../src/ledger/open-chord.ts';
 import type { PurgeRequest } from '../../src/outbox/outbox-store.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
 import { HOUR, ids, makeEnvelope, makeEnvelopes, MINUTE, unique } from './envelopes.ts';
@@ -39,6 +41,7 @@ export function describeLedgerReads(
     describe('dead tasks', () => deadTasks(current));
     describe('moments', () => moments(current));
     describe('purge', () => purging(current));
+    describe('open chords', () => openChords(current));
   });
 }
 
@@ -63,6 +66,77 @@ async function shown({ reads }: Parts, id: string): Promise<DeadLetterDetails> {
   const letter = await reads.showDead(id);
   if (letter === null) throw new Error(`${id} is not dead`);
   return letter;
+}
+
+function openChords(current: Current): void {
+  const part = (groupId: string, index: number, result: string | null): ChordPart => ({
+    groupId,
+    index,
+    size: 3,
+    taskId: `${groupId}-${index}`,
+    result,
+  });
+  const own = async (groups: readonly string[]): Promise<readonly OpenChord[]> =>
+    (await current().reads.openChords(1_000)).oldest.filter(({ groupId }) =>
+      groups.includes(groupId),
+    );
+
+  it('are told with what they have and what they wait for, oldest first', async () => {
+    const { reads, driver } = current();
+    const before = (await reads.openChords(0)).open;
+    const [first, second, endless, whole] = ['a', 'b', 'c', 'd'].map(unique) as [
+      string,
+      string,
+      string,
+      string,
+    ];
+    await driver.ledger.joinChord(part(first, 1, '1'));
+    await driver.ledger.joinChord(part(first, 2, null));
+    await driver.fixture.advance(HOUR);
+    await driver.ledger.joinChord(part(second, 0, '1'));
+    await driver.fixture.advance(MINUTE);
+    await driver.ledger.joinChord({ ...part(endless, 0, '1'), size: null });
+    for (let index = 0; index < 3; index++) await driver.ledger.joinChord(part(whole, index, '1'));
+    const found = await own([first, second, endless, whole]);
+    expect(found).toMatchObject([
+      { groupId: first, parts: 1, size: 3, failed: 1 },
+      { groupId: second, parts: 1, size: 3, failed: 0 },
+      { groupId: endless, parts: 1, size: null, failed: 0 },
+    ]);
+    expect(found[0]?.ageMs).toBeGreaterThanOrEqual(HOUR + MINUTE);
+    const [sinceFirst, sinceSecond] = found.map(({ since }) => Date.parse(since));
+    expect((sinceSecond ?? 0) - (sinceFirst ?? 0)).toBeGreaterThanOrEqual(HOUR);
+    const { open, oldest } = await reads.openChords(1);
+    expect([open - before, oldest.length]).toEqual([3, 1]);
+    // Made good, and completed by its last part.
+    await driver.ledger.joinChord(part(first, 2, '1'));
+    await driver.ledger.joinChord(part(first, 0, '1'));
+    expect((await own([first, second])).map(({ groupId }) => groupId)).toEqual([second]);
+    expect((await reads.openChords(1)).open - before).toBe(2);
+  });
+
+  it('are forgotten a week after their last part, and those that were completed are not named', async () => {
+    const { driver } = current();
+    const [idle, touched, whole] = ['a', 'b', 'c'].map(unique) as [string, string, string];
+    await driver.ledger.joinChord(part(idle, 0, '1'));
+    await driver.ledger.joinChord(part(idle, 1, null));
+    await driver.ledger.joinChord(part(touched, 0, '1'));
+    for (let index = 0; index < 3; index++) await driver.ledger.joinChord(part(whole, index, '1'));
+    await driver.fixture.advance(6 * 24 * HOUR);
+    await driver.ledger.joinChord(part(touched, 1, '1'));
+    const all = [idle, touched, whole];
+    const abandon = async () =>
+      (await driver.ledger.abandonChords(1_000)).filter(id => all.includes(id));
+    expect(await abandon()).toEqual([]);
+    await driver.fixture.advance(25 * HOUR);
+    expect(await abandon()).toEqual([idle]);
+    expect(await abandon()).toEqual([]);
+    expect(await own(all)).toMatchObject([{ groupId: touched, parts: 2 }]);
+    expect(await driver.ledger.joinChord(part(touched, 2, '1'))).toMatchObject({
+      status: 'complete',
+    });
+    expect(await driver.ledger.joinChord(part(idle, 2, '1'))).toEqual({ status: 'open' });
+  });
 }
 
 function moments(current: Current): void {

@@ -16,6 +16,9 @@ afterAll(() => fixture.dispose());
 
 const join = (part: ChordPart) => fixture.ledger.joinChord(part);
 
+const openOnes = async (groupId: string) =>
+  (await fixture.reads.openChords(1_000)).oldest.filter(one => one.groupId === groupId);
+
 function chordOf(size: number) {
   const groupId = randomUUID();
   const bodyId = randomUUID();
@@ -118,7 +121,32 @@ describe('a chord that Celery workers count with us', () => {
       body: toBytes(`[[],{},${embed}]`),
       options: toBytes(JSON.stringify({ groupId, groupIndex: 0 })),
     };
-    await announceChords(fixture.connection, [makeEnvelope(), header]);
+    const note = (id: string) => fixture.ledger.chords.note(id);
+    await announceChords(fixture.connection, [makeEnvelope(), header], note);
     expect(await size()).toBe('2');
+    expect(await openOnes(groupId)).toMatchObject([{ parts: 0, size: 2, failed: 0 }]);
+  });
+
+  it('is shown while it is open, and not when Celery has completed it', async () => {
+    const { groupId, part, celeryAdds, celerySends } = chordOf(4);
+    await join(part(0, '1'));
+    await join(part(1, null));
+    await celeryAdds(2, 'FAILURE', 'null');
+    expect(await openOnes(groupId)).toMatchObject([{ parts: 1, size: 4, failed: 2 }]);
+    await join(part(1, '1'));
+    await celeryAdds(3, 'SUCCESS', '1');
+    await celerySends();
+    expect(await openOnes(groupId)).toEqual([]);
+    // Nobody told us, so the index still names it; a look strikes it off, and it was not abandoned.
+    expect(await fixture.ledger.abandonChords(1_000)).not.toContain(groupId);
+    expect(await fixture.connection.command('zscore', `${fixture.root}chords`, groupId)).toBeNull();
+  });
+
+  it('is forgotten with all of its keys a week after our last part', async () => {
+    const { groupId, part, keys } = chordOf(2);
+    await join(part(0, '1'));
+    await fixture.advance(8 * 24 * HOUR - 1_000);
+    expect(await fixture.ledger.abandonChords(1_000)).toContain(groupId);
+    expect([await keys(), await openOnes(groupId)]).toEqual([0, []]);
   });
 });

@@ -28,7 +28,7 @@ afterAll(async () => {
 
 afterEach(async () => {
   await database.pool.query(
-    'truncate outlast_task, outlast_outbox, outlast_dead_letter, outlast_worker, outlast_after',
+    'truncate outlast_task, outlast_outbox, outlast_dead_letter, outlast_worker, outlast_after, outlast_chord_part',
   );
 });
 
@@ -94,6 +94,7 @@ describe('doctor', () => {
       'ordering',
       'recovery',
       'queues',
+      'chords',
     ]);
     const text = await project.run('doctor');
     expect(text.stdout).toMatch(/^ok {7}database server: PostgreSQL \d+/m);
@@ -209,6 +210,24 @@ describe('doctor', () => {
     const seen = await examine();
     expect(notOk(seen)).toEqual(['recovery problem']);
     expect(seen.checks['recovery']?.details).toEqual({ orphans: 1, follow_ups: 1 });
+  });
+
+  it('names chords that wait for too long; where a part failed, a dead letter says so already', async () => {
+    await database.pool.query(
+      `insert into outlast_chord_part (group_id, place, size, task_id, result, joined_at) values
+         ('failed', 0, 2, 't', null, now() - interval '2 days'), ('young', 0, 2, 't', '1', now())`,
+    );
+    const seen = await examine();
+    expect(notOk(seen)).toEqual(['chords advice']);
+    expect(seen.checks['chords']?.details).toMatchObject({ open: 2, late: 1, silent: 0 });
+    await database.pool.query(
+      `insert into outlast_chord_part (group_id, place, size, task_id, result, joined_at) values
+         ('silent', 0, 2, 't', '1', now() - interval '1 hour')`,
+    );
+    const shorter = await examine('--max-chord-age', '600s');
+    expect(notOk(shorter)).toEqual(['chords problem']);
+    expect(shorter.code).toBe(6);
+    expect(shorter.checks['chords']?.message).toContain('silent (1 of 2)');
   });
 
   it('tells of keys that are parked behind a dead letter', async () => {
@@ -342,6 +361,7 @@ describe('an embedded database', () => {
         'ordering ok',
         'recovery ok',
         'queues ok',
+        'chords ok',
       ]);
     } finally {
       await db.close();

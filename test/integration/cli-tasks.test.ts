@@ -216,6 +216,9 @@ describe('stats', () => {
     await project.run('send', 'py.any', '--id', 's2');
     await plant('s3', { dead: 'x' });
     await plant('s4', { result: '1' });
+    await database.pool.query(
+      `insert into outlast_chord_part (group_id, place, size, task_id, result) values ('g', 0, 3, 't', '1')`,
+    );
     const { code, stdout } = await project.run('stats', '--json');
     expect(code).toBe(0);
     const { oldest_pending_seconds: oldest, ...stats } = json<{ oldest_pending_seconds: number }>(
@@ -233,11 +236,17 @@ describe('stats', () => {
       ],
       top_failing: [{ name: 'shop.planted', failures: 1 }],
       workers: 0,
+      chords: {
+        open: 1,
+        oldest_seconds: expect.any(Number) as number,
+        oldest: [expect.objectContaining({ group_id: 'g', parts: 1, size: 3, failed: 0 })],
+      },
     });
     const text = (await project.run('stats', '--top', '0')).stdout;
     expect(text).toContain('waiting 1  running 0  done 1  dead 1');
     expect(text).toMatch(/^vip +0 +1 +0 +false +0$/m);
     expect(text).not.toContain('shop.planted');
+    expect(text).toMatch(/^chords +open 1 +oldest \d+\.\d s$/m);
   });
 
   it('end quietly when their reader has gone', async () => {

@@ -201,5 +201,6 @@ describe('a worker on a Redis that throws keys away', () => {
     expect(code).toBe(6);
     expect(stdout).toMatch(/^problem +ledger memory: .*volatile-ttl/m);
     expect(stdout).toMatch(/^problem +ledger recovery: 1 /m);
+    expect(stdout).toMatch(/^ok +ledger chords: /m);
   });
 });

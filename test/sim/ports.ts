@@ -40,6 +40,7 @@ export function remoteLedger(ledger: Ledger, call: Call, subscribe: Subscribe): 
     cancel: id => call(() => ledger.cancel(id)),
     prune: limit => call(() => ledger.prune(limit)),
     joinChord: part => call(() => ledger.joinChord(part)),
+    abandonChords: limit => call(() => ledger.abandonChords(limit)),
     after: {
       list: (olderThanMs, limit) => call(() => ledger.after.list(olderThanMs, limit)),
       strike: keys => call(() => ledger.after.strike(keys)),

@@ -50,7 +50,7 @@ export async function openTestLedger(
     ...(options.consumer === undefined ? {} : { consumer: options.consumer }),
   });
   const roots = async (): Promise<readonly string[]> => [root];
-  const reads = new RedisLedgerReads(connection, roots);
+  const reads = new RedisLedgerReads(connection, roots, ledger.chords);
   return {
     ledger,
     connection,
@@ -92,7 +92,7 @@ export async function openTestClusterLedger(
   const parts = new RedisPartitions(connection, options);
   const ledger = new RedisClusterLedger(connection, parts);
   const roots = (): Promise<readonly string[]> => parts.roots();
-  const reads = new RedisLedgerReads(connection, roots);
+  const reads = new RedisLedgerReads(connection, roots, ledger.chords);
   return {
     ledger,
     connection,
@@ -134,7 +134,7 @@ else
   redis.call('SET', key, cmsgpack.pack(record), 'PX', left - ms)
 end`;
 const SHIFT_SCRIPT = { text: SHIFT, sha: createHash('sha1').update(SHIFT).digest('hex') };
-const TIMED = /:(chord:.*|t:.*|(ready|later)(-suspects)?:.*|dead|leases|closed|after)$/;
+const TIMED = /:(chord:.*|t:.*|(ready|later)(-suspects)?:.*|dead|chords|leases|closed|after)$/;
 
 async function advance(
   connection: RedisConnection,

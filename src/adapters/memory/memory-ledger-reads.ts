@@ -6,7 +6,9 @@ import type {
 } from '../../admin/read-model.ts';
 import type { LedgerReads, LedgerSample, TaskMoment } from '../../ledger/ledger-reads.ts';
 import type { TaskState } from '../../ledger/ledger.ts';
+import type { OpenChords } from '../../ledger/open-chord.ts';
 import { shownPayload } from '../../task/redacted.ts';
+import { openChords } from './memory-chord.ts';
 import { pageOf } from './memory-letters.ts';
 import type { MemoryLedger } from './memory-ledger.ts';
 import { iso, mostFailing } from './memory-outbox-reads.ts';
@@ -68,6 +70,11 @@ export class MemoryLedgerReads implements LedgerReads {
         checkpoint: checkpoint?.data ?? null,
         dueMs,
       }));
+  }
+
+  async openChords(limit: number): Promise<OpenChords> {
+    const all = openChords(this.#ledger.state);
+    return { open: all.length, oldest: all.slice(0, limit) };
   }
 
   #records(): TaskRecord[] {

@@ -29,7 +29,7 @@ import type {
 import type { Clock } from '../../runtime/clock.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { begin } from './memory-begin.ts';
-import { joinChord, pruneChords } from './memory-chord.ts';
+import { abandonChords, joinChord, pruneChords } from './memory-chord.ts';
 import { LEDGER_GUARDS, type LedgerGuards } from './memory-ledger-guards.ts';
 import { MemoryLedgerState } from './memory-ledger-state.ts';
 import { choose, countByName } from './memory-purge.ts';
@@ -182,6 +182,10 @@ export class MemoryLedger implements Ledger {
 
   async joinChord(part: ChordPart): Promise<ChordAnswer> {
     return joinChord(this.state, part);
+  }
+
+  async abandonChords(limit: number): Promise<readonly string[]> {
+    return abandonChords(this.state, limit);
   }
 
   onReady(hint: () => void): () => void {

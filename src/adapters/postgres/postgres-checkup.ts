@@ -8,9 +8,11 @@ import {
   type Checkup,
 } from '../../admin/checkup.ts';
 import { isOutlastError } from '../../errors/error.ts';
+import { checkChords } from '../../ledger/chord-check.ts';
 import { clockCheck, outboxChecks } from '../../outbox/outbox-checks.ts';
 import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
 import { checkSchema } from './migrate.ts';
+import { PostgresLedgerReads } from './postgres-ledger-reads.ts';
 import { checkSnapshots, checkTables } from './postgres-vacuum-checks.ts';
 import { readNumber } from './postgres-rows.ts';
 import type { SqlDatabase, SqlRow } from './sql-database.ts';
@@ -87,12 +89,15 @@ export class PostgresCheckup implements Checkup {
     const row = (await this.#db.query(SQL.doctorLedger, [limits.maxOrphanMs]))[0] ?? {};
     const details = { orphans: Number(row['orphans']), followUps: Number(row['follow_ups']) };
     const { orphans, followUps } = details;
-    const queues = await this.#queues(limits);
+    const others = [
+      ...(await this.#queues(limits)),
+      await checkChords(new PostgresLedgerReads(this.#db), limits),
+    ];
     if (orphans + followUps === 0)
-      return [ok('recovery', 'nothing waits for recovery', details), ...queues];
+      return [ok('recovery', 'nothing waits for recovery', details), ...others];
     const message = `${orphans} tasks of lost workers and ${followUps} follow-ups wait for longer than ${spoken(limits.maxOrphanMs)}`;
     const advice = 'Start a resurrector: npx outlast resurrector.';
-    return [problem('recovery', message, advice, details), ...queues];
+    return [problem('recovery', message, advice, details), ...others];
   }
 
   /** A queue that nobody takes from: its name is mistyped somewhere, or its workers are gone. */

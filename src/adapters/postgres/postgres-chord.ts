@@ -1,4 +1,5 @@
 import type { ChordAnswer, ChordPart } from '../../ledger/ledger.ts';
+import { KEEP_OPEN_CHORD_MS, type OpenChords } from '../../ledger/open-chord.ts';
 import { toBytes, toText } from '../../task/json.ts';
 import type { SqlDatabase } from './sql-database.ts';
 import { SQL } from './sql.generated.ts';
@@ -20,4 +21,23 @@ export async function joinChord(db: SqlDatabase, part: ChordPart): Promise<Chord
 
 export async function pruneChords(db: SqlDatabase, limit: number): Promise<void> {
   await db.query(SQL.pruneChords, [limit, KEEP_COMPLETE_MS]);
+}
+
+export async function abandonChords(db: SqlDatabase, limit: number): Promise<readonly string[]> {
+  const rows = await db.query(SQL.chordAbandon, [limit, KEEP_OPEN_CHORD_MS]);
+  return rows.map(row => row['group_id'] as string);
+}
+
+export async function openChords(db: SqlDatabase, limit: number): Promise<OpenChords> {
+  // Each row says how many there are; without a row nobody would.
+  const rows = await db.query(SQL.chordOpen, [Math.max(1, limit)]);
+  const oldest = rows.map(row => ({
+    groupId: row['group_id'] as string,
+    parts: Number(row['parts']),
+    size: row['size'] as number | null,
+    failed: Number(row['failed']),
+    since: new Date(Number(row['since_ms'])).toISOString(),
+    ageMs: Number(row['age_ms']),
+  }));
+  return { open: Number(rows[0]?.['open'] ?? 0), oldest: oldest.slice(0, limit) };
 }

@@ -7,7 +7,9 @@ import type {
 } from '../../admin/read-model.ts';
 import type { LedgerReads, LedgerSample, TaskMoment } from '../../ledger/ledger-reads.ts';
 import type { TaskState } from '../../ledger/ledger.ts';
+import type { OpenChords } from '../../ledger/open-chord.ts';
 import { shownPayload } from '../../task/redacted.ts';
+import { openChords } from './postgres-chord.ts';
 import { letterPage, letterParams, readHistory, readInstant } from './postgres-letters.ts';
 import { readFailing } from './postgres-outbox-reads.ts';
 import { decodeError } from './postgres-rows.ts';
@@ -90,6 +92,10 @@ export class PostgresLedgerReads implements LedgerReads {
       checkpoint: row['checkpoint'] as Uint8Array | null,
       dueMs: Number(row['due_ms']),
     }));
+  }
+
+  async openChords(limit: number): Promise<OpenChords> {
+    return await openChords(this.#db, limit);
   }
 }
 

@@ -32,7 +32,7 @@ import {
   taskColumns,
 } from './postgres-rows.ts';
 import { decodeAfter, encodeAfter } from './postgres-after.ts';
-import { joinChord, pruneChords } from './postgres-chord.ts';
+import { abandonChords, joinChord, pruneChords } from './postgres-chord.ts';
 import { purgeParams, purgeReply } from './postgres-letters.ts';
 import { park } from './postgres-park.ts';
 import type { SqlDatabase, SqlRow } from './sql-database.ts';
@@ -298,6 +298,10 @@ export class PostgresLedger implements Ledger {
 
   async joinChord(part: ChordPart): Promise<ChordAnswer> {
     return await joinChord(this.#db, part);
+  }
+
+  async abandonChords(limit: number): Promise<readonly string[]> {
+    return await abandonChords(this.#db, limit);
   }
 
   onReady(hint: () => void): () => void {

@@ -309,10 +309,34 @@ select case
     else 'stale'
   end as status
 from (select 1) one left join outlast_task t on t.id = $1`,
+  chordAbandon: `with idle as (
+  select distinct p.group_id from outlast_chord_part p
+  where p.joined_at < statement_timestamp() - $2::bigint * interval '1 millisecond'
+    and not exists (
+      select 1 from outlast_chord_part o
+      where o.group_id = p.group_id and o.joined_at >= statement_timestamp() - $2::bigint * interval '1 millisecond')
+    and (p.size is null or (select count(o.result) from outlast_chord_part o where o.group_id = p.group_id) < p.size)
+  limit $1
+), gone as (
+  delete from outlast_chord_part p using idle where p.group_id = idle.group_id returning p.group_id
+)
+select distinct group_id from gone`,
   chordJoin: `insert into outlast_chord_part as p (group_id, place, size, task_id, result)
 values ($1, $2, $3, $4, $5)
 on conflict (group_id, place) do update set task_id = excluded.task_id, result = excluded.result, joined_at = clock_timestamp()
 where p.result is null and excluded.result is not null`,
+  chordOpen: `select group_id, parts::text as parts, size, failed::text as failed,
+  (extract(epoch from since) * 1000)::bigint::text as since_ms,
+  (extract(epoch from clock_timestamp() - since) * 1000)::bigint::text as age_ms,
+  (count(*) over ())::text as open
+from (
+  select group_id, count(result) as parts, max(size) as size, count(*) - count(result) as failed, min(joined_at) as since
+  from outlast_chord_part
+  group by group_id
+) c
+where size is null or parts < size
+order by since, group_id
+limit $1`,
   chordParts: `select place, size, result from outlast_chord_part where group_id = $1 order by place`,
   claim: `with due as materialized (
   select o.id from outlast_outbox o

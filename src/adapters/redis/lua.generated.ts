@@ -2524,12 +2524,12 @@ local _ = KEYS[1]
 return redis.call('INFO', 'server') .. redis.call('INFO', 'memory') .. redis.call('INFO', 'persistence')`,
   },
   ledgerJoinCeleryChord: {
-    sha: 'a64caf393133ff3e64fdae54a0f356226e237246',
+    sha: 'ae2fcc583d611af0b022920dafe51c12627ca01f',
     text: `#!lua flags=allow-oom
 local chord, parts, correction, total, outcome = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local index, size, value, member, failure, failure_keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local keep_ms = ARGV[7]
 local KEEP_COMPLETE_MS = 86400000
-local KEEP_OPEN_MS = 604800000
 local function tell_failure()
   if failure == '' then return end
   redis.call('SET', outcome, failure, 'PX', failure_keep_ms)
@@ -2549,7 +2549,7 @@ local before = redis.call('HGET', chord, index)
 local found = before
 if not found or (found == '-' and value == '+') then
   redis.call('HSET', chord, index, value)
-  redis.call('PEXPIRE', chord, KEEP_OPEN_MS)
+  redis.call('PEXPIRE', chord, keep_ms)
   found = value
 end
 if found == '-' then
@@ -2562,8 +2562,9 @@ if before == '+' and redis.call('EXISTS', total) == 0 then return { 1 } end
 if size ~= '' then redis.call('SET', total, size, 'NX') end
 redis.call('ZREMRANGEBYSCORE', parts, index, index)
 redis.call('ZADD', parts, index, member)
-redis.call('PERSIST', parts)
-redis.call('PERSIST', total)
+redis.call('PEXPIRE', parts, keep_ms)
+redis.call('PEXPIRE', total, keep_ms)
+redis.call('PEXPIRE', correction, keep_ms)
 local wanted = tonumber(redis.call('GET', total) or '')
 if not wanted then return { 1 } end
 wanted = wanted + tonumber(redis.call('GET', correction) or '0')
@@ -2584,26 +2585,27 @@ redis.call('PEXPIRE', chord, KEEP_COMPLETE_MS)
 return answer(members)`,
   },
   ledgerJoinChord: {
-    sha: '201fbfb5a0fe37577024496ee27b787cc0a7446d',
+    sha: 'f8b4f97ca1ae588d204e01914d610bb7fb0601b8',
     text: `#!lua flags=allow-oom
-local chord, index, size, value = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local chord, index, size, value, keep_ms = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local KEEP_COMPLETE_MS = 86400000
 local found = redis.call('HGET', chord, index)
 if not found or (found == '-' and value ~= '-') then
-  redis.call('HSET', chord, index, value)
+  redis.call('HSET', chord, index, value, 'size', ARGV[2])
+  redis.call('PEXPIRE', chord, keep_ms)
   found = value
 end
 if found == '-' then return { 2 } end
-if not size or redis.call('HLEN', chord) < size then return { 1 } end
+if not size or redis.call('HLEN', chord) - 1 < size then return { 1 } end
 local places, results = {}, {}
 local fields = redis.call('HGETALL', chord)
 for place = 1, #fields, 2 do
-  if fields[place + 1] ~= '-' then places[#places + 1] = { tonumber(fields[place]), string.sub(fields[place + 1], 2) } end
+  if fields[place] ~= 'size' and fields[place + 1] ~= '-' then places[#places + 1] = { tonumber(fields[place]), string.sub(fields[place + 1], 2) } end
 end
 if #places < size then return { 1 } end
 table.sort(places, function(one, other) return one[1] < other[1] end)
 for place, part in ipairs(places) do results[place] = part[2] end
-redis.call('PEXPIRE', chord, KEEP_COMPLETE_MS, 'NX')
+redis.call('PEXPIRE', chord, KEEP_COMPLETE_MS, 'LT')
 return { 3, results }`,
   },
   ledgerLift: {
@@ -2770,6 +2772,57 @@ if record[EPOCH] <= above then
   flush()
 end
 return { 1, record[EPOCH] }`,
+  },
+  ledgerLookCeleryChord: {
+    sha: 'ff56f6b55c834adb85b2b2996a0f3940f4293574',
+    text: `#!lua flags=allow-oom
+local chord, parts, correction, total = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local keep_ms, abandon_after_ms = tonumber(ARGV[1]), tonumber(ARGV[2])
+if redis.call('HEXISTS', chord, '=') == 1 then return {} end
+local there, failed = 0, 0
+for _, value in ipairs(redis.call('HVALS', chord)) do
+  if value == '-' then failed = failed + 1 end
+end
+for _, member in ipairs(redis.call('ZRANGE', parts, 0, -1)) do
+  local state = string.match(member, '^%[%d+,%s*"[^"]*",%s*"([A-Z]+)"')
+  if state == 'FAILURE' or state == 'REVOKED' then failed = failed + 1 else there = there + 1 end
+end
+local size = tonumber(redis.call('GET', total) or '')
+if not size and there + failed == 0 then return {} end
+size = size and size + tonumber(redis.call('GET', correction) or '0') or -1
+local left = redis.call('PTTL', chord)
+if not abandon_after_ms or left < 0 or keep_ms - left < abandon_after_ms then return { 1, there, size, failed } end
+redis.call('DEL', chord, parts, correction, total)
+return { 2, there, size, failed }`,
+  },
+  ledgerLookChord: {
+    sha: '12f0f846d196888325dd606882877fb5a66ccf82',
+    text: `#!lua flags=allow-oom
+local chord, keep_ms, abandon_after_ms = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
+local fields = redis.call('HGETALL', chord)
+if #fields == 0 then return {} end
+local parts, failed, size = 0, 0, -1
+for place = 1, #fields, 2 do
+  if fields[place] == 'size' then
+    size = tonumber(fields[place + 1]) or -1
+  elseif fields[place + 1] == '-' then
+    failed = failed + 1
+  else
+    parts = parts + 1
+  end
+end
+if size >= 0 and parts >= size then return {} end
+if not abandon_after_ms or keep_ms - redis.call('PTTL', chord) < abandon_after_ms then return { 1, parts, size, failed } end
+redis.call('DEL', chord)
+return { 2, parts, size, failed }`,
+  },
+  ledgerNoteChord: {
+    sha: 'becd733140056089f2d3955331265e039ed1a259',
+    text: `#!lua flags=allow-oom
+local index, group_id = KEYS[1], ARGV[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+redis.call('ZADD', index, 'NX', string.format('%.0f', now_ms), group_id)`,
   },
   ledgerNow: {
     sha: '33e389371402a432ec058aebfb619732ba962e85',

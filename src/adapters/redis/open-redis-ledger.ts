@@ -70,14 +70,16 @@ export async function openRedisLedger(
   return {
     ledger,
     control: new RedisControlStore(connection, controlRoot),
-    reads: new RedisLedgerReads(connection, roots),
+    reads: new RedisLedgerReads(connection, roots, ledger.chords),
     results: new RedisResultStore(connection, roots),
     idempotency: new RedisIdempotencyStore(connection),
     admission: new RedisAdmissionStore(connection, roots),
     preflight: async () => await checkRedis(connection, await roots(), { option: 'ledger', url }),
     countOverdue: async sinceMs => await countOverdue(connection, await roots(), sinceMs),
     announce:
-      options.celeryResultMs === 0 ? null : messages => announceChords(connection, messages),
+      options.celeryResultMs === 0
+        ? null
+        : messages => announceChords(connection, messages, id => ledger.chords.note(id)),
     close: () => ledger.close(),
   };
 }

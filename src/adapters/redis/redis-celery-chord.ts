@@ -5,11 +5,12 @@ import type { Envelope, EnvelopeOptions } from '../../task/envelope.ts';
 import type { ChordAnswer, ChordPart } from '../../ledger/ledger.ts';
 import { encodeTold } from '../../wire/reply.ts';
 import { celeryResultKey } from './celery-result.ts';
+import { KEEP_MS } from './redis-chord.ts';
 import { LUA } from './lua.generated.ts';
 import type { RedisConnection } from './redis-connection.ts';
 
 /** Where Celery's workers count the parts of a chord: the parts, a correction of how many there are, and how many. */
-const celeryChordKeys = (groupId: string): readonly [string, string, string] => {
+export const celeryChordKeys = (groupId: string): readonly [string, string, string] => {
   const key = `celery-taskset-meta-${groupId}`;
   return [`${key}.j`, `${key}.t`, `${key}.s`];
 };
@@ -26,7 +27,7 @@ export async function joinCeleryChord(
   const member = `[1, ${JSON.stringify(taskId)}, "SUCCESS", ${result ?? 'null'}]`;
   const failure = bodyId === undefined ? '' : chordError(bodyId, taskId);
   const value = result === null ? '-' : '+';
-  const args = [index, size ?? '', value, member, failure, keepMs];
+  const args = [index, size ?? '', value, member, failure, keepMs, KEEP_MS];
   const reply = await connection.script(LUA.ledgerJoinCeleryChord, keys, args);
   const [status, told] = reply as readonly [number, (readonly Buffer[] | Buffer)?];
   switch (status) {
@@ -51,16 +52,14 @@ function chordError(bodyId: string, taskId: string): string {
   return encodeTold(bodyId, { status: 'FAILURE', error }, 'celery.exceptions');
 }
 
-/** Longer than any header waits for its first part; a chord that is completed takes it away. */
-const KEEP_SIZE_MS = 604_800_000;
-
 /**
  * Says how large the chords are whose headers are about to be sent, where Celery's workers look: a header that only they
- * run would never be complete otherwise. Before the messages, as Celery does it.
+ * run would never be complete otherwise. Before the messages, as Celery does it. A chord that is completed takes it away.
  */
 export async function announceChords(
   connection: RedisConnection,
   messages: readonly Envelope[],
+  note: (groupId: string) => Promise<void>,
 ): Promise<void> {
   const sizes = new Map<string, number>();
   for (const message of messages) {
@@ -69,7 +68,8 @@ export async function announceChords(
   }
   for (const [groupId, size] of sizes) {
     const [, , key] = celeryChordKeys(groupId);
-    await connection.command('set', key, size, 'PX', KEEP_SIZE_MS, 'NX');
+    await connection.command('set', key, size, 'PX', KEEP_MS, 'NX');
+    await note(groupId);
   }
 }
 

@@ -24,7 +24,7 @@ import type {
 import type { PurgeReply, PurgeRequest, ReviveStatus } from '../../outbox/outbox-store.ts';
 import { beginInParts } from './redis-begin-in-parts.ts';
 import { RedisCancels } from './redis-cancels.ts';
-import { joinChord } from './redis-chord.ts';
+import { RedisChords } from './redis-chords.ts';
 import type { RedisConnection } from './redis-connection.ts';
 import { RedisHints } from './redis-hints.ts';
 import type { RedisLedger } from './redis-ledger.ts';
@@ -44,6 +44,7 @@ const MOST_OPENED = 1_000;
  */
 export class RedisClusterLedger implements Ledger {
   readonly after: AfterLog;
+  readonly chords: RedisChords;
   readonly #connection: RedisConnection;
   readonly #parts: RedisPartitions;
   readonly #cancels: RedisCancels;
@@ -57,6 +58,11 @@ export class RedisClusterLedger implements Ledger {
     this.#connection = connection;
     this.#parts = parts;
     this.#cancels = new RedisCancels(connection, parts);
+    this.chords = new RedisChords(connection, {
+      index: `${parts.homeRoot}chords`,
+      keyOf: groupId => parts.chordKey(groupId),
+      celeryResultMs: 0,
+    });
     this.#hints = new RedisHints(connection, parts.readyPattern);
     this.after = {
       list: async (olderThanMs, limit) => {
@@ -304,7 +310,11 @@ export class RedisClusterLedger implements Ledger {
 
   /** Its parts are tasks of any queue: it has a slot of its own. */
   async joinChord(part: ChordPart): Promise<ChordAnswer> {
-    return await joinChord(this.#connection, this.#parts.chordKey(part.groupId), part);
+    return await this.chords.join(part);
+  }
+
+  async abandonChords(limit: number): Promise<readonly string[]> {
+    return await this.chords.abandon(limit);
   }
 
   onReady(hint: () => void): () => void {

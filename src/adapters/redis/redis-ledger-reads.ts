@@ -11,8 +11,10 @@ import {
 } from '../../admin/read-model.ts';
 import type { LedgerReads, LedgerSample, TaskMoment } from '../../ledger/ledger-reads.ts';
 import type { TaskState } from '../../ledger/ledger.ts';
+import type { OpenChords } from '../../ledger/open-chord.ts';
 import { globPattern } from '../../task/glob.ts';
 import { shownPayload } from '../../task/redacted.ts';
+import type { RedisChords } from './redis-chords.ts';
 import { LUA } from './lua.generated.ts';
 import type { RedisConnection } from './redis-connection.ts';
 import { walkDead } from './redis-dead.ts';
@@ -27,8 +29,10 @@ const MOST_FAILING = 1_000;
 export class RedisLedgerReads implements LedgerReads {
   readonly #connection: RedisConnection;
   readonly #roots: RootsOf;
+  readonly #chords: RedisChords;
 
-  constructor(connection: RedisConnection, roots: RootsOf) {
+  constructor(connection: RedisConnection, roots: RootsOf, chords: RedisChords) {
+    this.#chords = chords;
     this.#connection = connection;
     this.#roots = roots;
   }
@@ -158,6 +162,10 @@ export class RedisLedgerReads implements LedgerReads {
       return [{ id, version, process, checkpoint: data, dueMs }];
     });
     return (await Promise.all(moments)).flat();
+  }
+
+  async openChords(limit: number): Promise<OpenChords> {
+    return await this.#chords.open(limit);
   }
 
   async #find(id: string): Promise<FoundRecord | null> {

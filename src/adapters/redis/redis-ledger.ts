@@ -26,8 +26,7 @@ import type { PurgeReply, PurgeRequest, ReviveStatus } from '../../outbox/outbox
 import { LUA } from './lua.generated.ts';
 import { encodeAfter, redisAfterLog } from './redis-after.ts';
 import { beginArguments, readBeginReply, type BeginReplyParts } from './redis-begin.ts';
-import { joinCeleryChord } from './redis-celery-chord.ts';
-import { joinChord } from './redis-chord.ts';
+import { RedisChords } from './redis-chords.ts';
 import type { RedisArgument, RedisConnection } from './redis-connection.ts';
 import type { RedisGeneration } from './redis-generation.ts';
 import { RedisHints } from './redis-hints.ts';
@@ -69,6 +68,7 @@ const CHUNK = 500;
  */
 export class RedisLedger implements Ledger {
   readonly after: AfterLog;
+  readonly chords: RedisChords;
   readonly acknowledges: boolean;
   readonly #connection: RedisConnection;
   readonly #root: string;
@@ -89,6 +89,11 @@ export class RedisLedger implements Ledger {
     this.acknowledges = options.consumer !== undefined;
     this.#hints = new RedisHints(connection, `${root}ready`);
     this.after = redisAfterLog(connection, root);
+    this.chords = new RedisChords(connection, {
+      index: `${root}chords`,
+      keyOf: groupId => `${root}chord:${groupId}`,
+      celeryResultMs: options.celeryResultMs,
+    });
   }
 
   async open(opening: WorkerOpening): Promise<void> {
@@ -265,11 +270,11 @@ export class RedisLedger implements Ledger {
   }
 
   async joinChord(part: ChordPart): Promise<ChordAnswer> {
-    const key = `${this.#root}chord:${part.groupId}`;
-    const { celeryResultMs } = this.#options;
-    // Where Celery's workers find our results, they and ours count the parts of one chord together.
-    if (celeryResultMs === 0) return await joinChord(this.#connection, key, part);
-    return await joinCeleryChord(this.#connection, key, part, celeryResultMs);
+    return await this.chords.join(part);
+  }
+
+  async abandonChords(limit: number): Promise<readonly string[]> {
+    return await this.chords.abandon(limit);
   }
 
   onReady(hint: () => void): () => void {

@@ -16,6 +16,7 @@ interface Options extends CommonOptions {
   readonly maxDeadTuples?: string;
   readonly maxPendingAge?: string;
   readonly maxOrphanAge?: string;
+  readonly maxChordAge?: string;
 }
 
 /** `outlast doctor`: is anything about to go wrong? */
@@ -41,7 +42,7 @@ const EXIT_OF = {
 const seconds = (ms: number): string => `(default: ${ms / 1_000} s)`;
 
 function addLimitFlags(command: Command): Command {
-  const { maxClockSkewMs, maxTransactionMs, maxDeadTuples, maxPendingMs, maxOrphanMs } =
+  const { maxClockSkewMs, maxTransactionMs, maxDeadTuples, maxPendingMs, maxOrphanMs, maxChordMs } =
     CHECK_LIMITS;
   return command
     .option('--max-clock-skew <time>', `between our clock and theirs ${seconds(maxClockSkewMs)}`)
@@ -57,13 +58,21 @@ function addLimitFlags(command: Command): Command {
     .option(
       '--max-orphan-age <time>',
       `how long what its owner lost may lie about ${seconds(maxOrphanMs)}`,
-    );
+    )
+    .option('--max-chord-age <time>', `how long a chord may be open ${seconds(maxChordMs)}`);
 }
 
 function readLimits(options: Options): CheckLimits {
   const time = (text: string | undefined, flag: string, defaultMs: number): number =>
     text === undefined ? defaultMs : Math.round(durationMs(readDuration(text, flag), flag));
-  const { maxClockSkew, maxTransactionAge, maxDeadTuples, maxPendingAge, maxOrphanAge } = options;
+  const {
+    maxClockSkew,
+    maxTransactionAge,
+    maxDeadTuples,
+    maxPendingAge,
+    maxOrphanAge,
+    maxChordAge,
+  } = options;
   return {
     maxClockSkewMs: time(maxClockSkew, '--max-clock-skew', CHECK_LIMITS.maxClockSkewMs),
     maxTransactionMs: time(
@@ -77,6 +86,7 @@ function readLimits(options: Options): CheckLimits {
         : readWhole(maxDeadTuples, '--max-dead-tuples', 0, 999_999_999),
     maxPendingMs: time(maxPendingAge, '--max-pending-age', CHECK_LIMITS.maxPendingMs),
     maxOrphanMs: time(maxOrphanAge, '--max-orphan-age', CHECK_LIMITS.maxOrphanMs),
+    maxChordMs: time(maxChordAge, '--max-chord-age', CHECK_LIMITS.maxChordMs),
   };
 }
 

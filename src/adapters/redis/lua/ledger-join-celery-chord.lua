@@ -5,13 +5,12 @@
 -- chord is ours: a field is the place of a part, its value + or - as it ended; '=' has all parts of a chord that was
 -- completed here, so that this can be told again.
 -- keys: chord, parts, correction, total, outcome
--- args: index, size, value, member, failure, failure_keep_ms
+-- args: index, size, value, member, failure, failure_keep_ms, keep_ms
 -- returns: 1 open, or completed by others | 2 this part has failed | 3 and the members in their order | 4 and the id of a part of others that failed
 local chord, parts, correction, total, outcome = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local index, size, value, member, failure, failure_keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local keep_ms = ARGV[7]
 local KEEP_COMPLETE_MS = 86400000
--- Only remembers what was told already: the parts themselves are with Celery's.
-local KEEP_OPEN_MS = 604800000
 
 -- Whoever waits for the body in Python is told that it will not come.
 local function tell_failure()
@@ -35,7 +34,7 @@ local before = redis.call('HGET', chord, index)
 local found = before
 if not found or (found == '-' and value == '+') then
   redis.call('HSET', chord, index, value)
-  redis.call('PEXPIRE', chord, KEEP_OPEN_MS)
+  redis.call('PEXPIRE', chord, keep_ms)
   found = value
 end
 if found == '-' then
@@ -51,8 +50,9 @@ if size ~= '' then redis.call('SET', total, size, 'NX') end
 redis.call('ZREMRANGEBYSCORE', parts, index, index)
 redis.call('ZADD', parts, index, member)
 -- Celery lets them go after a day without a part; ours may wait for longer than that.
-redis.call('PERSIST', parts)
-redis.call('PERSIST', total)
+redis.call('PEXPIRE', parts, keep_ms)
+redis.call('PEXPIRE', total, keep_ms)
+redis.call('PEXPIRE', correction, keep_ms)
 local wanted = tonumber(redis.call('GET', total) or '')
 if not wanted then return { 1 } end
 wanted = wanted + tonumber(redis.call('GET', correction) or '0')

@@ -1,26 +1,27 @@
 #!lua flags=allow-oom
 -- Counts a part of a chord: once, however often it is told. A result takes the place of a failure, never the other way
--- round. A chord goes by itself a day after it was completed; one that is not complete stays.
--- A field is the place of a part; its value is + and the result, or - for a part that ended otherwise than done.
+-- round. A chord goes by itself a day after it was completed; one that is not complete, keep_ms after its last part.
+-- The field size is how many parts there will be, empty where nobody said. Any other field is the place of a part; its value is + and the result, or - for a part that ended otherwise than done.
 -- keys: chord
--- args: index, size, value
+-- args: index, size, value, keep_ms
 -- returns: 1 open | 2 this part has failed | 3 and the results in their order
-local chord, index, size, value = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local chord, index, size, value, keep_ms = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local KEEP_COMPLETE_MS = 86400000
 local found = redis.call('HGET', chord, index)
 if not found or (found == '-' and value ~= '-') then
-  redis.call('HSET', chord, index, value)
+  redis.call('HSET', chord, index, value, 'size', ARGV[2])
+  redis.call('PEXPIRE', chord, keep_ms)
   found = value
 end
 if found == '-' then return { 2 } end
-if not size or redis.call('HLEN', chord) < size then return { 1 } end
+if not size or redis.call('HLEN', chord) - 1 < size then return { 1 } end
 local places, results = {}, {}
 local fields = redis.call('HGETALL', chord)
 for place = 1, #fields, 2 do
-  if fields[place + 1] ~= '-' then places[#places + 1] = { tonumber(fields[place]), string.sub(fields[place + 1], 2) } end
+  if fields[place] ~= 'size' and fields[place + 1] ~= '-' then places[#places + 1] = { tonumber(fields[place]), string.sub(fields[place + 1], 2) } end
 end
 if #places < size then return { 1 } end
 table.sort(places, function(one, other) return one[1] < other[1] end)
 for place, part in ipairs(places) do results[place] = part[2] end
-redis.call('PEXPIRE', chord, KEEP_COMPLETE_MS, 'NX')
+redis.call('PEXPIRE', chord, KEEP_COMPLETE_MS, 'LT')
 return { 3, results }

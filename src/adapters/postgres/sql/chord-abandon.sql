@@ -1,0 +1,14 @@
+-- Forgets chords that are not complete and have had no part for a long time.
+-- params: limit int, older_than_ms bigint
+with idle as (
+  select distinct p.group_id from outlast_chord_part p
+  where p.joined_at < statement_timestamp() - $2::bigint * interval '1 millisecond'
+    and not exists (
+      select 1 from outlast_chord_part o
+      where o.group_id = p.group_id and o.joined_at >= statement_timestamp() - $2::bigint * interval '1 millisecond')
+    and (p.size is null or (select count(o.result) from outlast_chord_part o where o.group_id = p.group_id) < p.size)
+  limit $1
+), gone as (
+  delete from outlast_chord_part p using idle where p.group_id = idle.group_id returning p.group_id
+)
+select distinct group_id from gone
