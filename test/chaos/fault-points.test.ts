@@ -174,6 +174,20 @@ describe('a reaper killed', () => {
   );
 });
 
+describe('a supervisor killed together with its processes', () => {
+  it('leaves a lease that ends: another host has the task then, and its effect is had once', async () => {
+    const gone = kit.start('worker');
+    const sent = await send({ waits: true });
+    const pid = await kit.runnerOf(sent.id);
+    gone.kill('SIGKILL');
+    process.kill(pid, 'SIGKILL');
+    const next = kit.start('worker');
+    expect((await sent.result({ timeout: '60s' })).epoch).toBe(2);
+    expect(await kit.count('effect', sent.id)).toBe(1);
+    expect(await kit.stop(next)).toBe('code 0');
+  }, 90_000);
+});
+
 describe('a worker process stopped', () => {
   it.each(['worker.ran-not-committed', 'door.committed-not-told'] as const)(
     'at %s past its lease: the other run goes on, the sleeper commits nothing',

@@ -34,6 +34,12 @@ async function run(input, ctx) {
   return { pid: process.pid };
 }
 
+/** Nothing else happens in the main thread meanwhile. */
+function compute(ms) {
+  const endsAt = performance.now() + ms;
+  while (performance.now() < endsAt);
+}
+
 const worker = await startWorker(outlast, {
   tasks: [
     outlast.handler(task('sleep.effect', shape), { retry: { backoff: '20ms' }, run }),
@@ -42,6 +48,14 @@ const worker = await startWorker(outlast, {
       run,
     }),
     outlast.handler(task('sleep.follow', shape), run),
+    outlast.handler(task('sleep.compute', shape), {
+      maxResurrections: 1,
+      run: async (input, ctx) => {
+        await note(pool, 'run', ctx);
+        compute(input.ms ?? Infinity);
+        return { pid: process.pid };
+      },
+    }),
   ],
   queues: SLEEPER_QUEUES.split(','),
   lease: '2s',

@@ -34,6 +34,10 @@ interface Input {
 const shape = { input: unchecked<Input>(), result: unchecked<{ pid: number }>() };
 const effect = task('sleep.effect', shape);
 const keyed = task('sleep.keyed', { ...shape, idempotent: true });
+const compute = task('sleep.compute', {
+  input: unchecked<{ ms?: number }>(),
+  result: unchecked<{ pid: number }>(),
+});
 const follow = task('sleep.follow', { ...shape, queue: FOLLOW_QUEUE });
 
 interface Scenario {
@@ -143,7 +147,11 @@ class Dormitory {
     return dormitory;
   }
 
-  start(queues: readonly string[], point?: Point): ChildProcess {
+  start(
+    queues: readonly string[],
+    point?: Point,
+    extra: Readonly<Record<string, string>> = {},
+  ): ChildProcess {
     const { broker, ledger } = this.#place;
     const child = spawn(process.execPath, [SCRIPT], {
       env: {
@@ -155,6 +163,7 @@ class Dormitory {
         ...(point === undefined
           ? {}
           : { OUTLAST_FAULT_POINT: `${point}:stop:1:${this.#fileOf(point)}` }),
+        ...extra,
       },
       stdio: ['ignore', 'ignore', process.env['CHAOS_LOG'] === undefined ? 'ignore' : 'inherit'],
     });
@@ -170,11 +179,15 @@ class Dormitory {
     return join(this.#folder, point);
   }
 
-  async end(child: ChildProcess): Promise<number | null> {
-    const exit = new Promise<void>(resolve => void child.once('exit', () => resolve()));
+  async end(child: ChildProcess): Promise<number | string> {
     child.kill('SIGTERM');
-    if (child.exitCode === null && child.signalCode === null) await exit;
-    return child.exitCode;
+    return await this.ended(child);
+  }
+
+  async ended(child: ChildProcess): Promise<number | string> {
+    if (child.exitCode === null && child.signalCode === null)
+      await new Promise<void>(resolve => void child.once('exit', () => resolve()));
+    return child.signalCode ?? child.exitCode ?? '';
   }
 
   async epochsOf(table: 'run' | 'effect', id: string): Promise<number[]> {
@@ -203,6 +216,9 @@ class Dormitory {
 }
 
 const queueOf = (point: Point): string => point.replaceAll('.', '-');
+
+/** A minute is too long for every run of the tests. */
+const COMPUTING_S = process.env['OUTLAST_TEST_LONG'] === undefined ? [3] : [3, 60];
 
 interface Sleeper {
   readonly point: Point;
@@ -285,5 +301,37 @@ describe.each(TIERS)('on $tier', { timeout: 150_000 }, ({ points, open }) => {
     expect(await dormitory.epochsOf('effect', freed.sent.id)).toEqual([]);
     // The one that woke freed its own hold, not the key: whoever comes now gets the result that is there.
     await audit(dormitory, { ...freed, sent: heir });
+  });
+
+  it.each(COMPUTING_S)(
+    'a worker that computes for %i s, longer than its lease, is not declared dead',
+    async seconds => {
+      const dormitory = await Dormitory.open(await open());
+      const child = dormitory.start(['compute']);
+      const sent = await dormitory.outlast.push(
+        compute,
+        { ms: seconds * 1_000 },
+        { queue: 'compute' },
+      );
+      expect(await sent.result({ timeout: '120s' })).toEqual({ pid: child.pid });
+      const found = await createAdmin(dormitory.outlast).tasks.inspect(sent.id);
+      expect(found).toMatchObject({ state: 'done', crashes: 0 });
+      expect(await dormitory.epochsOf('run', sent.id)).toEqual([found?.epoch]);
+      expect(await dormitory.end(child)).toBe(0);
+    },
+  );
+
+  it('a worker that computes for ever is killed after maxBlock, and its task is dead when its budget is spent', async () => {
+    const dormitory = await Dormitory.open(await open());
+    const sent = await dormitory.outlast.push(compute, {}, { queue: 'compute' });
+    for (let process = 1; process <= 2; process++) {
+      const child = dormitory.start(['compute'], undefined, { OUTLAST_WORKER_MAX_BLOCK: '600ms' });
+      expect(await dormitory.ended(child)).toBe('SIGKILL');
+    }
+    await expect(sent.result({ timeout: '60s' })).rejects.toMatchObject({
+      code: 'ERR_TASK_FAILED',
+      type: 'ERR_RESURRECTIONS_SPENT',
+    });
+    expect(await dormitory.epochsOf('run', sent.id)).toHaveLength(2);
   });
 });
