@@ -12,6 +12,9 @@ export const FIGURES = {
   latency: { servers: ['postgres', 'rabbitmq', 'redis'] },
   poison: { servers: ['postgres', 'rabbitmq'] },
   backlog: { servers: ['postgres', 'rabbitmq'] },
+  worker: { servers: ['postgres', 'rabbitmq', 'redis', 'celery'] },
+  dispatch: { servers: ['postgres', 'rabbitmq', 'redis'] },
+  recovery: { servers: ['postgres', 'rabbitmq', 'redis'] },
   'celery-recovery': { servers: ['postgres', 'rabbitmq', 'redis', 'celery'] },
 };
 

@@ -23,6 +23,7 @@ export const VERSION = JSON.parse(
  * @property {string} database
  * @property {string | { url: string, queueType?: string }} [broker]
  * @property {Record<string, { database: string }>} [outboxes]
+ * @property {string} [ledger]
  * @property {readonly string[]} [tasks]
  */
 
@@ -30,13 +31,14 @@ export const VERSION = JSON.parse(
  * Starts `outlast` with these settings and no others.
  * @param {readonly string[]} args
  * @param {Config} config
+ * @param {Readonly<Record<string, string>>} [extra] variables for its handlers
  */
-export function startCli(args, config) {
+export function startCli(args, config, extra = {}) {
   const file = join(mkdtempSync(join(tmpdir(), 'outlast-bench-')), 'outlast.config.json');
   writeFileSync(file, JSON.stringify(config));
   const env = Object.entries(process.env).filter(([name]) => !name.startsWith('OUTLAST_'));
   const child = spawn(process.execPath, [PROGRAM, ...args, '--config', file], {
-    env: Object.fromEntries(env),
+    env: { ...Object.fromEntries(env), ...extra },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let output = '';

@@ -1,3 +1,4 @@
+import { isUnavailable } from '../errors/error.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import type { Envelope } from '../task/envelope.ts';
 import { readOptions } from '../wire/encode-message.ts';
@@ -72,7 +73,7 @@ export class Admission {
 
   /** Not null: the store has no room for new work, whatever it is, and may have some after so long. */
   async closedMs(): Promise<number | null> {
-    const full = await this.#deps.store.pressure();
+    const full = await this.#pressure();
     return full && spread(full.retryAfterMs, this.#deps.runtime.random.next());
   }
 
@@ -81,13 +82,23 @@ export class Admission {
     await this.#deps.store.hold(token, holdMs);
   }
 
+  /** A store that is away is not full. Who is limited hears of it when he asks for his rate; the others need it for nothing. */
+  async #pressure(): ReturnType<AdmissionStore['pressure']> {
+    try {
+      return await this.#deps.store.pressure();
+    } catch (error) {
+      if (!isUnavailable(error)) throw error;
+      return null;
+    }
+  }
+
   async #judge(newcomers: readonly Newcomer[]): Promise<{
     readonly verdicts: readonly Verdict[];
     readonly takings: Takings;
     readonly why?: string;
   }> {
     const { store } = this.#deps;
-    const full = await store.pressure();
+    const full = await this.#pressure();
     if (full !== null) {
       const verdict = { key: STORE_KEY, waitMs: full.retryAfterMs };
       const { takings } = await takeRates([], store);

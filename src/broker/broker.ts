@@ -18,6 +18,8 @@ export interface Broker {
   take(queues: readonly string[], limit: number): Promise<readonly Delivery[]>;
   /** The ledger has these: forget them. */
   ack(deliveries: readonly Delivery[]): Promise<void>;
+  /** These were acknowledged by the ledger, which is on the broker's own server: they are nobody's business here. */
+  forget?(deliveries: readonly Delivery[]): void;
   /** Not begun here: deliver them elsewhere. */
   giveBack(deliveries: readonly Delivery[]): Promise<void>;
   /** Calls `hint` when these queues may have something to take. Returns the undo. */

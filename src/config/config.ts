@@ -185,30 +185,20 @@ export function resolveConfig(
   for (const key of ['tasks', 'strict', 'excludeTasks', 'maxPayloadBytes'] as const) {
     settings[key] = { value: top[key], source: key in config ? 'file' : 'default' };
   }
-
   const signing = readSigning(config, env);
-  settings['signingKeys'] = {
-    value: signing.keyIds.map(id => `${id}:***`),
-    source: signing.keysSource,
-  };
-  settings['unsignedQueues'] = {
-    value: signing.unsignedQueues,
-    source: 'unsignedQueues' in config ? 'file' : 'default',
-  };
+  const keyIds = signing.keyIds.map(id => `${id}:***`);
+  settings['signingKeys'] = { value: keyIds, source: signing.keysSource };
+  const { unsignedQueues } = signing;
   const outboxes = readOutboxes(config['outboxes'], flags.folder ?? process.cwd());
   for (const [name, { url }] of Object.entries(outboxes)) {
     settings[`outboxes.${name}`] = { value: maskUrl(url), source: 'file' };
   }
   const retention = readRetention(config['retention']);
-  settings['retention'] = {
-    value: config['retention'] ?? {},
-    source: 'retention' in config ? 'file' : 'default',
-  };
   const admission = readAdmission(config['admission']);
-  settings['admission'] = {
-    value: config['admission'] ?? {},
-    source: 'admission' in config ? 'file' : 'default',
-  };
+  const shown = { unsignedQueues, retention: config['retention'], admission: config['admission'] };
+  for (const [key, value] of Object.entries(shown)) {
+    settings[key] = { value: value ?? {}, source: key in config ? 'file' : 'default' };
+  }
 
   const layered = <S extends SectionName>(name: S): Layered<SectionOptions[S]> =>
     layer(name, { file: config[name], env: fromEnv[name], flag: flags[name] }, settings);

@@ -3,7 +3,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { ResultStore } from '../result/result-store.ts';
 import { sleep } from '../runtime/clock.ts';
 import type { Runtime } from '../runtime/runtime.ts';
-import type { StopReason } from '../worker/run-scope.ts';
+import type { StopReason } from '../worker/run-stop.ts';
 import { revokedEvent, type TaskEvent } from './task-events.ts';
 
 export interface RevocationDeps {

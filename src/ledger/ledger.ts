@@ -17,6 +17,11 @@ import type { Reply } from '../wire/reply.ts';
  * as success: the answer is `absent` and nothing is written.
  */
 export interface Ledger {
+  /**
+   * It is on the broker's own server: `begin` acknowledges the messages it is given tags of in the same step, so that
+   * they need no answer of their own. Missing: it does not.
+   */
+  readonly acknowledges?: boolean;
   /** Opens a new incarnation of a worker process, with its lease. */
   open(worker: WorkerOpening): Promise<void>;
   /** Hands out tasks: of the messages given, and up to `limit` that are waiting and due. */
@@ -197,6 +202,8 @@ export interface BeginRequest {
   /** How many suspects may be handed out, messages included: a suspect runs beside no other (`isSuspect`). */
   readonly suspects: number;
   readonly messages: readonly Envelope[];
+  /** The broker's tags of the messages, for a ledger that acknowledges. */
+  readonly tags?: readonly string[];
   /** How often a task may lose its worker, by task name; `*` for the others. */
   readonly crashBudgets: Readonly<Record<string, number>>;
 }

@@ -96,38 +96,44 @@ export function inputFromCall(contract: Contract, call: IncomingCall): unknown {
   throw new TypeError(`${args.length} positional arguments and no names for them`);
 }
 
-/** What the handler gets: the schema's output. */
-export async function parseInput(
-  name: string,
-  contract: Contract,
-  input: unknown,
-): Promise<unknown> {
-  if (contract.args || contract.kwargs) {
-    const { args, kwargs } = input as ArgsInput;
-    const parsed: { args?: unknown; kwargs?: unknown } = {};
-    if (contract.args) parsed.args = await check(name, contract.args, args);
-    if (contract.kwargs) parsed.kwargs = await check(name, contract.kwargs, kwargs);
-    return parsed;
-  }
-  return contract.input ? await check(name, contract.input, input) : undefined;
+/** What the handler gets: the schema's output. At once where the schema answers at once. */
+export function parseInput(name: string, contract: Contract, input: unknown): unknown {
+  if (contract.args || contract.kwargs) return parseArgs(name, contract, input as ArgsInput);
+  return contract.input ? check(name, contract.input, input) : undefined;
 }
 
-/** The schema's output, or `ERR_INPUT_INVALID` with every complaint and its path. */
-export async function check(
-  name: string,
-  schema: StandardSchema,
-  value: unknown,
-): Promise<unknown> {
-  const issues = await validate(schema, value);
-  if ('value' in issues) return issues.value;
-  throw invalidInput(name, issues.issues);
+async function parseArgs(name: string, contract: Contract, input: ArgsInput): Promise<ArgsInput> {
+  const { args, kwargs } = input;
+  const parsed: { args?: unknown; kwargs?: unknown } = {};
+  if (contract.args) parsed.args = await check(name, contract.args, args);
+  if (contract.kwargs) parsed.kwargs = await check(name, contract.kwargs, kwargs);
+  return parsed;
 }
 
-export async function validate(
-  schema: StandardSchema,
-  value: unknown,
-): Promise<{ readonly value: unknown } | { readonly issues: readonly InputIssue[] }> {
-  const verdict = await schema['~standard'].validate(value);
+/** The schema's output, or `ERR_INPUT_INVALID` with every complaint and its path. At once, or a promise of it. */
+export function check(name: string, schema: StandardSchema, value: unknown): unknown {
+  const checked = validate(schema, value);
+  return checked instanceof Promise
+    ? checked.then(late => outputOf(name, late))
+    : outputOf(name, checked);
+}
+
+function outputOf(name: string, checked: Checked): unknown {
+  if ('value' in checked) return checked.value;
+  throw invalidInput(name, checked.issues);
+}
+
+export type Checked = { readonly value: unknown } | { readonly issues: readonly InputIssue[] };
+
+/** At once where the schema answers at once: a promise for each of a thousand short tasks would cost more than they. */
+export function validate(schema: StandardSchema, value: unknown): Checked | Promise<Checked> {
+  const verdict = schema['~standard'].validate(value);
+  return 'then' in verdict ? Promise.resolve(verdict).then(readVerdict) : readVerdict(verdict);
+}
+
+type Verdict = Awaited<ReturnType<StandardSchema['~standard']['validate']>>;
+
+function readVerdict(verdict: Verdict): Checked {
   if (!verdict.issues) return { value: verdict.value };
   return {
     issues: verdict.issues.map(issue => ({ path: formatPath(issue.path), message: issue.message })),

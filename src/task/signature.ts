@@ -72,10 +72,11 @@ const NOTHING: Embed = { callbacks: [], errbacks: [], chain: null, chord: null }
 
 /** False only where nothing can follow: the last bytes are always the same then. */
 export function hasFollowUps(body: Uint8Array): boolean {
-  const end = body.subarray(-NOTHING_FOLLOWS.length);
-  return (
-    end.length < NOTHING_FOLLOWS.length || end.some((byte, at) => byte !== NOTHING_FOLLOWS[at])
-  );
+  const from = body.length - NOTHING_FOLLOWS.length;
+  if (from < 0) return true;
+  for (let at = 0; at < NOTHING_FOLLOWS.length; at++)
+    if (body[from + at] !== NOTHING_FOLLOWS[at]) return true;
+  return false;
 }
 
 const NOTHING_FOLLOWS = toBytes(`${EMBED}]`);

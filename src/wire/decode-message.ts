@@ -60,12 +60,20 @@ function decode(message: IncomingMessage): Envelope {
     priority: priorityOf(message.properties.priority),
     version,
     body,
-    options: toBytes(JSON.stringify(optionsOf({ id, signature }, headers, message.properties))),
+    options: writeOptions(optionsOf({ id, signature }, headers, message.properties)),
     digest,
     // Not before, and not after: a fraction of a millisecond is given away in the safe direction.
     etaMs: instantOf(headers, 'eta', Math.ceil),
     expiresMs: earliest(instantOf(headers, 'expires', Math.floor), deadlineOf(headers)),
   };
+}
+
+const NO_OPTIONS = toBytes('{}');
+
+/** Most messages have none, and share these bytes. */
+function writeOptions(options: EnvelopeOptions): Uint8Array {
+  for (const _ in options) return toBytes(JSON.stringify(options));
+  return NO_OPTIONS;
 }
 
 const isText = (encoding: unknown): boolean =>
@@ -243,7 +251,10 @@ const otherThan = (id: string, value: unknown): string | undefined =>
 type Loose<T> = { readonly [K in keyof T]?: T[K] | undefined };
 
 function dropUndefined(options: Loose<EnvelopeOptions>): EnvelopeOptions {
-  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
+  const found: Record<string, unknown> = {};
+  for (const name of Object.keys(options) as (keyof EnvelopeOptions)[])
+    if (options[name] !== undefined) found[name] = options[name];
+  return found;
 }
 
 /** `[hard, soft]` in seconds; zero and null are none. */
@@ -260,9 +271,16 @@ function limitsOf(headers: Table): readonly (number | undefined)[] {
   );
 }
 
+const NO_HEADERS: Record<string, string> = Object.freeze({});
+
 /** What a user sent along: the nested table, and at the top level whatever has no meaning of its own there. */
 function userHeaders(headers: Table, isDeadlineTheirs: boolean): Record<string, string> {
   const nested = own(headers, 'headers');
+  const isTheirs = (name: string): boolean =>
+    !isReserved(name) || (isDeadlineTheirs && name === OWN_HEADERS.deadline);
+  const theirs: (readonly [string, unknown])[] = [];
+  for (const name of Object.keys(headers)) if (isTheirs(name)) theirs.push([name, headers[name]]);
+  if (!isTable(nested) && theirs.length === 0) return NO_HEADERS;
   const found = new Map<string, string>();
   let bytes = 0;
   const add = (name: string, value: unknown): void => {
@@ -277,9 +295,7 @@ function userHeaders(headers: Table, isDeadlineTheirs: boolean): Record<string, 
     refuseProto(nested);
     for (const [name, value] of Object.entries(nested)) add(name, value);
   }
-  const isTheirs = (name: string): boolean =>
-    !isReserved(name) || (isDeadlineTheirs && name === OWN_HEADERS.deadline);
-  for (const [name, value] of Object.entries(headers)) if (isTheirs(name)) add(name, value);
+  for (const [name, value] of theirs) add(name, value);
   return Object.fromEntries(found);
 }
 

@@ -21,7 +21,9 @@ import { PostgresOutboxStore } from '../adapters/postgres/postgres-outbox-store.
 import { PostgresResultStore } from '../adapters/postgres/postgres-result-store.ts';
 import type { SqlDatabase } from '../adapters/postgres/sql-database.ts';
 import { openEmbedded, type EmbeddedMode } from '../adapters/pglite/open-embedded.ts';
+import { RedisBroker } from '../adapters/redis/redis-broker.ts';
 import { openRedisLedger } from '../adapters/redis/open-redis-ledger.ts';
+import { isSameKeyspace } from '../adapters/redis/redis-url.ts';
 import type { AdmissionStore } from '../admission/admission-store.ts';
 import type { Broker } from '../broker/broker.ts';
 import { outlastError } from '../errors/error.ts';
@@ -170,8 +172,23 @@ async function storesApart(apart: OutboxApart, { broker, ledger }: Messaging): P
       fields: { option: 'database' },
     });
   }
-  const opened = await closing(db, openRedisLedger(ledger.url, { ...ledger, generations }));
-  const inner = await closing(opened, closing(db, openBroker(broker)));
+  const inner = await closing(db, openBroker(broker));
+  // Where one script reaches both, `begin` lets go of the broker's elements as well.
+  const { target } = broker;
+  const isOne = target.kind === 'redis' && isSameKeyspace(target.url, ledger.url);
+  const settings = { ...ledger, generations };
+  const opened = await closing(
+    inner,
+    closing(
+      db,
+      openRedisLedger(
+        ledger.url,
+        isOne && inner instanceof RedisBroker
+          ? { ...settings, consumer: inner.consumer }
+          : settings,
+      ),
+    ),
+  );
   const published = announcing(inner, opened.announce);
   return {
     db,

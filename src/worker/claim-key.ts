@@ -13,6 +13,7 @@ import type { EnvelopeOptions } from '../task/envelope.ts';
 import type { CallKey } from '../task/call-key.ts';
 import type { Idempotency } from '../task/idempotency.ts';
 import { toText } from '../task/json.ts';
+import { NO_KEYS, type Keyring } from '../task/keyring.ts';
 import { callKeyOf } from './call-key-of.ts';
 import { errorRecord } from './error-record.ts';
 import type { Handler } from './handler.ts';
@@ -29,6 +30,7 @@ export interface ClaimDeps {
   readonly handlers: ReadonlyMap<string, Handler>;
   readonly keys: KeyDeps;
   readonly ledger: Pick<Ledger, 'wake'>;
+  readonly keyring?: Keyring;
   readonly runtime: Runtime;
 }
 
@@ -55,8 +57,9 @@ const FREE: KeyClaim = { kind: 'run', hold: null };
 export async function claimKey(task: BegunTask, deps: ClaimDeps): Promise<KeyClaim> {
   const handler = deps.handlers.get(task.envelope.name);
   const idempotent = handler?.task.contract.idempotent ?? null;
-  // What is not what was sent, or cannot be read, is buried by the run itself.
+  // What nobody with a key has sent, is not what was sent, or cannot be read, is buried by the run itself.
   if (!handler || !idempotent || digestOf(task.envelope) !== task.envelope.digest) return FREE;
+  if ((deps.keyring ?? NO_KEYS).refusalOf(task.envelope) !== null) return FREE;
   const call = await callKeyOf(task, handler).catch(() => null);
   if (call === null) return FREE;
   try {

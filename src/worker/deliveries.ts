@@ -51,14 +51,24 @@ export async function acceptDeliveries(
   return beginnable;
 }
 
-/** Acknowledges what the ledger has already; the deliveries of begun tasks wait for their run to be settled. */
+/** What was given to `begin`, and its answers. */
+export interface Begun {
+  readonly given: readonly Beginnable[];
+  readonly answers: readonly MessageAnswer[];
+  /** The ledger was given the tags, and has let go of what it has. */
+  readonly isAcknowledged: boolean;
+}
+
+/**
+ * Acknowledges what the ledger has already; the deliveries of begun tasks wait for their run to be settled. A ledger that
+ * acknowledges has answered for both: only what must be buried first is left to be told.
+ */
 export async function answerDeliveries(
-  given: readonly Beginnable[],
-  answers: readonly MessageAnswer[],
+  { given, answers, isAcknowledged }: Begun,
   deps: DeliveryDeps,
 ): Promise<ReadonlyMap<string, Delivery>> {
   const begun = new Map<string, Delivery>();
-  const settled: Delivery[] = [];
+  let settled: Delivery[] = [];
   for (const [index, { delivery, envelope }] of given.entries()) {
     switch (answers[index]) {
       case 'begun':
@@ -87,6 +97,13 @@ export async function answerDeliveries(
       case undefined:
         await deps.broker.giveBack([delivery]);
     }
+  }
+  if (isAcknowledged) {
+    const isConflict = (at: number): boolean => answers[at] === 'conflict';
+    deps.broker.forget?.(given.filter((_, at) => !isConflict(at)).map(({ delivery }) => delivery));
+    const buried = new Set(given.filter((_, at) => isConflict(at)).map(({ delivery }) => delivery));
+    settled = settled.filter(delivery => buried.has(delivery));
+    begun.clear();
   }
   // What was begun must start whatever becomes of the copies: an ack that fails brings them back, to be acked then.
   if (settled.length > 0) await deps.broker.ack(settled).catch(() => undefined);

@@ -2,7 +2,7 @@ import { isOutlastError, outlastError } from '../errors/error.ts';
 import { checkFollowUps } from '../ledger/follow-up.ts';
 import type { BegunTask } from '../ledger/ledger.ts';
 import { digestOf } from '../task/digest.ts';
-import { decodeBody, inputFromCall, parseInput, validate } from '../task/input.ts';
+import { decodeBody, inputFromCall, parseInput, validate, type Checked } from '../task/input.ts';
 import { encodeJson, toBytes } from '../task/json.ts';
 import { NO_KEYS, type Keyring } from '../task/keyring.ts';
 import { asVerdict } from '../task/verdict.ts';
@@ -14,7 +14,8 @@ import type { Handler } from './handler.ts';
 import type { Rooms } from './room.ts';
 import { migrateInput } from './migrate-input.ts';
 import { circumstancesOf, runInRoom } from './run-in-room.ts';
-import { RunScope, type RunScopeDeps, type RunStop } from './run-scope.ts';
+import { RunScope, type RunScopeDeps, type RunScopeStart } from './run-scope.ts';
+import type { RunStop } from './run-stop.ts';
 import { buried, failed, type Settlement } from './settlement.ts';
 
 /** A result is read back whole by everybody who waits for it. */
@@ -32,51 +33,57 @@ export interface ExecuteDeps extends RunScopeDeps {
 
 /** Runs one task from bytes to settlement. Never throws. */
 export async function execute(
-  task: BegunTask,
+  begun: BegunTask,
   stop: RunStop,
   deps: ExecuteDeps,
 ): Promise<Settlement> {
   try {
-    return await executeChecked(task, stop, deps);
+    const { envelope } = begun;
+    const handler = deps.handlers.get(envelope.name);
+    if (!handler)
+      return buried('ERR_TASK_UNKNOWN', `no handler for ${envelope.name} in this worker`);
+    if (digestOf(envelope) !== envelope.digest)
+      return buried('ERR_DIGEST', 'the bytes are not those that were sent');
+    const refusal = (deps.keyring ?? NO_KEYS).refusalOf(envelope);
+    if (refusal !== null) return buried('ERR_DIGEST', refusal);
+    const task = begun.checkpoint === null ? begun : await restored(begun, handler, deps);
+    if ('kind' in task) return task;
+    if (handler.mode !== 'inline' && deps.rooms) {
+      const start = { task, handler, mode: handler.mode, stop };
+      return await runInRoom(start, { ...deps, rooms: deps.rooms });
+    }
+    const preparing = prepare(task, handler);
+    const prepared = preparing instanceof Promise ? await preparing : preparing;
+    if ('kind' in prepared) return prepared;
+    return await runHere({ task, handler, input: prepared.input, stop }, deps);
   } catch (error) {
     // A run that ended in no way at all would come back with every beat, for ever.
     return { kind: 'bury', reason: 'ERR_INVARIANT', error: errorRecord(error) };
   }
 }
 
-async function executeChecked(
+/** With its progress at hand, wherever that is kept. */
+async function restored(
   begun: BegunTask,
-  stop: RunStop,
+  handler: Handler,
   deps: ExecuteDeps,
-): Promise<Settlement> {
-  const { envelope } = begun;
-  const handler = deps.handlers.get(envelope.name);
-  if (!handler) return buried('ERR_TASK_UNKNOWN', `no handler for ${envelope.name} in this worker`);
-  if (digestOf(envelope) !== envelope.digest)
-    return buried('ERR_DIGEST', 'the bytes are not those that were sent');
-  const refusal = (deps.keyring ?? NO_KEYS).refusalOf(envelope);
-  if (refusal !== null) return buried('ERR_DIGEST', refusal);
-  let task = begun;
+): Promise<BegunTask | Settlement> {
   try {
-    task = (await deps.checkpoints?.restore(begun)) ?? begun;
+    return (await deps.checkpoints?.restore(begun)) ?? begun;
   } catch (cause) {
     if (isOutlastError(cause, 'ERR_FENCE_STALE')) return { kind: 'drop' };
     const circumstances = circumstancesOf(begun, deps.runtime);
     return failed(handler, begun, circumstances, { cause, askedMs: null });
   }
-  if (handler.mode !== 'inline' && deps.rooms)
-    return await runInRoom(
-      { task, handler, mode: handler.mode, stop },
-      { ...deps, rooms: deps.rooms },
-    );
-  const prepared = await prepare(task, handler);
-  if ('kind' in prepared) return prepared;
-  const scope = new RunScope({ task, handler, input: prepared.input, stop }, deps);
+}
+
+async function runHere(start: RunScopeStart, deps: ExecuteDeps): Promise<Settlement> {
+  const { task, handler, input } = start;
+  const scope = new RunScope(start, deps);
   try {
-    const value = await scope.race(
-      withTask(scope.context, () => invoke(handler, prepared.input, scope)),
-    );
-    return await settleValue(handler, task, scope, value);
+    const value = await scope.race(withTask(scope.context, () => invoke(handler, input, scope)));
+    const settlement = settleValue(handler, task, scope, value);
+    return settlement instanceof Promise ? await settlement : settlement;
   } catch (error) {
     return settleError(handler, task, scope, error);
   } finally {
@@ -86,39 +93,57 @@ async function executeChecked(
 
 /** A handler that throws before its first await must look like one that rejects. */
 async function invoke(handler: Handler, input: unknown, scope: RunScope): Promise<unknown> {
-  await scope.fenceOff();
+  if (handler.fence === 'start') await scope.fenceOff();
   return await handler.run(input, scope.context);
 }
 
 type Prepared = { readonly input: unknown } | Settlement;
 
-async function prepare(task: BegunTask, handler: Handler): Promise<Prepared> {
+/** At once, unless a migration or the schema takes its time. */
+function prepare(task: BegunTask, handler: Handler): Prepared | Promise<Prepared> {
   const { contract } = handler.task;
+  const { envelope } = task;
   let input: unknown;
   try {
-    input = inputFromCall(contract, decodeBody(task.envelope.body));
-    checkFollowUps(task.envelope);
+    input = inputFromCall(contract, decodeBody(envelope.body));
+    checkFollowUps(envelope);
   } catch (error) {
     return { kind: 'bury', reason: 'ERR_UNDECODABLE', error: errorRecord(error) };
   }
   try {
-    input = await migrateInput(task, handler, input);
-    const parsed = await parseInput(task.envelope.name, contract, input);
-    // Without a key it has not been claimed: it must not run.
-    await callKeyOf(task, handler);
-    return { input: parsed };
+    const { idempotent, version } = contract;
+    if (envelope.version !== version || idempotent !== null)
+      return prepareSlowly(task, handler, input).catch(invalid);
+    const parsed = parseInput(envelope.name, contract, input);
+    return parsed instanceof Promise
+      ? parsed.then((late: unknown) => ({ input: late }), invalid)
+      : { input: parsed };
   } catch (error) {
-    const reason = isOutlastError(error) ? error.code : 'ERR_INPUT_INVALID';
-    return { kind: 'bury', reason, error: errorRecord(error) };
+    return invalid(error);
   }
 }
 
-async function settleValue(
+function invalid(error: unknown): Settlement {
+  const reason = isOutlastError(error) ? error.code : 'ERR_INPUT_INVALID';
+  return { kind: 'bury', reason, error: errorRecord(error) };
+}
+
+async function prepareSlowly(task: BegunTask, handler: Handler, input: unknown): Promise<Prepared> {
+  const { contract } = handler.task;
+  const current = await migrateInput(task, handler, input);
+  const parsed = await parseInput(task.envelope.name, contract, current);
+  // Without a key it has not been claimed: it must not run.
+  await callKeyOf(task, handler);
+  return { input: parsed };
+}
+
+/** At once, unless the schema of the result takes its time. */
+function settleValue(
   handler: Handler,
   task: BegunTask,
   scope: RunScope,
   value: unknown,
-): Promise<Settlement> {
+): Settlement | Promise<Settlement> {
   const verdict = asVerdict(value);
   switch (verdict?.kind) {
     case 'discard':
@@ -131,19 +156,25 @@ async function settleValue(
         askedMs: verdict.delayMs,
       });
     case undefined: {
-      const text = await encodeResult(handler, value);
-      const isKept = text !== null && scope.options.keepResult !== false;
-      const result = isKept ? toBytes(text) : null;
-      return { kind: 'commit', outcome: { kind: 'done', result }, value: text ?? 'null' };
+      const schema = handler.task.contract.result;
+      if (!schema) return doneWith(null, scope);
+      const checked = validate(schema, value);
+      return checked instanceof Promise
+        ? checked.then(late => doneWith(encodeResult(late, value), scope))
+        : doneWith(encodeResult(checked, value), scope);
     }
   }
 }
 
-/** Null where there is no value. It is checked as the handler gave it, and stored so; readers parse it. */
-async function encodeResult(handler: Handler, value: unknown): Promise<string | null> {
-  const schema = handler.task.contract.result;
-  if (!schema) return null;
-  const checked = await validate(schema, value);
+/** Null where there is no value. */
+function doneWith(text: string | null, scope: RunScope): Settlement {
+  const isKept = text !== null && scope.options.keepResult !== false;
+  const result = isKept ? toBytes(text) : null;
+  return { kind: 'commit', outcome: { kind: 'done', result }, value: text ?? 'null' };
+}
+
+/** It is checked as the handler gave it, and stored so; readers parse it. */
+function encodeResult(checked: Checked, value: unknown): string {
   if ('issues' in checked) {
     const [first] = checked.issues;
     throw new TypeError(

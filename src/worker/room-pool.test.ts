@@ -2,8 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { systemClock } from '../runtime/clock.ts';
 import { silentLogger } from '../telemetry/logger.ts';
 import { RoomPool } from './room-pool.ts';
-import type { Room, RoomMode } from './room.ts';
-import type { RunStop } from './run-scope.ts';
+import type { Room, RoomMode, StopSignals } from './room.ts';
 
 interface FakeRoom extends Room {
   readonly number: number;
@@ -57,7 +56,7 @@ function setup(limit: number, tasks: readonly string[] = ['a']) {
   return { pool, rooms, worn, enter };
 }
 
-const neverStopped = (): RunStop => ({
+const neverStopped = (): StopSignals => ({
   signal: new AbortController().signal,
   draining: new AbortController().signal,
 });

@@ -1,8 +1,7 @@
 import { outlastError } from '../errors/error.ts';
 import { sleep } from '../runtime/clock.ts';
 import type { Runtime } from '../runtime/runtime.ts';
-import type { Room, RoomMode, Rooms } from './room.ts';
-import type { RunStop } from './run-scope.ts';
+import type { Room, RoomMode, Rooms, StopSignals } from './room.ts';
 
 export interface RoomPoolDeps {
   readonly runtime: Pick<Runtime, 'log' | 'clock'>;
@@ -46,7 +45,7 @@ export class RoomPool implements Rooms {
     throw notFound(missing, mode);
   }
 
-  async enter(mode: RoomMode, stop: RunStop): Promise<Room | null> {
+  async enter(mode: RoomMode, stop: StopSignals): Promise<Room | null> {
     if (!(await this.#place(stop))) return null;
     try {
       return this.#takeIdle(mode) ?? (await this.#open(mode));
@@ -91,7 +90,7 @@ export class RoomPool implements Rooms {
   }
 
   /** True: there is a place. False: the run was stopped, or its worker drains, before one was free. */
-  #place(stop: RunStop): Promise<boolean> {
+  #place(stop: StopSignals): Promise<boolean> {
     const signals = [stop.signal, stop.draining];
     if (signals.some(signal => signal.aborted)) return Promise.resolve(false);
     if (this.#busy < this.#deps.limit) {

@@ -1,7 +1,7 @@
 import type { WireError } from '../errors/wire-error.ts';
 import type { BegunTask, LiftReply, StepStatus } from '../ledger/ledger.ts';
 import type { HandlerMode } from './handler.ts';
-import type { RunStop, StopReason } from './run-scope.ts';
+import type { RunStop, StopReason } from './run-stop.ts';
 import type { Settlement } from './settlement.ts';
 
 /** A thread or a process of its own, in which one handler runs at a time. */
@@ -24,10 +24,12 @@ export interface Room {
 
 export type RoomMode = Exclude<HandlerMode, 'inline'>;
 
+export type StopSignals = Pick<RunStop, 'signal' | 'draining'>;
+
 /** Hands out rooms. */
 export interface Rooms {
   /** A room for one run, sooner or later; null when the run was stopped before one was free. */
-  enter(mode: RoomMode, stop: RunStop): Promise<Room | null>;
+  enter(mode: RoomMode, stop: StopSignals): Promise<Room | null>;
   /** The run is over: the room is another's, unless it has ended. */
   leave(room: Room): void;
 }

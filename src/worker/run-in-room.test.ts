@@ -12,7 +12,7 @@ import { outlastError } from '../errors/error.ts';
 import { defineHandler } from './handler.ts';
 import type { FromRoom, Room, ToRoom } from './room.ts';
 import { runInRoom } from './run-in-room.ts';
-import type { StopReason } from './run-scope.ts';
+import { RunStop, type StopReason } from './run-stop.ts';
 
 const contract = task('room.task');
 const handler = defineHandler(
@@ -82,8 +82,8 @@ function setup(options: EnvelopeOptions = {}, crashes = 0, noRoom?: Error) {
       await ended;
     },
   };
-  const stop = new AbortController();
   const draining = new AbortController();
+  const stop = new RunStop(draining.signal);
   let hasLeft = false;
   const rooms = {
     enter: () => (noRoom ? Promise.reject(noRoom) : Promise.resolve(room)),
@@ -106,7 +106,7 @@ function setup(options: EnvelopeOptions = {}, crashes = 0, noRoom?: Error) {
       task: begun(options, crashes),
       handler,
       mode: 'process',
-      stop: { signal: stop.signal, draining: draining.signal },
+      stop,
     },
     { rooms, ledger, runtime },
   );
@@ -118,7 +118,7 @@ function setup(options: EnvelopeOptions = {}, crashes = 0, noRoom?: Error) {
     draining,
     say: (message: FromRoom) => say(message),
     end: (how: string) => end(new Error(how)),
-    stop: (reason: StopReason) => stop.abort(reason),
+    stop: (reason: StopReason) => stop.stop(reason),
     storeSays: (answer: StepStatus | 'away') => void (status = answer),
     killedAt: () => killedAt,
     hasLeft: () => hasLeft,

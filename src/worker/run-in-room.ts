@@ -7,7 +7,8 @@ import { toText } from '../task/json.ts';
 import type { Handler } from './handler.ts';
 import { unpackError } from './pack-error.ts';
 import type { FromRoom, PackedSettlement, Room, RoomMode, Rooms } from './room.ts';
-import type { RunLedger, RunStop } from './run-scope.ts';
+import type { RunLedger } from './run-scope.ts';
+import type { RunStop } from './run-stop.ts';
 import { crashed, failed, timedOut, type Circumstances, type Settlement } from './settlement.ts';
 
 /** Between the signal and the kill: time to roll back, to close files, and to end by oneself. */
@@ -41,7 +42,7 @@ export async function runInRoom(start: RoomRunStart, deps: RoomRunDeps): Promise
   const room = await enter(start, deps);
   if (room === null) return stopped(stop);
   try {
-    return stop.signal.aborted ? stopped(stop) : await new RoomRun(start, room, deps).run();
+    return stop.reason !== null ? stopped(stop) : await new RoomRun(start, room, deps).run();
   } finally {
     deps.rooms.leave(room);
   }
@@ -61,7 +62,7 @@ async function enter(start: RoomRunStart, deps: RoomRunDeps): Promise<Room | nul
 }
 
 function stopped(stop: RunStop): Settlement {
-  return { kind: stop.signal.reason === 'lost' ? 'drop' : 'release' };
+  return { kind: stop.reason === 'lost' ? 'drop' : 'release' };
 }
 
 function optionsOf(task: BegunTask): EnvelopeOptions {
@@ -115,7 +116,7 @@ class RoomRun {
     void this.#room.ended.then(how => this.#crash(how));
     this.#room.post({ kind: 'run', task: tight(task) });
     this.#follow(stop.draining, () => this.#room.post({ kind: 'drain' }));
-    this.#follow(stop.signal, () => this.#stop());
+    this.#undo.push(stop.onStop(() => this.#stop()));
     this.#startTimers();
     try {
       return await ending;
@@ -152,7 +153,7 @@ class RoomRun {
   /** The room's word, unless the worker knows better: then it belongs to somebody else, or is given back. */
   #settled(packed: PackedSettlement): Settlement {
     const { stop } = this.#start;
-    if (stop.signal.aborted && packed.kind !== 'commit') return stopped(stop);
+    if (stop.reason !== null && packed.kind !== 'commit') return stopped(stop);
     return packed.kind === 'fail' ? { ...packed, cause: unpackError(packed.cause) } : packed;
   }
 
@@ -182,7 +183,7 @@ class RoomRun {
 
   #stop(): void {
     const { stop } = this.#start;
-    this.#room.post({ kind: 'stop', reason: stop.signal.reason as 'lost' | 'release' });
+    this.#room.post({ kind: 'stop', reason: stop.reason ?? 'release' });
     this.#after(KILL_GRACE_MS, () => void this.#kill('stopped', () => stopped(stop)));
   }
 

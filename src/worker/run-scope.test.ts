@@ -12,6 +12,7 @@ import { unchecked } from '../task/standard-schema.ts';
 import type { TaskContext } from './context.ts';
 import { execute } from './execute.ts';
 import { defineHandler } from './handler.ts';
+import { RunStop } from './run-stop.ts';
 
 const contract = task('scope.task', { result: unchecked<unknown>() });
 const other = task('scope.other');
@@ -82,11 +83,13 @@ function setup(run: Run, options: EnvelopeOptions = {}) {
     },
     lift: (): Promise<LiftReply> => Promise.resolve({ status: 'ok', epoch: 1 }),
   };
-  const stop = new AbortController();
-  const settlement = execute(
-    begun,
-    { signal: stop.signal, draining: new AbortController().signal },
-    { ledger, runtime, handlers: new Map([[contract.name, handler]]) },
+  const stop = new RunStop(new AbortController().signal);
+  const settlement = Promise.resolve().then(() =>
+    execute(begun, stop, {
+      ledger,
+      runtime,
+      handlers: new Map([[contract.name, handler]]),
+    }),
   );
   return { time, settlement, committed, kept, warnings, stop };
 }
@@ -141,7 +144,7 @@ describe('a handler that swallows its signal', () => {
       await ctx.transaction(() => Promise.resolve(steps.push('effect')));
     });
     await time.runUntil(5);
-    stop.abort('lost');
+    stop.stop('lost');
     await time.runUntil(1_000);
     expect(await settlement).toEqual({ kind: 'drop' });
     expect([steps, committed]).toEqual([[], []]);

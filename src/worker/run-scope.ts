@@ -11,17 +11,9 @@ import type { SendOptions } from '../task/define-task.ts';
 import type { TaskContext } from './context.ts';
 import { fenceStale, type EffectDoor } from './door.ts';
 import type { Handler } from './handler.ts';
+import { RunContext } from './run-context.ts';
+import type { RunStop, StopReason } from './run-stop.ts';
 import { timedOut } from './settlement.ts';
-
-/** How the worker ends a run from outside; the reason decides what is settled. */
-export interface RunStop {
-  /** Aborts: `lost` writes nothing, `release` gives back. */
-  readonly signal: AbortSignal;
-  /** Fires when the worker drains. */
-  readonly draining: AbortSignal;
-}
-
-export type StopReason = 'lost' | 'release';
 
 /** What a run asks of the ledger. It is asked under the epoch the run has now, whatever the one was that it began with. */
 export type RunLedger = Pick<Ledger, 'checkpoint' | 'lift'>;
@@ -49,8 +41,13 @@ export class RunScope {
   readonly #stop: RunStop;
   readonly #deps: RunScopeDeps;
   readonly #door: EffectDoor;
-  readonly #hard = new AbortController();
-  readonly #soft = new AbortController();
+  /** Both signals are made for handlers that look at them; most do not. */
+  #hard: AbortController | null = null;
+  #soft: AbortController | null = null;
+  /** What ended the run before its handler did. */
+  #endedBy: Error | null = null;
+  #isSoftlyOver = false;
+  #reject: (error: Error) => void = () => undefined;
   readonly #undo: (() => void)[] = [];
   readonly #steps = new Set<string>();
   #seq: number;
@@ -71,10 +68,17 @@ export class RunScope {
       ledger: { lift: (run, above) => this.#lift(run, above) },
     });
     this.#seq = task.checkpointSeq;
-    this.options = JSON.parse(toText(task.envelope.options)) as EnvelopeOptions;
-    this.#follow(stop.signal, () => this.#hard.abort(leaseLost(task)));
-    this.#follow(stop.draining, () => this.#soft.abort());
-    this.context = this.#makeContext(input);
+    this.options = optionsOf(task);
+    this.#undo.push(stop.onStop(() => this.#end(leaseLost(task))));
+    this.context = new RunContext(task, input, this.options, {
+      log: deps.runtime.log,
+      epoch: () => this.#epoch,
+      hard: () => this.#hardSignal(),
+      soft: () => this.#softSignal(),
+      checkpoint: data => this.#checkpoint(data),
+      transaction: (fn, step) => this.#transaction(fn, step),
+      send: (sent, rest) => this.#send(sent, rest),
+    });
     this.#startTimers();
   }
 
@@ -82,17 +86,25 @@ export class RunScope {
   race(running: Promise<unknown>): Promise<unknown> {
     this.#hasEnded = false;
     this.#deps.onRunning?.(running);
-    const end = (): void => void (this.#hasEnded = true);
-    // A handler that ignores its signal goes on in the background; whatever it throws later concerns nobody.
-    running.then(end, end);
     return new Promise((resolve, reject) => {
-      this.#follow(this.#hard.signal, () => reject(this.#hard.signal.reason as Error));
-      running.then(resolve, reject);
+      this.#reject = reject;
+      if (this.#endedBy !== null) reject(this.#endedBy);
+      // A handler that ignores its signal goes on in the background; whatever it throws later concerns nobody.
+      running.then(
+        value => {
+          this.#hasEnded = true;
+          resolve(value);
+        },
+        (error: unknown) => {
+          this.#hasEnded = true;
+          reject(error);
+        },
+      );
     });
   }
 
   stopReason(): StopReason | null {
-    return this.#stop.signal.aborted ? (this.#stop.signal.reason as StopReason) : null;
+    return this.#stop.reason;
   }
 
   /**
@@ -130,14 +142,39 @@ export class RunScope {
 
   /** What goes on after its run must find every door shut, also between the end of the run and its settlement. */
   #refuseIfOver(): void {
-    if (this.#hard.signal.aborted) throw this.#hard.signal.reason as Error;
+    if (this.#endedBy !== null) throw this.#endedBy;
     if (this.#isOver) throw fenceStale(this.#ref());
   }
 
-  #follow(signal: AbortSignal, fn: () => void): void {
-    if (signal.aborted) return fn();
-    signal.addEventListener('abort', fn, { once: true });
-    this.#undo.push(() => signal.removeEventListener('abort', fn));
+  /** The first reason counts. */
+  #end(error: Error): void {
+    if (this.#endedBy !== null) return;
+    this.#endedBy = error;
+    this.#hard?.abort(error);
+    this.#reject(error);
+  }
+
+  #hardSignal(): AbortSignal {
+    if (this.#hard === null) {
+      this.#hard = new AbortController();
+      if (this.#endedBy !== null) this.#hard.abort(this.#endedBy);
+    }
+    return this.#hard.signal;
+  }
+
+  #softSignal(): AbortSignal {
+    if (this.#soft === null) {
+      const soft = new AbortController();
+      this.#soft = soft;
+      const { draining } = this.#stop;
+      const drain = (): void => soft.abort();
+      if (this.#isSoftlyOver || draining.aborted) drain();
+      else if (!this.#isOver) {
+        draining.addEventListener('abort', drain, { once: true });
+        this.#undo.push(() => draining.removeEventListener('abort', drain));
+      }
+    }
+    return this.#soft.signal;
   }
 
   #startTimers(): void {
@@ -151,11 +188,12 @@ export class RunScope {
   }
 
   #expire(timeoutMs: number, what: string): void {
-    this.#hard.abort(timedOut(this.#task, timeoutMs, what));
+    this.#end(timedOut(this.#task, timeoutMs, what));
   }
 
   #softExpire(): void {
-    this.#soft.abort();
+    this.#isSoftlyOver = true;
+    this.#soft?.abort();
     const { onSoftTimeout } = this.#handler;
     if (!onSoftTimeout) return;
     const report = (error: unknown): void =>
@@ -165,36 +203,6 @@ export class RunScope {
     } catch (error) {
       report(error);
     }
-  }
-
-  #makeContext(input: unknown): TaskContext {
-    const { id, epoch, failures, crashes, envelope, checkpoint } = this.#task;
-    const epochNow = (): number => this.#epoch;
-    const { deadlineMs, headers, rootId } = this.options;
-    return {
-      id,
-      name: envelope.name,
-      queue: envelope.queue,
-      rootId: rootId ?? id,
-      headers: headers ?? {},
-      input,
-      attempt: failures + 1,
-      resurrections: crashes,
-      get epoch() {
-        return epochNow();
-      },
-      get fence() {
-        return epochNow();
-      },
-      signal: this.#hard.signal,
-      softSignal: this.#soft.signal,
-      deadline: deadlineMs === undefined ? null : new Date(deadlineMs),
-      log: this.#deps.runtime.log.child({ task: id, name: envelope.name, epoch }),
-      lastCheckpoint: checkpoint === null ? undefined : decodeJson(toText(checkpoint)),
-      checkpoint: data => this.#checkpoint(data),
-      transaction: (fn, options) => this.#transaction(fn, options?.step ?? 'main'),
-      send: (task, ...rest) => this.#send(task, rest),
-    };
   }
 
   async #checkpoint(data: unknown): Promise<void> {
@@ -274,6 +282,13 @@ export class RunScope {
       fields: { step },
     });
   }
+}
+
+const NO_OPTIONS: EnvelopeOptions = Object.freeze({});
+
+/** Most tasks have none: `{}`. */
+function optionsOf({ envelope: { options } }: BegunTask): EnvelopeOptions {
+  return options.length === 2 ? NO_OPTIONS : (JSON.parse(toText(options)) as EnvelopeOptions);
 }
 
 /** Why `ctx.signal` fires when neither a timeout nor a deadline has passed. */

@@ -12,6 +12,7 @@ import {
 } from '../ledger/ledger.ts';
 import { NO_KEYS } from '../task/keyring.ts';
 import type { Redact } from '../task/redact.ts';
+import type { BrokerAnswers } from './broker-answers.ts';
 import { claimKey, type KeyClaim, type KeyDeps } from './claim-key.ts';
 import { replyOf } from '../wire/reply.ts';
 import type { ResultStore } from '../result/result-store.ts';
@@ -21,7 +22,8 @@ import { execute, type ExecuteDeps } from './execute.ts';
 import type { KeyHold } from './key-hold.ts';
 import type { Gate } from './gate.ts';
 import type { RunObserver } from './run-observer.ts';
-import type { RunLedger, StopReason } from './run-scope.ts';
+import type { RunLedger } from './run-scope.ts';
+import { RunStop, type StopReason } from './run-stop.ts';
 import type { Settlement } from './settlement.ts';
 import type { Settler, SettleStatus } from './settler.ts';
 
@@ -30,6 +32,7 @@ export interface RunDeps extends ExecuteDeps {
   readonly checkpoints: Checkpoints;
   readonly broker: Broker;
   readonly settler: Settler;
+  readonly answers: BrokerAnswers;
   readonly keys: KeyDeps;
   readonly dedupMs: number;
   readonly resultMs: number;
@@ -42,10 +45,19 @@ export interface RunDeps extends ExecuteDeps {
   readonly gate?: Gate;
 }
 
-/** No broker's copy is held for longer. */
+/** No broker's copy is held for longer: RabbitMQ closes the channel of a message held for half an hour. */
 const LONGEST_HOLD_MS = 600_000;
 /** Younger than what a resurrector takes for forgotten. */
 const FOLLOW_WITHIN_MS = 2_000;
+
+export interface RunStart {
+  readonly task: BegunTask;
+  /** The broker's copy, where it has one that nobody has let go. */
+  readonly delivery: Delivery | null;
+  readonly draining: AbortSignal;
+  /** Called when the handler has ended, before the run is settled: its place is free for another. */
+  readonly onRan: () => void;
+}
 
 /** One run of one task: executes, settles, and only then lets go of the broker's copy. */
 export class Run {
@@ -54,17 +66,18 @@ export class Run {
   readonly finished: Promise<void>;
   #delivery: Delivery | null;
   readonly #deps: RunDeps;
-  readonly #stop = new AbortController();
-  readonly #draining: AbortSignal;
+  readonly #stop: RunStop;
+  readonly #onRan: () => void;
   /** The run as the ledger knows it now. */
   #ref: RunRef;
 
-  constructor(task: BegunTask, delivery: Delivery | null, draining: AbortSignal, deps: RunDeps) {
+  constructor({ task, delivery, draining, onRan }: RunStart, deps: RunDeps) {
     this.task = task;
     this.#ref = { id: task.id, epoch: task.epoch, run: task.run };
     this.#delivery = delivery;
     this.#deps = deps;
-    this.#draining = draining;
+    this.#stop = new RunStop(draining);
+    this.#onRan = onRan;
     this.startedAt = deps.runtime.clock.monotonic();
     this.finished = this.#run();
   }
@@ -76,21 +89,27 @@ export class Run {
 
   /** Ends the run from outside; the first reason counts. */
   stop(reason: StopReason): void {
-    this.#stop.abort(reason);
+    this.#stop.stop(reason);
+  }
+
+  /** From `begin` on the ledger has the task; a copy that was held for too long is let go while it still runs. */
+  acknowledgeInTime(now: number): void {
+    if (this.#delivery !== null && now - this.startedAt > LONGEST_HOLD_MS)
+      void this.#acknowledge('ok');
   }
 
   async #run(): Promise<void> {
     const { runtime, observer, checkpoints } = this.#deps;
     const { id, envelope, epoch, failures } = this.task;
-    const cancelAck = this.#delivery === null ? null : this.#acknowledgeInTime();
     const entry = (await this.#deps.gate?.enter(this.task)) ?? null;
     if (entry !== null && !entry.isIn) {
+      this.#onRan();
       const given = { kind: 'release', delayMs: entry.retryAfterMs } as const;
-      const status = await this.#settle(given, [], null);
-      cancelAck?.();
+      const status = await this.#settle(given, []);
       if (status === 'ok') await this.#deps.gate?.wait(this.task, entry);
       return await this.#acknowledge(status === 'refused' ? 'stale' : status);
     }
+    // Awaited in any case: a whole batch is known to the worker before the first of its handlers starts.
     await runtime.faultPoint('worker.begun-not-started');
     const claim = await claimKey(this.task, this.#deps);
     const hold = claim.kind === 'run' ? claim.hold : null;
@@ -101,24 +120,32 @@ export class Run {
       runtime.emit('task:started', { id, name, queue, epoch, attempt });
       observer?.started(this.task);
     }
-    const settlement = await this.#execute(claim);
+    const ran =
+      claim.kind === 'run'
+        ? await execute(this.task, this.#stop, { ...this.#deps, ledger: this.#asking() })
+        : claim.settlement;
+    this.#onRan();
     const ranMs = runtime.clock.monotonic() - this.startedAt;
+    const ended = this.#endedAt(ran);
+    if (ended) await ended;
+    const kept = hold === null ? 'kept' : await this.#keep(ran, hold);
+    // Nobody knows whether the result is there: what is not sure to be kept is not committed.
+    const settlement: Settlement = kept === 'unknown' ? { kind: 'release' } : ran;
     const followUps = this.#followUps(settlement);
-    const answer = await this.#settle(settlement, followUps, hold);
+    const answer = kept === 'refused' ? kept : await this.#settle(settlement, followUps);
     const status = answer === 'refused' ? await this.#giveUp() : answer;
-    cancelAck?.();
     if (entry !== null) this.#deps.gate?.leave(entry.places);
     // Before anything else is waited for: the next run of a task may begin meanwhile, and would be told of first.
-    await checkpoints.forget(this.task, status === 'ok' && settlement.kind === 'commit');
     if (status === 'ok') {
       if (claim.kind !== 'wait') observer?.settled(this.task, settlement, ranMs);
       this.#tell(settlement);
       if (claim.kind === 'answer' && claim.original !== id) this.#tellDuplicate(claim);
     } else if (claim.kind !== 'wait') observer?.lost(this.task);
-    await this.#acknowledge(status);
-    if (status !== 'ok') await rescueRun(this.task, this.#draining, this.#deps);
+    await checkpoints.forget(this.task, status === 'ok' && settlement.kind === 'commit');
+    if (this.#delivery !== null) await this.#acknowledge(status);
+    if (status !== 'ok') await rescueRun(this.task, this.#stop.draining, this.#deps);
     if (status === 'ok') {
-      await hold?.ended(settlement);
+      if (hold !== null) await hold.ended(settlement);
       await this.#follow([...followUps, ...this.#ended(settlement)]);
       await this.#tellRetry(settlement);
     } else if (settlement.kind !== 'drop')
@@ -126,12 +153,6 @@ export class Run {
         { task: id, epoch, status, settlement: settlement.kind },
         'not the rightful run any more',
       );
-  }
-
-  async #execute(claim: KeyClaim): Promise<Settlement> {
-    if (claim.kind !== 'run') return claim.settlement;
-    const stop = { signal: this.#stop.signal, draining: this.#draining };
-    return await execute(this.task, stop, { ...this.#deps, ledger: this.#asking() });
   }
 
   /** Whoever asks knows the epoch of some time ago: a door of this run may have been lifted since. */
@@ -147,33 +168,30 @@ export class Run {
     };
   }
 
-  async #settle(
-    settlement: Settlement,
-    after: readonly FollowUp[],
-    hold: KeyHold | null,
-  ): Promise<SettleStatus> {
-    const { settler, runtime, dedupMs, resultMs } = this.#deps;
+  /** The gap between the end of a handler and its being told. */
+  #endedAt({ kind }: Settlement): Promise<void> | undefined {
+    const { faultPoint } = this.#deps.runtime;
+    if (kind === 'commit') return faultPoint('worker.ran-not-committed');
+    return kind === 'fail' ? faultPoint('worker.failed-not-told') : undefined;
+  }
+
+  /** Keeps the result for duplicates first, where there may be some. */
+  async #keep(ran: Settlement, hold: KeyHold): Promise<'kept' | 'refused' | 'unknown'> {
+    if (ran.kind !== 'commit' || ran.outcome.kind !== 'done') return 'kept';
+    const kept = await hold.complete(ran.value, this.#stop.signal);
+    if (kept === 'kept') await this.#deps.runtime.faultPoint('worker.kept-not-committed');
+    return kept;
+  }
+
+  async #settle(settlement: Settlement, after: readonly FollowUp[]): Promise<SettleStatus> {
+    const { settler, dedupMs, resultMs } = this.#deps;
     const ref = this.#ref;
     switch (settlement.kind) {
       case 'commit': {
-        await runtime.faultPoint('worker.ran-not-committed');
-        const { outcome, value } = settlement;
-        if (hold !== null && outcome.kind === 'done') {
-          const kept = await hold.complete(value, this.#stop.signal);
-          if (kept === 'refused') return kept;
-          if (kept === 'unknown') return await settler.release.settle(ref);
-          await runtime.faultPoint('worker.kept-not-committed');
-        }
-        return await settler.commit.settle({
-          ref,
-          outcome,
-          after,
-          dedupMs,
-          resultMs,
-        });
+        const { outcome } = settlement;
+        return await settler.commit.settle({ ref, outcome, after, dedupMs, resultMs });
       }
       case 'fail': {
-        await runtime.faultPoint('worker.failed-not-told');
         const { error, delayMs, reason, isCrash } = settlement;
         return await settler.fail.settle({ ref, error, delayMs, reason, isCrash });
       }
@@ -202,29 +220,16 @@ export class Run {
     return answer === 'absent' ? 'absent' : 'stale';
   }
 
-  /** RabbitMQ closes the channel of a message held for half an hour. From `begin` on the ledger has the task. */
-  #acknowledgeInTime(): () => void {
-    return this.#deps.runtime.clock.timer(LONGEST_HOLD_MS, () => void this.#acknowledge('ok'));
-  }
-
   /** The one place that decides about the broker's copy of a task that was begun. */
   async #acknowledge(status: StepStatus): Promise<void> {
     const delivery = this.#delivery;
     if (!delivery) return;
     this.#delivery = null;
-    const { broker, runtime } = this.#deps;
+    const { answers, runtime } = this.#deps;
     await runtime.faultPoint('worker.committed-not-acked');
-    try {
-      // Settled by us: the ledger has it. Otherwise all we know is that it is not ours; whoever gets the copy next
-      // finds out from the ledger whether it is a copy or the only one left.
-      if (status === 'ok') await broker.ack([delivery]);
-      else await broker.giveBack([delivery]);
-    } catch (error) {
-      runtime.log.warn(
-        { error, task: this.task.id },
-        'the broker took no answer; it will deliver the copy again',
-      );
-    }
+    // Settled by us: the ledger has it. Otherwise all we know is that it is not ours; whoever gets the copy next
+    // finds out from the ledger whether it is a copy or the only one left.
+    await (status === 'ok' ? answers.ack(delivery) : answers.giveBack(delivery));
   }
 
   #tell(settlement: Settlement): void {

@@ -5,6 +5,7 @@ import { execute } from './execute.ts';
 import type { Handler } from './handler.ts';
 import { packError } from './pack-error.ts';
 import type { FromRoom, PackedSettlement, ToRoom } from './room.ts';
+import { RunStop } from './run-stop.ts';
 import type { Settlement } from './settlement.ts';
 
 export interface RoomServerDeps {
@@ -28,8 +29,8 @@ export class RoomServer {
   readonly #deps: RoomServerDeps;
   readonly #calls = new Map<number, Call>();
   #lastCall = 0;
-  #stop = new AbortController();
   #draining = new AbortController();
+  #stop = new RunStop(this.#draining.signal);
 
   constructor(deps: RoomServerDeps) {
     this.#deps = deps;
@@ -40,7 +41,7 @@ export class RoomServer {
       case 'run':
         return void this.#run(message.task);
       case 'stop':
-        return this.#stop.abort(message.reason);
+        return this.#stop.stop(message.reason);
       case 'drain':
         return this.#draining.abort();
       case 'kept':
@@ -54,26 +55,22 @@ export class RoomServer {
 
   async #run(task: BegunTask): Promise<void> {
     const { handlers, runtime, post, rssBytes } = this.#deps;
-    this.#stop = new AbortController();
     this.#draining = new AbortController();
+    this.#stop = new RunStop(this.#draining.signal);
     post({ kind: 'begun' });
     let running: Promise<unknown> = Promise.resolve();
-    const settlement = await execute(
-      task,
-      { signal: this.#stop.signal, draining: this.#draining.signal },
-      {
-        handlers,
-        runtime,
-        ledger: {
-          checkpoint: (_, seq, data) =>
-            this.#ask<StepStatus>(call => ({ kind: 'checkpoint', call, seq, data })),
-          lift: (_, above) => this.#ask<LiftReply>(call => ({ kind: 'lift', call, above })),
-        },
-        onRunning: handler => {
-          running = handler;
-        },
+    const settlement = await execute(task, this.#stop, {
+      handlers,
+      runtime,
+      ledger: {
+        checkpoint: (_, seq, data) =>
+          this.#ask<StepStatus>(call => ({ kind: 'checkpoint', call, seq, data })),
+        lift: (_, above) => this.#ask<LiftReply>(call => ({ kind: 'lift', call, above })),
       },
-    );
+      onRunning: handler => {
+        running = handler;
+      },
+    });
     // A handler that goes on after its signal is not over: the worker kills the room, and nobody enters it meanwhile.
     await running.catch(() => undefined);
     post({ kind: 'settled', settlement: packed(settlement), rssBytes: rssBytes() });

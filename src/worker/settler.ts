@@ -1,6 +1,7 @@
 import { isUnavailable } from '../errors/error.ts';
 import type { Ledger, StepStatus } from '../ledger/ledger.ts';
 import { sleep } from '../runtime/clock.ts';
+import { endOfTick } from '../runtime/end-of-tick.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 
 interface Waiting<Item> {
@@ -47,8 +48,8 @@ class StepBatcher<Item> {
 
   async #flush(): Promise<void> {
     this.#isBusy = true;
-    // Runs that end in the same turn of the event loop travel together.
-    await Promise.resolve();
+    // Runs that end in the same tick travel together.
+    await endOfTick();
     while (this.#waiting.length > 0) {
       const batch = this.#waiting;
       this.#waiting = [];

@@ -4,26 +4,27 @@ import type { Delivery } from '../broker/broker.ts';
 import type { BeginOpen, BeginRequest, BegunTask } from '../ledger/ledger.ts';
 import type { ConsumerReport, ControlOrders } from '../ledger/control-store.ts';
 import { sleep } from '../runtime/clock.ts';
+import { endOfTick } from '../runtime/end-of-tick.ts';
 import { Wakeable } from '../runtime/wakeable.ts';
+import { beginSurely, STORE_RETRY_MS } from './begin-surely.ts';
+import { BrokerAnswers } from './broker-answers.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { ControlWatch } from './control-watch.ts';
 import { acceptDeliveries, answerDeliveries } from './deliveries.ts';
 import { untilReady, type Beat } from './heart.ts';
 import { Intake } from './intake.ts';
+import { watchLease } from './watch-lease.ts';
 import { orderQueues } from './order-queues.ts';
 import { Run, type RunDeps } from './run.ts';
 import { runKey } from './run-key.ts';
 import { createSettler } from './settler.ts';
+import { TakeAhead } from './take-ahead.ts';
 import type { WorkerDeps, WorkerStatus } from './worker-deps.ts';
 
 /** Crashes of a task that no handler here knows: it is buried by its first run, whatever this says. */
 const UNKNOWN_TASK_BUDGET = 5;
 /** What is due and was not handed out is being handed to others: asking again at once would only burn the store. */
 const SHORTEST_NAP_MS = 10;
-/** Pause after the store failed a call of the main loop. */
-const STORE_RETRY_MS = 250;
-/** A message not begun for this long is given back: another worker may reach the ledger. */
-const KEEP_UNBEGUN_MS = 10_000;
 /** How long a drain waits for the store to take back what was not finished. */
 const RELEASE_PATIENCE_MS = 5_000;
 
@@ -42,6 +43,8 @@ export class Worker {
   readonly #asked = new Set<string>();
   readonly #wake: Wakeable;
   readonly #draining = new AbortController();
+  readonly #ahead: TakeAhead;
+  readonly #crashBudgets: Readonly<Record<string, number>>;
   readonly #watch: ControlWatch | null;
   readonly #intake: Intake;
   #runDeps: RunDeps;
@@ -52,14 +55,19 @@ export class Worker {
   #isClosed = true;
   #isGivingUp = false;
   #begun = 0;
+  /** Runs whose handler has not ended. */
+  #handling = 0;
   #isLeaving = false;
   #turnedAt: number;
 
   constructor(deps: WorkerDeps) {
     this.#deps = deps;
+    const budgets = [...deps.handlers].map(([name, of]) => [name, of.maxResurrections] as const);
+    this.#crashBudgets = { '*': UNKNOWN_TASK_BUDGET, ...Object.fromEntries(budgets) };
     this.#turnedAt = deps.runtime.clock.monotonic();
     this.#wake = new Wakeable(deps.runtime.clock);
-    this.#intake = new Intake(deps.broker, deps.settings.queues, this.#wake.hint);
+    this.#ahead = new TakeAhead(deps.broker, deps.runtime.clock);
+    this.#intake = new Intake(this.#ahead, deps.settings.queues, this.#wake.hint);
     // Every run listens to it: many listeners are no leak here.
     setMaxListeners(0, this.#draining.signal);
     this.#runDeps = this.#makeRunDeps();
@@ -114,6 +122,8 @@ export class Worker {
 
   #obey({ paused, isDraining }: ControlOrders): void {
     this.#intake.pause(paused);
+    // What was taken ahead may be of a queue that is paused now.
+    if (paused.length > 0) void this.#ahead.giveBack().catch(() => undefined);
     if (isDraining && !this.#isLeaving) this.#deps.onDrainAsked?.();
   }
 
@@ -123,7 +133,8 @@ export class Worker {
    */
   async run(signal: AbortSignal, retire?: AbortSignal): Promise<void> {
     const undo = this.#deps.ledger.onReady(this.#wake.hint);
-    const unwatch = this.#watchLease();
+    const { heart, runtime, settings } = this.#deps;
+    const unwatch = watchLease(heart, runtime.clock, settings.leaseMs, () => this.#fence());
     const unwatchOrders = this.#watch?.start();
     const either = retire ? AbortSignal.any([signal, retire]) : signal;
     try {
@@ -146,10 +157,14 @@ export class Worker {
     this.#turnedAt = runtime.clock.monotonic();
     try {
       if (this.#isClosed) await this.#open(signal);
+      // Runs that end together make room for one batch, and what they end with travels with the asking for it.
+      await endOfTick();
       if (signal.aborted) return;
-      const free = settings.concurrency - this.#runs.size;
+      const free = this.#free();
       if (free <= 0 || this.#isFenced || this.#intake.isShut) {
-        await this.#wake.sleep(settings.idleTimeMs, signal);
+        await this.#ahead.giveBackLate();
+        const sleepMs = Math.min(settings.idleTimeMs, this.#ahead.patienceMs ?? Infinity);
+        await this.#wake.sleep(sleepMs, signal);
         return;
       }
       const reply = await this.#take(free, signal);
@@ -162,6 +177,15 @@ export class Worker {
       runtime.log.warn({ error }, 'the store cannot be used; nothing is begun');
       await sleep(runtime.clock, STORE_RETRY_MS, signal);
     }
+  }
+
+  /**
+   * A handler that has ended makes room for the next while its run is being settled. What waits to be settled has a limit
+   * too, or a store that begins and does not commit would fill the memory.
+   */
+  #free(): number {
+    const { concurrency } = this.#deps.settings;
+    return Math.min(concurrency - this.#handling, 2 * concurrency - this.#runs.size);
   }
 
   async #open(signal: AbortSignal): Promise<void> {
@@ -201,6 +225,7 @@ export class Worker {
       broker,
       runtime,
       settler,
+      answers: new BrokerAnswers(broker, runtime.log),
       dedupMs: dedupWindowMs,
       resultMs: resultTtlMs,
       redact: this.#deps.redact ?? null,
@@ -208,19 +233,21 @@ export class Worker {
   }
 
   async #take(free: number, signal: AbortSignal): Promise<BeginOpen | null> {
-    const { broker, runtime, settings, handlers, observer } = this.#deps;
+    const { broker, ledger, runtime, settings, observer } = this.#deps;
     const queues = orderQueues(this.#intake.open, () => runtime.random.next());
     const taken = this.#isLedgerAway ? [] : await this.#intake.take(queues, free);
     const deliveries = await acceptDeliveries(taken, this.#runDeps).catch(
       async (error: unknown) => {
         // The ledger did not take what cannot run now: nobody else will answer for these messages.
         this.#isLedgerAway = true;
-        await broker.giveBack(taken);
+        await this.#giveBack(taken);
         throw error;
       },
     );
     if (deliveries.length > 0) await runtime.faultPoint('worker.taken-not-begun');
-    const messages = deliveries.map(delivery => delivery.envelope);
+    const messages = deliveries.map(({ envelope }) => envelope);
+    const isLetGo = settings.ackOn === 'begin';
+    const isAcknowledged = isLetGo && ledger.acknowledges === true;
     const request: BeginRequest = {
       worker: this.#worker,
       run: runtime.random.token(),
@@ -228,67 +255,70 @@ export class Worker {
       limit: free - messages.length,
       suspects: [...this.#runs.values()].some(run => run.task.isSuspect) ? 0 : 1,
       messages,
-      crashBudgets: {
-        '*': UNKNOWN_TASK_BUDGET,
-        ...Object.fromEntries(
-          [...handlers].map(([name, { maxResurrections }]) => [name, maxResurrections]),
-        ),
-      },
+      ...(isAcknowledged ? { tags: deliveries.map(({ delivery }) => delivery.tag) } : {}),
+      crashBudgets: this.#crashBudgets,
     };
     // Until its tasks are started the answer is ours to know: a beat must not take them for forgotten ones.
     this.#asked.add(request.run);
     try {
-      const reply = await this.#begin(request, signal);
+      const asking = this.#begin(request, signal);
+      // There was more than we asked for: the next batch comes while this one is begun.
+      if (taken.length === free) this.#ahead.ask(queues, settings.concurrency);
+      const reply = await asking;
       this.#isLedgerAway = reply === null;
       if (reply === null) {
-        await broker.giveBack(deliveries.map(delivery => delivery.delivery));
+        await this.#giveBack(deliveries.map(({ delivery }) => delivery));
         return null;
       }
-      const byId = await answerDeliveries(deliveries, reply.answers, this.#runDeps);
+      const { answers } = reply;
+      const begun = { given: deliveries, answers, isAcknowledged };
+      const byId = await answerDeliveries(begun, this.#runDeps);
       for (const ref of reply.expired) {
         runtime.emit('task:expired', ref);
         observer?.expired(ref);
       }
-      const isLetGo = settings.ackOn === 'begin';
       for (const task of reply.begun)
         this.#start(task, isLetGo ? null : (byId.get(task.id) ?? null));
       // An ack that fails brings copies back, to be acked then: the ledger has their tasks.
-      if (isLetGo) await broker.ack([...byId.values()]).catch(() => undefined);
+      if (isLetGo && byId.size > 0) await broker.ack([...byId.values()]).catch(() => undefined);
       return reply;
     } finally {
       this.#asked.delete(request.run);
     }
   }
 
-  /** Repeats the call after a lost reply: it names its run, so it gets what it was given before. Null: nothing can be begun. */
+  /** Nothing can be begun: what was taken ahead belongs to others as well. */
+  async #giveBack(deliveries: readonly Delivery[]): Promise<void> {
+    await Promise.all([this.#deps.broker.giveBack(deliveries), this.#ahead.giveBack()]);
+  }
+
+  /** Null: nothing can be begun. */
   async #begin(request: BeginRequest, signal: AbortSignal): Promise<BeginOpen | null> {
-    const { ledger, runtime } = this.#deps;
-    const startedAt = runtime.clock.monotonic();
     const isOurs = (): boolean => this.#worker === request.worker && !this.#isClosed;
-    for (;;) {
-      try {
-        const reply = await ledger.begin(request);
-        if (reply.status === 'closed') this.#close(request.worker);
-        return reply.status === 'open' && isOurs() ? reply : null;
-      } catch (error) {
-        if (!isUnavailable(error)) throw error;
-        runtime.log.warn({ error }, 'begin failed');
-        // What landed without our knowing is found by the next beat and released.
-        if (signal.aborted || !isOurs() || runtime.clock.monotonic() - startedAt > KEEP_UNBEGUN_MS)
-          return null;
-        await sleep(runtime.clock, STORE_RETRY_MS, signal);
-      }
-    }
+    const reply = await beginSurely(request, this.#deps, { signal, isOurs });
+    if (reply?.status === 'closed') this.#close(request.worker);
+    return reply?.status === 'open' && isOurs() ? reply : null;
   }
 
   #start(task: BegunTask, delivery: Delivery | null): void {
-    const run = new Run(task, delivery, this.#draining.signal, this.#runDeps);
+    this.#begun += 1;
+    this.#handling += 1;
+    let isHandling = true;
+    const onRan = (): void => {
+      if (isHandling) {
+        this.#handling -= 1;
+        this.#ahead.noteRun(this.#deps.runtime.clock.monotonic() - run.startedAt);
+      }
+      isHandling = false;
+      this.#wake.hint();
+    };
+    const draining = this.#draining.signal;
+    const run = new Run({ task, delivery, draining, onRan }, this.#runDeps);
     const key = runKey(task);
     this.#runs.set(key, run);
-    this.#begun += 1;
     const done = (): void => {
       this.#runs.delete(key);
-      this.#wake.hint();
+      onRan();
     };
     run.finished.then(done, (error: unknown) => {
       this.#deps.runtime.log.error({ error, task: task.id }, 'a run ended in a way it should not');
@@ -303,6 +333,7 @@ export class Worker {
     this.#isFenced = false;
     const stored = new Set(beat.reply.runs.map(runKey));
     for (const [key, run] of this.#runs) {
+      run.acknowledgeInTime(this.#deps.runtime.clock.monotonic());
       // Begun after the beat was sent: the answer cannot know of it.
       if (run.startedAt < beat.sentAt && !stored.has(key)) run.stop('lost');
     }
@@ -323,23 +354,8 @@ export class Worker {
     this.#wake.hint();
   }
 
-  /** Fences this process itself a moment before its lease ends, by its own monotonic clock. */
-  #watchLease(): () => void {
-    const { clock } = this.#deps.runtime;
-    const { leaseMs } = this.#deps.settings;
-    const marginMs = Math.min(1_000, leaseMs / 5);
-    let cancel = (): void => undefined;
-    const look = (): void => {
-      const leftMs = this.#deps.heart.lastBeatAt() + leaseMs - marginMs - clock.monotonic();
-      if (leftMs <= 0 && !this.#isClosed) this.#fence();
-      cancel = clock.timer(Math.max(leftMs, marginMs / 2), look);
-    };
-    cancel = clock.timer(leaseMs - marginMs, look);
-    return () => cancel();
-  }
-
   #fence(): void {
-    if (this.#isFenced) return;
+    if (this.#isFenced || this.#isClosed) return;
     this.#isFenced = true;
     this.#deps.runtime.log.warn(
       { worker: this.#worker },
@@ -347,6 +363,7 @@ export class Worker {
     );
     for (const run of this.#runs.values()) run.stop('release');
     this.#intake.leave();
+    void this.#ahead.giveBack().catch(() => undefined);
   }
 
   /** Lets what runs come to an end, releases what does not, and leaves. */
@@ -354,6 +371,7 @@ export class Worker {
     const { clock, faultPoint, log, emit } = this.#deps.runtime;
     const { ledger, heart, settings } = this.#deps;
     this.#draining.abort();
+    const given = this.#ahead.giveBack().catch(() => undefined);
     const all = (): Promise<unknown> =>
       Promise.all([...this.#runs.values()].map(run => run.finished.catch(() => undefined)));
     const patience = new AbortController();
@@ -364,7 +382,8 @@ export class Worker {
     const released = this.#runs.size;
     await faultPoint('worker.drain-before-release');
     for (const run of this.#runs.values()) run.stop('release');
-    await Promise.race([all(), sleep(clock, RELEASE_PATIENCE_MS)]);
+    // What the broker does not take back now it takes when it is closed.
+    await Promise.race([Promise.all([all(), given]), sleep(clock, RELEASE_PATIENCE_MS)]);
     // The store does not answer: what we run comes back when our lease is over.
     this.#isGivingUp = true;
     await all();

@@ -341,6 +341,7 @@ describe('an embedded database', () => {
         'claims ok',
         'ordering ok',
         'recovery ok',
+        'queues ok',
       ]);
     } finally {
       await db.close();

@@ -228,15 +228,15 @@ describe('stats', () => {
       outbox: expect.objectContaining({ pending: 1, claimed: 0, sent: 0 }) as object,
       tasks: { waiting: 1, running: 0, done: 1, dead: 1, cancelled: 0, purged: 0 },
       queues: [
-        { queue: 'default', pending: 1, waiting: 0, running: 0 },
-        { queue: 'vip', pending: 0, waiting: 1, running: 0 },
+        { queue: 'default', pending: 1, waiting: 0, running: 0, is_paused: false, consumers: 0 },
+        { queue: 'vip', pending: 0, waiting: 1, running: 0, is_paused: false, consumers: 0 },
       ],
       top_failing: [{ name: 'shop.planted', failures: 1 }],
       workers: 0,
     });
     const text = (await project.run('stats', '--top', '0')).stdout;
     expect(text).toContain('waiting 1  running 0  done 1  dead 1');
-    expect(text).toMatch(/^vip +0 +1 +0$/m);
+    expect(text).toMatch(/^vip +0 +1 +0 +false +0$/m);
     expect(text).not.toContain('shop.planted');
   });
 

@@ -69,6 +69,7 @@ function memoryLog(): Logger & { readonly lines: string[] } {
 
 const EXPORTS: Readonly<Record<string, readonly string[]>> = {
   outlast: [
+    'AdmissionRejectedError',
     'ConfigError',
     'InvariantError',
     'OutcomeError',
@@ -101,6 +102,8 @@ const EXPORTS: Readonly<Record<string, readonly string[]>> = {
   'outlast/mysql2': ['fromMysql2'],
   'outlast/mariadb': ['fromMariadb'],
   'outlast/admin': ['createAdmin'],
+  'outlast/express': ['outlastErrors'],
+  'outlast/hono': ['outlastErrors'],
   'outlast/dev': ['startDev'],
 };
 

@@ -220,6 +220,47 @@ describe('consuming', () => {
     await until(async () => hints === 4);
   });
 
+  it('acknowledges what it is told to and nothing else, in whatever order', async () => {
+    const queue = unique('queue');
+    const broker = rabbitBroker(rabbitmqUrl(), { prefetch: 5 });
+    const sent = makeEnvelopes(5, { queue });
+    await connect().publish(sent);
+    const taken: Delivery[] = [];
+    await until(async () => taken.push(...(await broker.take([queue], 5))) && taken.length === 5);
+    const [first, second, third, , fifth] = taken as [
+      Delivery,
+      Delivery,
+      Delivery,
+      Delivery,
+      Delivery,
+    ];
+    await broker.ack([third]);
+    await broker.ack([fifth, second, first]);
+    await broker.ack([first]);
+    await broker.close();
+    const left = await takeOne(connect(), queue);
+    expect(left.message).toMatchObject({ id: sent[3]?.id });
+    expect((await channel.checkQueue(queue)).messageCount).toBe(0);
+  });
+
+  it('opens a second window while tasks are short, and shuts it when nobody takes what it brought', async () => {
+    const queue = unique('queue');
+    const broker = rabbitBroker(rabbitmqUrl(), { prefetch: 2 });
+    onTestFinished(() => broker.close());
+    await connect().publish(makeEnvelopes(400, { queue }));
+    const consumers = async (): Promise<number> => (await channel.checkQueue(queue)).consumerCount;
+    let acked = 0;
+    await until(async () => {
+      const taken = await broker.take([queue], 2);
+      await broker.ack(taken);
+      acked += taken.length;
+      return acked % 20 === 0 && (await consumers()) === 2;
+    });
+    await until(async () => (await consumers()) === 1);
+    // What the first window holds stays, the rest is others' again.
+    await until(async () => (await channel.checkQueue(queue)).messageCount >= 400 - acked - 2);
+  });
+
   it('gives back at once what nobody has taken, when the last one who waited has left', async () => {
     const queue = unique('queue');
     const [broker, other] = [connect(), connect()];

@@ -30,6 +30,7 @@ export interface TestLedgerOptions {
   readonly generations?: GenerationStore | null;
   readonly beginsWhenFull?: boolean;
   readonly celeryResultMs?: number;
+  readonly consumer?: string;
 }
 
 /** A ledger with keys of its own, on a Redis that others may use. */
@@ -43,7 +44,11 @@ export async function openTestLedger(
     options.generations === undefined ? new MemoryGenerationStore() : options.generations;
   const generation = new RedisGeneration(connection, { root, node: 'test' }, generations);
   const { beginsWhenFull = false, celeryResultMs = 0 } = options;
-  const ledger = new RedisLedger(connection, root, generation, { beginsWhenFull, celeryResultMs });
+  const ledger = new RedisLedger(connection, root, generation, {
+    beginsWhenFull,
+    celeryResultMs,
+    ...(options.consumer === undefined ? {} : { consumer: options.consumer }),
+  });
   const roots = async (): Promise<readonly string[]> => [root];
   const reads = new RedisLedgerReads(connection, roots);
   return {

@@ -5,6 +5,7 @@ import { sleep, systemClock } from '../../runtime/clock.ts';
 import { decodeMessage } from '../../wire/decode-message.ts';
 import { lost } from './rabbitmq-errors.ts';
 import type { OpenLink, RabbitLink } from './rabbitmq-link.ts';
+import { ConsumerPace, LATE_MS } from './consumer-pace.ts';
 import { Subscription, type ConsumingEnd } from './subscription.ts';
 import { ensureQueue, type QueueShape } from './topology.ts';
 
@@ -32,7 +33,8 @@ export class QueueConsumer {
   readonly #options: ConsumerOptions;
   readonly #onMessage: () => void;
   readonly #closing = new AbortController();
-  #buffer: Delivery[] = [];
+  readonly #pace: ConsumerPace;
+  #buffer: Buffered[] = [];
   #isWanted = false;
   #subscription: Subscription | null = null;
   #isWorking = false;
@@ -43,12 +45,13 @@ export class QueueConsumer {
     this.#queue = queue;
     this.#options = options;
     this.#onMessage = onMessage;
+    this.#pace = new ConsumerPace(options.prefetch);
   }
 
   /** Up to `limit` messages that are here already. */
   take(limit: number): readonly Delivery[] {
     this.#resume();
-    return this.#buffer.splice(0, limit);
+    return this.#buffer.splice(0, limit).map(({ delivery }) => delivery);
   }
 
   /** How long it has not been consuming; null: it never was. */
@@ -64,8 +67,14 @@ export class QueueConsumer {
   }
 
   /** Of a channel that is gone nothing can be answered: the server has delivered its messages again. */
-  answer(subscription: string, deliveryTag: number, isDone: boolean): void {
-    if (this.#subscription?.name === subscription) this.#subscription.answer(deliveryTag, isDone);
+  acknowledge(tags: readonly TagParts[]): void {
+    const ours = tags.filter(({ subscription }) => subscription === this.#subscription?.name);
+    this.#subscription?.acknowledge(ours.map(({ deliveryTag }) => deliveryTag));
+    if (this.#pace.isToWiden(ours.length)) void this.#widen();
+  }
+
+  giveBack({ subscription, deliveryTag }: TagParts): void {
+    if (this.#subscription?.name === subscription) this.#subscription.giveBack(deliveryTag);
   }
 
   /** Stops consuming and gives back what nobody has taken. The next `take` goes on. */
@@ -73,10 +82,44 @@ export class QueueConsumer {
     this.#isWanted = false;
     // Cancelled first: otherwise the server would give them straight back to us.
     await this.#subscription?.stop();
-    for (const { tag } of this.#buffer.splice(0)) {
-      const { subscription, deliveryTag } = readTag(tag);
-      this.answer(subscription, deliveryTag, false);
+    this.#pace.narrow();
+    for (const { delivery } of this.#buffer.splice(0)) this.giveBack(readTag(delivery.tag));
+  }
+
+  /** While tasks are short a second window is open, so that the next batch is here when this one is done. */
+  async #widen(): Promise<void> {
+    const subscription = this.#subscription;
+    if (!this.#isWanted || !subscription?.isOpen) return;
+    this.#pace.widen();
+    const lookAgain = (): void => {
+      const timer = setTimeout(() => {
+        if (!this.#pace.isWide || this.#subscription !== subscription) return;
+        if (this.#isLate()) void this.#narrow(subscription);
+        else lookAgain();
+      }, LATE_MS / 4);
+      timer.unref();
+    };
+    lookAgain();
+    try {
+      await subscription.widen(this.#queue, message => this.#receive(subscription, message, true));
+    } catch {
+      // The channel is gone: its first consumer says why.
+      this.#pace.narrow();
     }
+  }
+
+  #isLate(): boolean {
+    const [first] = this.#buffer;
+    return first !== undefined && systemClock.monotonic() - first.at > LATE_MS;
+  }
+
+  /** Tasks are longer than they were: what the second window holds belongs to others. */
+  async #narrow(subscription: Subscription): Promise<void> {
+    this.#pace.narrow();
+    await subscription.narrow();
+    const extra = this.#buffer.filter(({ isExtra }) => isExtra);
+    this.#buffer = this.#buffer.filter(({ isExtra }) => !isExtra);
+    for (const { delivery } of extra) this.giveBack(readTag(delivery.tag));
   }
 
   async close(): Promise<void> {
@@ -128,31 +171,42 @@ export class QueueConsumer {
     }
     if (!this.#isWanted) return 'stopped';
     const current = subscription;
-    const end = await current.consume(this.#queue, message => this.#receive(current, message));
+    const end = await current.consume(this.#queue, message =>
+      this.#receive(current, message, false),
+    );
     this.#consumedAt = systemClock.monotonic();
     // Everything on a channel that is gone is delivered again: our copies are none any more.
-    if (!current.isOpen) this.#buffer = [];
+    if (!current.isOpen) {
+      this.#buffer = [];
+      this.#pace.narrow();
+    }
     return end;
   }
 
-  #receive(subscription: Subscription, { fields, properties, content }: ConsumeMessage): void {
+  #receive(subscription: Subscription, message: ConsumeMessage, isExtra: boolean): void {
+    const { fields, properties, content } = message;
     const { deliveryTag } = fields;
     // It has crossed our cancelling on the way.
-    if (!this.#isWanted) return subscription.answer(deliveryTag, false);
-    this.#buffer.push({
+    if (!this.#isWanted) return subscription.giveBack(deliveryTag);
+    const { headers } = properties;
+    const delivery = {
       tag: writeTag({ queue: this.#queue, subscription: subscription.name, deliveryTag }),
-      message: decodeMessage({
-        headers: properties.headers,
-        properties,
-        body: content,
-        queue: this.#queue,
-      }),
-    });
+      message: decodeMessage({ headers, properties, body: content, queue: this.#queue }),
+    };
+    this.#buffer.push({ delivery, isExtra, at: systemClock.monotonic() });
     this.#onMessage();
   }
 }
 
-interface TagParts {
+/** A message that nobody has taken yet. */
+interface Buffered {
+  readonly delivery: Delivery;
+  /** It came through the second window. */
+  readonly isExtra: boolean;
+  readonly at: number;
+}
+
+export interface TagParts {
   readonly queue: string;
   readonly subscription: string;
   readonly deliveryTag: number;

@@ -4,7 +4,7 @@ import type { RabbitTarget } from '../../config/broker-target.ts';
 import { sleep, systemClock } from '../../runtime/clock.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { Publisher } from './publisher.ts';
-import { QueueConsumer, readTag } from './queue-consumer.ts';
+import { QueueConsumer, readTag, type TagParts } from './queue-consumer.ts';
 import { Replier } from './replier.ts';
 import { RabbitLink } from './rabbitmq-link.ts';
 
@@ -59,15 +59,22 @@ export class RabbitBroker implements Broker {
   }
 
   ack(deliveries: readonly Delivery[]): Promise<void> {
-    this.#answer(deliveries, true);
+    const byQueue = new Map<string, TagParts[]>();
+    for (const { tag } of deliveries) {
+      const parts = readTag(tag);
+      const same = byQueue.get(parts.queue);
+      if (same) same.push(parts);
+      else byQueue.set(parts.queue, [parts]);
+    }
+    for (const [queue, parts] of byQueue) this.#consumers.get(queue)?.acknowledge(parts);
     return Promise.resolve();
   }
 
   /** Whoever gives back cannot begin anything now: nothing more is pushed to us before the next take. */
   async giveBack(deliveries: readonly Delivery[]): Promise<void> {
-    const queues = new Set(deliveries.map(({ tag }) => readTag(tag).queue));
-    await this.#pause(queues);
-    this.#answer(deliveries, false);
+    const tags = deliveries.map(({ tag }) => readTag(tag));
+    await this.#pause(new Set(tags.map(({ queue }) => queue)));
+    for (const tag of tags) this.#consumers.get(tag.queue)?.giveBack(tag);
   }
 
   /** When the last one who waited for a queue has left, what was not taken from it goes back. */
@@ -104,13 +111,6 @@ export class RabbitBroker implements Broker {
     const made = this.#makeConsumer(queue);
     this.#consumers.set(queue, made);
     return made;
-  }
-
-  #answer(deliveries: readonly Delivery[], isDone: boolean): void {
-    for (const { tag } of deliveries) {
-      const { queue, subscription, deliveryTag } = readTag(tag);
-      this.#consumers.get(queue)?.answer(subscription, deliveryTag, isDone);
-    }
   }
 
   async #pause(queues: Iterable<string>): Promise<void> {

@@ -15,6 +15,7 @@ export class Subscription {
   readonly #channel: Channel;
   readonly #held = new Set<number>();
   #consumerTag: string | null = null;
+  #extraTag: string | null = null;
   #isStopping = false;
   #end: (how: ConsumingEnd) => void = () => undefined;
   #isOpen = true;
@@ -73,23 +74,62 @@ export class Subscription {
     return await ended;
   }
 
+  /**
+   * A second consumer of the queue, with a window of its own: that of a consumer cannot be changed, and one that takes
+   * the place of another begins with an empty window.
+   */
+  async widen(queue: string, receive: (message: ConsumeMessage) => void): Promise<void> {
+    const { consumerTag } = await this.#channel.consume(queue, message => {
+      if (message === null) {
+        this.#extraTag = null;
+        return;
+      }
+      this.#held.add(message.fields.deliveryTag);
+      receive(message);
+    });
+    this.#extraTag = consumerTag;
+    if (this.#isStopping) await this.narrow();
+  }
+
+  /** Ends the second consumer; what was delivered to it can still be answered. */
+  async narrow(): Promise<void> {
+    const consumerTag = this.#extraTag;
+    this.#extraTag = null;
+    if (consumerTag !== null) await this.#channel.cancel(consumerTag).catch(() => undefined);
+  }
+
   /** Ends `consume`; what is on its way still comes. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     const consumerTag = this.#consumerTag;
     this.#consumerTag = null;
+    await this.narrow();
     if (consumerTag === null) return;
     await this.#channel.cancel(consumerTag).catch(() => undefined);
     this.#end('stopped');
   }
 
-  /** Once for every message: a second answer would close the channel, and is ignored. */
-  answer(deliveryTag: number, isDone: boolean): void {
-    if (!this.#held.delete(deliveryTag)) return;
-    const message = { fields: { deliveryTag } } as ConsumeMessage;
+  /**
+   * Once for every message: a second answer would close the channel, and is ignored. One frame answers for all that were
+   * delivered before the first that has no answer yet.
+   */
+  acknowledge(deliveryTags: readonly number[]): void {
+    const ours = deliveryTags.filter(tag => this.#held.delete(tag));
+    // Tags grow, and a set keeps the order in which they came.
+    const [open = Infinity] = this.#held;
+    const early = Math.max(...ours.filter(tag => tag < open));
+    if (early > 0) this.#send(early, message => this.#channel.ack(message, true));
+    for (const tag of ours) if (tag > open) this.#send(tag, message => this.#channel.ack(message));
+  }
+
+  giveBack(deliveryTag: number): void {
+    if (this.#held.delete(deliveryTag))
+      this.#send(deliveryTag, message => this.#channel.nack(message, false, true));
+  }
+
+  #send(deliveryTag: number, answer: (message: ConsumeMessage) => void): void {
     try {
-      if (isDone) this.#channel.ack(message);
-      else this.#channel.nack(message, false, true);
+      answer({ fields: { deliveryTag } } as ConsumeMessage);
     } catch {
       // The channel is just closing: the server delivers the message again, and the ledger answers for it.
     }

@@ -330,7 +330,7 @@ redis.call('HDEL', root .. 'after-entries', unpack(ARGV))
 return 1`,
   },
   ledgerBeginFull: {
-    sha: 'dded52e5b3e9837b14a072208d85e987690b1f3d',
+    sha: 'd05cb8d5fd5cd815390987ac37af7d79ab52a0e4',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -711,7 +711,16 @@ local function next_due(queues)
   end
   return next
 end
-local function begin(queues, messages)
+local function let_elements_go(messages, answers, held_keys)
+  for _, pair in ipairs(held_keys) do
+    local tags = {}
+    for place, message in ipairs(messages) do
+      if message[3] == pair[1] and answers[place] ~= CONFLICT then tags[#tags + 1] = message[11] end
+    end
+    if #tags > 0 then plan('HDEL', pair[2], unpack(tags)) end
+  end
+end
+local function begin(queues, messages, held_keys)
   if not redis.call('ZSCORE', root .. 'leases', worker) then return { 'closed' } end
   if not is_settled() then return { 'unsettled' } end
   local ids, message_ids, answers = {}, {}, {}
@@ -729,15 +738,16 @@ local function begin(queues, messages)
       if left > 0 then left = left - hand_out(queue, false, left) end
     end
   end
+  let_elements_go(messages, answers, held_keys)
   if #running_fields > 0 then plan('HSET', root .. 'r:' .. worker, unpack(running_fields)) end
   flush()
   local next = #of_messages + #of_waiting == 0 and next_due(queues)
   return { 'open', answers, of_messages, of_waiting, expired, next }
 end
-return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]))`,
+return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]), cmsgpack.unpack(ARGV[11]))`,
   },
   ledgerBegin: {
-    sha: '0955a35a7315cf69d0c070a692bf446ed11e4833',
+    sha: '39b697142f8ce447c859ce4f424c6c2a907b63d5',
     text: `#!lua
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -1118,7 +1128,16 @@ local function next_due(queues)
   end
   return next
 end
-local function begin(queues, messages)
+local function let_elements_go(messages, answers, held_keys)
+  for _, pair in ipairs(held_keys) do
+    local tags = {}
+    for place, message in ipairs(messages) do
+      if message[3] == pair[1] and answers[place] ~= CONFLICT then tags[#tags + 1] = message[11] end
+    end
+    if #tags > 0 then plan('HDEL', pair[2], unpack(tags)) end
+  end
+end
+local function begin(queues, messages, held_keys)
   if not redis.call('ZSCORE', root .. 'leases', worker) then return { 'closed' } end
   if not is_settled() then return { 'unsettled' } end
   local ids, message_ids, answers = {}, {}, {}
@@ -1136,12 +1155,13 @@ local function begin(queues, messages)
       if left > 0 then left = left - hand_out(queue, false, left) end
     end
   end
+  let_elements_go(messages, answers, held_keys)
   if #running_fields > 0 then plan('HSET', root .. 'r:' .. worker, unpack(running_fields)) end
   flush()
   local next = #of_messages + #of_waiting == 0 and next_due(queues)
   return { 'open', answers, of_messages, of_waiting, expired, next }
 end
-return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]))`,
+return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]), cmsgpack.unpack(ARGV[11]))`,
   },
   ledgerBuryMessages: {
     sha: '56fa413ceb106af693bea84cebe3ff48b06b62be',

@@ -36,6 +36,8 @@ export interface OpenRedisLedgerOptions {
    * are not. A cluster, which Celery does not know, must be given 0.
    */
   readonly celeryResultMs: number;
+  /** The name under which the broker of this process holds elements on this very server. Missing: it is elsewhere. */
+  readonly consumer?: string;
 }
 
 /** The ports on one Redis. */

@@ -13,7 +13,7 @@ export function beginArguments(
   request: BeginRequest,
   identity: readonly [runId: string, known: number],
 ): RedisArgument[] {
-  const { worker, run, queues, limit, suspects, messages, crashBudgets } = request;
+  const { worker, run, queues, limit, suspects, messages, crashBudgets, tags } = request;
   return [
     worker,
     run,
@@ -22,7 +22,7 @@ export function beginArguments(
     ...identity,
     pack(queues),
     pack(new Map(Object.entries(crashBudgets))),
-    pack(messages.map(messageParts)),
+    pack(messages.map((message, place) => [...messageParts(message), tags?.[place] ?? ''])),
   ];
 }
 

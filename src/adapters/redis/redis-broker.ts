@@ -78,6 +78,10 @@ export class RedisBroker implements Broker {
     await this.#hold.acknowledge(deliveries.map(({ tag }) => tag));
   }
 
+  forget(deliveries: readonly Delivery[]): void {
+    this.#hold.forget(deliveries.map(({ tag }) => tag));
+  }
+
   async giveBack(deliveries: readonly Delivery[]): Promise<void> {
     await this.#hold.giveBack(deliveries.map(({ tag }) => tag));
   }

@@ -111,7 +111,8 @@ export function readParts(bytes: Uint8Array): ElementParts | string {
 function parseTable(bytes: Uint8Array): Table | null {
   if (!isUtf8(bytes)) return null;
   try {
-    const value: unknown = JSON.parse(Buffer.from(bytes).toString('utf8'));
+    const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    const value: unknown = JSON.parse(view.toString('utf8'));
     return isTable(value) ? value : null;
   } catch {
     return null;
@@ -128,6 +129,6 @@ function readBody(body: unknown, encoding: unknown): Uint8Array | string {
   if (encoding !== 'base64') return 'its body is encoded in a way that kombu does not use';
   const bytes = Buffer.from(body, 'base64');
   // The decoder passes over what does not belong there, and another body would come out.
-  const isWhole = bytes.toString('base64').length === body.length;
-  return isWhole ? new Uint8Array(bytes) : 'its body is not base64';
+  const isWhole = Math.ceil(bytes.length / 3) * 4 === body.length;
+  return isWhole ? bytes : 'its body is not base64';
 }

@@ -92,6 +92,11 @@ export class RedisHold {
     });
   }
 
+  /** These have been let go by another step on the same server. */
+  forget(tags: readonly string[]): void {
+    for (const tag of tags) this.#known.delete(tag);
+  }
+
   /** Puts elements back to the heads of their lists. */
   async giveBack(tags: readonly string[]): Promise<void> {
     await this.#letGo(tags, async (queue, ours) => {

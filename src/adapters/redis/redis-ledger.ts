@@ -31,6 +31,7 @@ import { joinChord } from './redis-chord.ts';
 import type { RedisArgument, RedisConnection } from './redis-connection.ts';
 import type { RedisGeneration } from './redis-generation.ts';
 import { RedisHints } from './redis-hints.ts';
+import { queueKeys } from './redis-keys.ts';
 import { pack, type Packable } from './redis-pack.ts';
 import { purgeDead } from './redis-purge.ts';
 import { encodeError, messageParts } from './redis-record.ts';
@@ -55,6 +56,8 @@ export interface RedisLedgerOptions {
    * are there alone. 0: they are not. Not on a cluster, which Celery does not know.
    */
   readonly celeryResultMs: number;
+  /** The name under which the broker of this process holds elements on this very server. Missing: it is elsewhere. */
+  readonly consumer?: string;
 }
 
 /** Items of one call: it holds the server for as long as it takes, and they must fit on Lua's stack. */
@@ -66,6 +69,7 @@ const CHUNK = 500;
  */
 export class RedisLedger implements Ledger {
   readonly after: AfterLog;
+  readonly acknowledges: boolean;
   readonly #connection: RedisConnection;
   readonly #root: string;
   readonly #generation: RedisGeneration;
@@ -82,6 +86,7 @@ export class RedisLedger implements Ledger {
     this.#root = root;
     this.#generation = generation;
     this.#options = options;
+    this.acknowledges = options.consumer !== undefined;
     this.#hints = new RedisHints(connection, `${root}ready`);
     this.after = redisAfterLog(connection, root);
   }
@@ -97,7 +102,9 @@ export class RedisLedger implements Ledger {
     let runId = await this.#generation.runId();
     for (;;) {
       const identity = [runId, this.#generation.known] as const;
-      const args = [...beginArguments(request, identity), this.#options.celeryResultMs];
+      const { celeryResultMs, consumer } = this.#options;
+      const held = consumer === undefined ? [] : heldKeys(request, consumer);
+      const args = [...beginArguments(request, identity), celeryResultMs, pack(held)];
       const [status, ...parts] = (await this.#run(script, ...args)) as readonly unknown[];
       const word = String(status);
       if (word === 'closed') return { status: 'closed' };
@@ -300,6 +307,12 @@ export class RedisLedger implements Ledger {
   async #run(script: LuaScript, ...args: readonly RedisArgument[]): Promise<unknown> {
     return await this.#connection.script(script, [this.#root], args);
   }
+}
+
+/** Where the broker keeps the elements of messages until they are acknowledged, by queue. */
+function heldKeys({ messages }: BeginRequest, consumer: string): readonly (readonly string[])[] {
+  const queues = new Set(messages.map(({ queue }) => queue));
+  return [...queues].map(queue => [queue, queueKeys(queue, false).heldPrefix + consumer]);
 }
 
 function chunks<T>(items: readonly T[]): readonly (readonly T[])[] {

@@ -29,7 +29,8 @@ export class RedisMemory {
     const now = performance.now();
     if (this.#asked === null || now - this.#asked.at >= REMEMBER_MS) {
       this.#asked = { at: now, share: this.#ask() };
-      this.#asked.share.catch(() => (this.#asked = null));
+      // Remembered like an answer: nobody waits again for a server that was away a moment ago.
+      this.#asked.share.catch(() => undefined);
     }
     return this.#asked.share;
   }

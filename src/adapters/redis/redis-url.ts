@@ -86,6 +86,12 @@ export function isSameRedis(one: string, other: string): boolean {
   return a === b;
 }
 
+/** Whether a script can reach the keys of both: one server and one database of it. */
+export function isSameKeyspace(one: string, other: string): boolean {
+  const [a, b] = [parseRedisUrl(one, 'ledger'), parseRedisUrl(other, 'ledger')];
+  return a.kind !== 'cluster' && a.db === b.db && isSameRedis(one, other);
+}
+
 type Refuse = (why: string) => Error;
 type Groups = Readonly<Record<string, string | undefined>>;
 

@@ -2,13 +2,15 @@
 -- params: id text, keep_ms bigint
 with gone as (
   delete from outlast_outbox where task_id = $1
-  returning task_name, queue, options, '\x5b'::bytea || args || '\x2c'::bytea || kwargs || '\x2c'::bytea || embed || '\x5d'::bytea as body
+  returning task_name, queue, payload_version, digest, options, '\x5b'::bytea || args || '\x2c'::bytea || kwargs || '\x2c'::bytea || embed || '\x5d'::bytea as body
 ), kept as (
   -- Bytes are kept only where something follows the task: its chord must hear that it was cancelled.
   select * from gone where outlast_follows(body)
 ), tomb as (
-  insert into outlast_task as t (id, name, queue, priority, payload_version, body, options, state, ending, ended_at, keep_until, history)
-  select $1, coalesce((select task_name from gone), 'unknown'), coalesce((select queue from gone), 'default'), 0, 1,
+  insert into outlast_task as t (id, name, queue, priority, payload_version, digest, body, options, state, ending, ended_at, keep_until, history)
+  select $1, coalesce((select task_name from gone), 'unknown'), coalesce((select queue from gone), 'default'), 0,
+    -- With the digest: nothing follows bytes that are not those that were sent.
+    coalesce((select payload_version from kept), 1), (select digest from kept),
     coalesce((select body from kept), ''), coalesce((select options from kept), '{}'),
     'cancelled', 'cancelled', clock_timestamp(), clock_timestamp() + $2::bigint * interval '1 millisecond', outlast_line('cancelled', 0, null, null)
   on conflict (id) do update set

@@ -2,7 +2,7 @@
 -- As `ledger-begin`, also when memory is full: waiting tasks are there already, and where messages come from the same
 -- server, beginning them is the only way to get rid of them.
 -- keys: root
--- args: worker, run, limit, suspects, run_id, known_generation, queues, budgets, messages, celery_keep_ms
+-- args: worker, run, limit, suspects, run_id, known_generation, queues, budgets, messages, celery_keep_ms, held_keys
 -- returns: 'closed' | 'unsettled' | 'open', an answer for each message, what was begun of the messages, what was begun of
 --   the waiting tasks, what was too late, milliseconds until the next one is due
 local root = KEYS[1]
@@ -15,4 +15,4 @@ local celery_keep_ms = tonumber(ARGV[10])
 -- include: ledger-waiting
 -- include: celery-result
 -- include: ledger-begin
-return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]))
+return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]), cmsgpack.unpack(ARGV[11]))

@@ -2,7 +2,7 @@
 -- Hands out tasks: of the messages given, and up to `limit` that are waiting and due. Refused when memory is full:
 -- a message that no record knows is new work. `ledger-begin-full` is the same without that.
 -- keys: root
--- args: worker, run, limit, suspects, run_id, known_generation, queues, budgets, messages, celery_keep_ms
+-- args: worker, run, limit, suspects, run_id, known_generation, queues, budgets, messages, celery_keep_ms, held_keys
 -- returns: 'closed' | 'unsettled' | 'open', an answer for each message, what was begun of the messages, what was begun of
 --   the waiting tasks, what was too late, milliseconds until the next one is due
 local root = KEYS[1]
@@ -15,4 +15,4 @@ local celery_keep_ms = tonumber(ARGV[10])
 -- include: ledger-waiting
 -- include: celery-result
 -- include: ledger-begin
-return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]))
+return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]), cmsgpack.unpack(ARGV[11]))

@@ -182,7 +182,19 @@ local function next_due(queues)
   return next
 end
 
-local function begin(queues, messages)
+-- Where the broker keeps its elements here too, it need not be told: from here on the ledger has these tasks. One that
+-- stands in the way of another with its id is answered by whoever buries it.
+local function let_elements_go(messages, answers, held_keys)
+  for _, pair in ipairs(held_keys) do
+    local tags = {}
+    for place, message in ipairs(messages) do
+      if message[3] == pair[1] and answers[place] ~= CONFLICT then tags[#tags + 1] = message[11] end
+    end
+    if #tags > 0 then plan('HDEL', pair[2], unpack(tags)) end
+  end
+end
+
+local function begin(queues, messages, held_keys)
   if not redis.call('ZSCORE', root .. 'leases', worker) then return { 'closed' } end
   if not is_settled() then return { 'unsettled' } end
   local ids, message_ids, answers = {}, {}, {}
@@ -200,6 +212,7 @@ local function begin(queues, messages)
       if left > 0 then left = left - hand_out(queue, false, left) end
     end
   end
+  let_elements_go(messages, answers, held_keys)
   if #running_fields > 0 then plan('HSET', root .. 'r:' .. worker, unpack(running_fields)) end
   flush()
   local next = #of_messages + #of_waiting == 0 and next_due(queues)

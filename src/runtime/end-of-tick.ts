@@ -1,0 +1,7 @@
+/**
+ * Resolves when everything that can go on without waiting for the outside world has done so: every promise that could
+ * settle has settled. What was asked for meanwhile can then travel together.
+ */
+export function endOfTick(): Promise<void> {
+  return new Promise(resolve => process.nextTick(resolve));
+}

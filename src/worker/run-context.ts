@@ -1,0 +1,109 @@
+import type { BegunTask } from '../ledger/ledger.ts';
+import type { SendRest, Task, TaskShape } from '../task/define-task.ts';
+import type { EnvelopeOptions } from '../task/envelope.ts';
+import { decodeJson, toText } from '../task/json.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { TaskContext } from './context.ts';
+
+/** What a context asks of its run. */
+export interface RunDesk {
+  readonly log: Logger;
+  /** The one it has now: it may have been lifted since it began. */
+  epoch(): number;
+  hard(): AbortSignal;
+  soft(): AbortSignal;
+  checkpoint(data: unknown): Promise<void>;
+  transaction<T>(fn: (tx: unknown) => Promise<T>, step: string): Promise<T>;
+  send<F extends TaskShape>(task: Task<F>, rest: SendRest<F>): Promise<string>;
+}
+
+const NO_HEADERS: Readonly<Record<string, string>> = Object.freeze({});
+
+/** What a handler gets. Everything is made when it is asked for: a short handler asks for next to nothing. */
+export class RunContext implements TaskContext {
+  readonly input: unknown;
+  readonly #task: BegunTask;
+  readonly #options: EnvelopeOptions;
+  readonly #desk: RunDesk;
+  #log: Logger | null = null;
+
+  constructor(task: BegunTask, input: unknown, options: EnvelopeOptions, desk: RunDesk) {
+    this.#task = task;
+    this.input = input;
+    this.#options = options;
+    this.#desk = desk;
+  }
+
+  get id(): string {
+    return this.#task.id;
+  }
+
+  get name(): string {
+    return this.#task.envelope.name;
+  }
+
+  get queue(): string {
+    return this.#task.envelope.queue;
+  }
+
+  get rootId(): string {
+    return this.#options.rootId ?? this.#task.id;
+  }
+
+  get headers(): Readonly<Record<string, string>> {
+    return this.#options.headers ?? NO_HEADERS;
+  }
+
+  get attempt(): number {
+    return this.#task.failures + 1;
+  }
+
+  get resurrections(): number {
+    return this.#task.crashes;
+  }
+
+  get epoch(): number {
+    return this.#desk.epoch();
+  }
+
+  get fence(): number {
+    return this.#desk.epoch();
+  }
+
+  get signal(): AbortSignal {
+    return this.#desk.hard();
+  }
+
+  get softSignal(): AbortSignal {
+    return this.#desk.soft();
+  }
+
+  get deadline(): Date | null {
+    const { deadlineMs } = this.#options;
+    return deadlineMs === undefined ? null : new Date(deadlineMs);
+  }
+
+  get log(): Logger {
+    const { id, epoch } = this.#task;
+    const { name } = this;
+    return (this.#log ??= this.#desk.log.child({ task: id, name, epoch }));
+  }
+
+  get lastCheckpoint(): unknown {
+    const { checkpoint } = this.#task;
+    return checkpoint === null ? undefined : decodeJson(toText(checkpoint));
+  }
+
+  // Functions of their own, so that a handler may take them out of its context.
+  get checkpoint(): TaskContext['checkpoint'] {
+    return data => this.#desk.checkpoint(data);
+  }
+
+  get transaction(): TaskContext['transaction'] {
+    return (fn, options) => this.#desk.transaction(fn, options?.step ?? 'main');
+  }
+
+  get send(): TaskContext['send'] {
+    return (task, ...rest) => this.#desk.send(task, rest);
+  }
+}

@@ -1,0 +1,70 @@
+import { describe, expect, it } from 'vitest';
+import { MemoryBroker } from '../adapters/memory/memory-broker.ts';
+import { makeEnvelopes } from '../../test/conformance/envelopes.ts';
+import { VirtualTime } from '../../test/sim/virtual-time.ts';
+import { TakeAhead } from './take-ahead.ts';
+
+const QUEUES = ['q'];
+
+async function setup() {
+  const time = new VirtualTime();
+  const clock = {
+    now: () => time.nowMs,
+    monotonic: () => time.nowMs,
+    timer: (ms: number, fn: () => void) => time.after(ms, fn),
+  };
+  const broker = new MemoryBroker();
+  const connection = broker.connect();
+  await connection.publish(makeEnvelopes(6, { queue: 'q' }));
+  const ahead = new TakeAhead(connection, clock);
+  const runShort = (ms: number): void => {
+    for (let run = 0; run < 200; run++) ahead.noteRun(ms);
+  };
+  return { time, broker, ahead, runShort };
+}
+
+describe('a worker that takes ahead', () => {
+  it('does not before it knows that tasks are short', async () => {
+    const { broker, ahead, runShort } = await setup();
+    ahead.ask(QUEUES, 2);
+    runShort(100);
+    ahead.ask(QUEUES, 2);
+    await ahead.take(QUEUES, 1);
+    expect(broker.count()).toEqual({ queued: 5, held: 1 });
+  });
+
+  it('holds one batch and no more, and hands it out before it asks again', async () => {
+    const { broker, ahead, runShort } = await setup();
+    runShort(1);
+    ahead.ask(QUEUES, 2);
+    ahead.ask(QUEUES, 2);
+    expect(await ahead.take(QUEUES, 5)).toHaveLength(2);
+    ahead.ask(QUEUES, 2);
+    expect(await ahead.take(QUEUES, 1)).toHaveLength(1);
+    ahead.ask(QUEUES, 2);
+    expect(broker.count()).toEqual({ queued: 2, held: 4 });
+  });
+
+  it('gives back what waits for too long, and counts tasks as long from then on', async () => {
+    const { time, broker, ahead, runShort } = await setup();
+    runShort(1);
+    ahead.ask(QUEUES, 2);
+    await time.runUntil(100);
+    await ahead.giveBackLate();
+    expect(broker.count()).toEqual({ queued: 4, held: 2 });
+    await time.runUntil(100 + (ahead.patienceMs ?? 0));
+    await ahead.giveBackLate();
+    expect(broker.count()).toEqual({ queued: 6, held: 0 });
+    ahead.ask(QUEUES, 2);
+    await time.runUntil(1_000);
+    expect(broker.count()).toEqual({ queued: 6, held: 0 });
+  });
+
+  it('gives back what was asked for and has not come yet', async () => {
+    const { broker, ahead, runShort } = await setup();
+    runShort(1);
+    ahead.ask(QUEUES, 2);
+    await ahead.giveBack();
+    expect(broker.count()).toEqual({ queued: 6, held: 0 });
+  });
+});

@@ -1,0 +1,82 @@
+import type { Broker, Delivery } from '../broker/broker.ts';
+import type { Clock } from '../runtime/clock.ts';
+
+/** Runs that are longer than this on average gain nothing from messages that are here already. */
+const SHORT_MS = 20;
+/** A message taken ahead and not begun for this long belongs to whoever has a place for it. */
+const LATE_MS = 250;
+/** How much of the average the last run is. */
+const WEIGHT = 0.05;
+/** Before anything is known tasks count as long. */
+const UNKNOWN_MS = 1_000;
+
+/**
+ * Takes messages from a broker, and while tasks are short one batch ahead: it is asked for while the batch before it is
+ * begun, so that nothing waits for it. It never holds more than one batch, and gives back what cannot be begun soon.
+ */
+export class TakeAhead {
+  readonly #broker: Broker;
+  readonly #clock: Clock;
+  #here: Delivery[] = [];
+  #coming: Promise<void> | null = null;
+  #hereSince = 0;
+  #averageMs = UNKNOWN_MS;
+
+  constructor(broker: Broker, clock: Clock) {
+    this.#broker = broker;
+    this.#clock = clock;
+  }
+
+  onReady(queues: readonly string[], hint: () => void): () => void {
+    return this.#broker.onReady(queues, hint);
+  }
+
+  /** How long the worker may sleep before it must look again; null: for as long as it likes. */
+  get patienceMs(): number | null {
+    if (this.#here.length === 0) return null;
+    return Math.max(this.#hereSince + LATE_MS - this.#clock.monotonic(), 0);
+  }
+
+  /** Told of every run. */
+  noteRun(ms: number): void {
+    this.#averageMs += (ms - this.#averageMs) * WEIGHT;
+  }
+
+  /** What is here, and else what the broker has. */
+  async take(queues: readonly string[], limit: number): Promise<readonly Delivery[]> {
+    await this.#coming;
+    return this.#here.length > 0
+      ? this.#here.splice(0, limit)
+      : await this.#broker.take(queues, limit);
+  }
+
+  /** Asks for the next batch, while tasks are short. */
+  ask(queues: readonly string[], limit: number): void {
+    if (this.#averageMs > SHORT_MS || this.#coming !== null || this.#here.length > 0) return;
+    this.#coming = this.#broker.take(queues, limit).then(
+      deliveries => {
+        this.#here = [...deliveries];
+        this.#hereSince = this.#clock.monotonic();
+        this.#coming = null;
+      },
+      // The take that needs them asks again, and hears of it.
+      () => {
+        this.#coming = null;
+      },
+    );
+  }
+
+  /** Gives back what has waited for too long: the tasks that run are longer than they seemed. */
+  async giveBackLate(): Promise<void> {
+    if (this.patienceMs !== 0) return;
+    this.#averageMs = UNKNOWN_MS;
+    await this.giveBack();
+  }
+
+  /** Gives back everything. What the broker does not take back now returns when its hold is over. */
+  async giveBack(): Promise<void> {
+    await this.#coming;
+    const deliveries = this.#here.splice(0);
+    if (deliveries.length > 0) await this.#broker.giveBack(deliveries);
+  }
+}
