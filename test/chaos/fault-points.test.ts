@@ -174,73 +174,17 @@ describe('a reaper killed', () => {
   );
 });
 
-describe('a worker process stopped', () => {
-  it.each(['worker.ran-not-committed', 'door.committed-not-told'] as const)(
-    'at %s past its lease: the other run goes on, the sleeper commits nothing',
-    async point => {
-      const fault = kit.arm(point, 'stop');
-      // One task at a time: a neighbour stopped inside its door would hold its fence until the server ends the transaction.
-      const alone = { OUTLAST_WORKER_CONCURRENCY: '1' };
-      const [sleepy, fresh] = [
-        kit.start('worker', { ...fault.env, ...alone }),
-        kit.start('worker', alone),
-      ];
-      const handles: TaskHandle<{ epoch: number }>[] = [];
-      // Whoever takes a task first: send until the armed process has one.
-      await until(async () => {
-        handles.push(await send());
-        return fault.hasHit();
-      });
-      const results = await Promise.all(handles.map(handle => handle.result({ timeout: '60s' })));
-      expect(results.some(({ epoch }) => epoch === 2)).toBe(true);
-      const { rows } = await kit.database.pool.query<{ pid: number }>(
-        `select distinct r.pid from run r join outlast_task t on t.id = r.task_id and t.crashes > 0 and r.epoch = 1 where r.task_id = any($1)`,
-        [handles.map(({ id }) => id)],
-      );
-      for (const { pid } of rows) process.kill(pid, 'SIGCONT');
-      // The sleeper wakes, learns that it is closed and works on under a new incarnation.
-      await until(
-        async () =>
-          ((
-            await kit.database.pool.query(
-              'select 1 from outlast_worker where pid = any($1) and state = $2',
-              [rows.map(({ pid }) => pid), 'open'],
-            )
-          ).rowCount ?? 0) > 0,
-      );
-      for (const { id } of handles) expect(await kit.count('effect', id)).toBe(1);
-      const { rows: commits } = await kit.database.pool.query<{ n: string }>(
-        `select count(*) as n from outlast_task where id = any($1) and (select count(*) from regexp_matches(convert_from(history, 'UTF8'), '"step":"done"', 'g')) <> 1`,
-        [handles.map(({ id }) => id)],
-      );
-      expect(commits[0]?.n).toBe('0');
-      await Promise.all([kit.stop(sleepy), kit.stop(fresh)]);
-    },
-    90_000,
-  );
-});
-
-describe('a worker process stopped inside the door', () => {
-  it('holds the fence until the server ends its transaction; then another has the effect, and it wakes unharmed', async () => {
-    const fault = kit.arm('door.effect-not-committed', 'stop');
-    const sleepy = kit.start('worker', fault.env);
-    const sent = await send();
-    await until(async () => fault.hasHit());
+describe('a supervisor killed together with its processes', () => {
+  it('leaves a lease that ends: another host has the task then, and its effect is had once', async () => {
+    const gone = kit.start('worker');
+    const sent = await send({ waits: true });
     const pid = await kit.runnerOf(sent.id);
-    const fresh = kit.start('worker');
+    gone.kill('SIGKILL');
+    process.kill(pid, 'SIGKILL');
+    const next = kit.start('worker');
     expect((await sent.result({ timeout: '60s' })).epoch).toBe(2);
-    process.kill(pid, 'SIGCONT');
-    await until(
-      async () =>
-        ((
-          await kit.database.pool.query(
-            `select 1 from outlast_worker where pid = $1 and state = 'open'`,
-            [pid],
-          )
-        ).rowCount ?? 0) > 0,
-    );
     expect(await kit.count('effect', sent.id)).toBe(1);
-    await Promise.all([kit.stop(sleepy), kit.stop(fresh)]);
+    expect(await kit.stop(next)).toBe('code 0');
   }, 90_000);
 });
 

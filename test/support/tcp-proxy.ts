@@ -5,13 +5,15 @@ export class TcpProxy {
   readonly #server: Server;
   readonly #pairs = new Set<readonly [Socket, Socket]>();
   #isSilent = false;
+  #target: { readonly host: string; readonly port: number };
   /** Connections that are dead, though neither end knows it. */
   readonly #halfOpen = new WeakSet<Socket>();
 
   private constructor(host: string, port: number) {
+    this.#target = { host, port };
     // Nobody's farewell is answered while we are silent.
     this.#server = createServer({ allowHalfOpen: true }, client => {
-      const server = connect({ port, host, allowHalfOpen: true });
+      const server = connect({ ...this.#target, allowHalfOpen: true });
       const pair = [client, server] as const;
       this.#pairs.add(pair);
       for (const [from, to] of [pair, [server, client] as const]) {
@@ -44,6 +46,12 @@ export class TcpProxy {
     through.port = String((this.#server.address() as AddressInfo).port);
     through.hostname = '127.0.0.1';
     return through.href;
+  }
+
+  /** New connections go to another server. */
+  redirect(url: string): void {
+    const { hostname, port } = new URL(url);
+    this.#target = { host: hostname, port: Number(port) };
   }
 
   get connections(): number {

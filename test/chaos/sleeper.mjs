@@ -1,0 +1,69 @@
+// A worker process without a supervisor. The one that has a fault point waits and fails as its task says; others do not.
+import pg from 'pg';
+import { createOutlast, startWorker, task, unchecked } from 'outlast';
+import { fromPg } from 'outlast/pg';
+
+const { SLEEPER_QUEUES, OUTLAST_DATABASE_URL, OUTLAST_FAULT_POINT } = process.env;
+const isSleeper = OUTLAST_FAULT_POINT !== undefined;
+const pool = new pg.Pool({ connectionString: OUTLAST_DATABASE_URL, max: 5 });
+pool.on('error', () => undefined);
+const outlast = createOutlast({
+  adapter: fromPg(pool),
+  admission: { 'tenant:narrow': { concurrency: 1 } },
+});
+
+const note = (on, table, ctx) =>
+  on.query(`insert into ${table} (task_id, name, epoch) values ($1, $2, $3)`, [
+    ctx.id,
+    ctx.name,
+    ctx.epoch,
+  ]);
+const shape = { input: unchecked(), result: unchecked() };
+
+async function run(input, ctx) {
+  await note(pool, 'run', ctx);
+  if (input.fails && isSleeper) throw new Error('fails where it sleeps');
+  if (input.waits && isSleeper) {
+    await new Promise((_, reject) =>
+      ctx.signal.addEventListener('abort', () => reject(new Error('aborted')), { once: true }),
+    );
+  }
+  // Too large for the ledger: it is kept in the database and referred to.
+  if (input.saves) await ctx.checkpoint('x'.repeat(300_000));
+  await ctx.transaction(async tx => void (await note(tx, 'effect', ctx)));
+  return { pid: process.pid };
+}
+
+/** Nothing else happens in the main thread meanwhile. */
+function compute(ms) {
+  const endsAt = performance.now() + ms;
+  while (performance.now() < endsAt);
+}
+
+const worker = await startWorker(outlast, {
+  tasks: [
+    outlast.handler(task('sleep.effect', shape), { retry: { backoff: '20ms' }, run }),
+    outlast.handler(task('sleep.keyed', { ...shape, idempotent: true }), {
+      retry: { maxAttempts: 1 },
+      run,
+    }),
+    outlast.handler(task('sleep.follow', shape), run),
+    outlast.handler(task('sleep.compute', shape), {
+      maxResurrections: 1,
+      run: async (input, ctx) => {
+        await note(pool, 'run', ctx);
+        compute(input.ms ?? Infinity);
+        return { pid: process.pid };
+      },
+    }),
+  ],
+  queues: SLEEPER_QUEUES.split(','),
+  lease: '2s',
+  beat: '300ms',
+  shutdownTimeout: '1s',
+});
+
+process.on('SIGTERM', async () => {
+  await worker.stop();
+  process.exit(0);
+});

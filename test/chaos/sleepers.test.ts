@@ -1,0 +1,176 @@
+import type { ChildProcess } from 'node:child_process';
+import { describe, expect, it } from 'vitest';
+import { createAdmin } from '../../dist/admin/index.js';
+import { task, unchecked, type SendOptions, type TaskHandle } from '../../dist/index.js';
+import { FAULT_POINTS, type FaultPointName } from '../../src/runtime/fault-point.ts';
+import { until } from '../support/database.ts';
+import { Dormitory, LEASE_MS, ownRedis, type Place } from './dormitory.ts';
+
+const FOLLOW_QUEUE = 'follow';
+
+interface Input {
+  /** Where it sleeps. */
+  readonly at?: string;
+  readonly fails?: boolean;
+  readonly waits?: boolean;
+  readonly saves?: boolean;
+}
+
+const shape = { input: unchecked<Input>(), result: unchecked<{ pid: number }>() };
+const effect = task('sleep.effect', shape);
+const keyed = task('sleep.keyed', { ...shape, idempotent: true });
+const follow = task('sleep.follow', { ...shape, queue: FOLLOW_QUEUE });
+
+interface Scenario {
+  readonly input?: Input;
+  readonly options?: SendOptions;
+  readonly isKeyed?: boolean;
+  /** It has told the ledger how the run ended before it sleeps: nobody else gets the task. */
+  readonly isOver?: boolean;
+}
+
+/** What a process must be asked to do so that it gets to the point. */
+const SCENARIOS = {
+  'worker.taken-not-begun': {},
+  'worker.admitted-not-run': { options: { tenant: 'narrow' } },
+  'worker.begun-not-started': {},
+  'worker.checkpoint-kept-not-told': { input: { saves: true } },
+  'worker.ran-not-committed': {},
+  'worker.kept-not-committed': { isKeyed: true },
+  'worker.committed-not-acked': { isOver: true },
+  'worker.committed-not-followed': { options: { link: follow.with({}) }, isOver: true },
+  'worker.failed-not-told': { input: { fails: true } },
+  'worker.ended-not-freed': { input: { fails: true }, isKeyed: true, isOver: true },
+  'worker.drain-before-release': { input: { waits: true } },
+  'door.fenced': {},
+  'door.effect-not-committed': {},
+  'door.committed-not-told': {},
+  'heart.renewed': { input: { waits: true } },
+} as const satisfies Partial<Record<FaultPointName, Scenario>>;
+type Point = keyof typeof SCENARIOS;
+
+const ALL = Object.keys(SCENARIOS) as Point[];
+const APART: readonly Point[] = ['worker.taken-not-begun', 'worker.committed-not-acked'];
+const without = (...points: readonly Point[]): readonly Point[] =>
+  ALL.filter(point => !points.includes(point));
+
+const TIERS: readonly {
+  readonly tier: string;
+  /** Points that are on the way of a task there. */
+  readonly points: readonly Point[];
+  open(): Promise<Place>;
+}[] = [
+  { tier: 'PostgreSQL', points: without(...APART), open: async () => ({}) },
+  {
+    // The broker's copy is let go at `begin`.
+    tier: 'broker and ledger in one Redis',
+    points: without('worker.committed-not-acked'),
+    open: async () => ({ broker: await ownRedis() }),
+  },
+  {
+    tier: 'broker and ledger in two Redis',
+    points: APART,
+    open: async () => ({ broker: await ownRedis(), ledger: await ownRedis() }),
+  },
+];
+
+it('puts workers to sleep at every point that they have', () => {
+  const own = FAULT_POINTS.filter(point => /^(worker|door|heart)\./.test(point));
+  expect(ALL.toSorted()).toEqual(own.toSorted());
+});
+
+const queueOf = (point: Point): string => point.replaceAll('.', '-');
+
+/** The task that gets a process to the point. */
+async function push({ outlast }: Dormitory, point: Point): Promise<TaskHandle<{ pid: number }>> {
+  const { input, options, isKeyed = false }: Scenario = SCENARIOS[point];
+  const all = { ...options, queue: queueOf(point) };
+  return await outlast.push(isKeyed ? keyed : effect, { at: point, ...input }, all);
+}
+
+interface Sleeper {
+  readonly point: Point;
+  readonly child: ChildProcess;
+  readonly sent: TaskHandle<{ pid: number }>;
+}
+
+async function fallAsleep(dormitory: Dormitory, point: Point): Promise<Sleeper> {
+  // The one that owes a follow-up could also run it, were it published a second time.
+  const owes = point === 'worker.committed-not-followed' ? [FOLLOW_QUEUE] : [];
+  const child = dormitory.start([queueOf(point), ...owes], point);
+  const sent = await push(dormitory, point);
+  if (point === 'worker.drain-before-release') {
+    await until(async () => (await dormitory.epochsOf('run', sent.id)).length);
+    child.kill('SIGTERM');
+  }
+  await until(async () => dormitory.isAsleep(point));
+  return { point, child, sent };
+}
+
+/** It is awake when it has answered for another task; a process that drained has nothing more to do than end. */
+async function wake(dormitory: Dormitory, { point, child }: Sleeper, heir?: number): Promise<void> {
+  child.kill('SIGCONT');
+  if (point === 'worker.ended-not-freed') {
+    // It frees its own hold and not the key, which is another's: whoever comes gets the result of that.
+    const duplicate = await push(dormitory, point);
+    expect(await duplicate.result({ timeout: '60s' })).toEqual({ pid: heir });
+  } else if (point !== 'worker.drain-before-release') {
+    const next = await dormitory.outlast.push(effect, {}, { queue: queueOf(point) });
+    expect([point, await next.result({ timeout: '60s' })]).toEqual([point, { pid: child.pid }]);
+  }
+  expect([point, await dormitory.end(child)]).toEqual([point, 0]);
+}
+
+async function audit(dormitory: Dormitory, { point, sent }: Sleeper): Promise<void> {
+  const { isOver = false }: Scenario = SCENARIOS[point];
+  const found = await createAdmin(dormitory.outlast).tasks.inspect(sent.id);
+  const done = found?.history.filter(({ step }) => step === 'done') ?? [];
+  expect([point, found?.state, done.length]).toEqual([point, 'done', 1]);
+  const [runs, effects] = [
+    await dormitory.epochsOf('run', sent.id),
+    await dormitory.epochsOf('effect', sent.id),
+  ];
+  expect([point, effects.length]).toEqual([point, 1]);
+  // A handler may be entered late, by one that was stopped right before it; no run is had twice.
+  expect([point, new Set(runs).size]).toEqual([point, runs.length]);
+  // Nobody commits for a run that was taken away: the run that ended it is the last that was given out.
+  expect([point, done[0]?.epoch]).toEqual([point, found?.epoch]);
+  expect([point, found?.epoch]).toEqual([point, Math.max(found?.epoch ?? 0, ...runs, ...effects)]);
+  if (isOver) expect([point, runs.length]).toEqual([point, 1]);
+}
+
+describe.each(TIERS)('on $tier', { timeout: 150_000 }, ({ points, open }) => {
+  it('a worker that sleeps at any point for twice its lease commits nothing late and has no effect twice', async () => {
+    const dormitory = await Dormitory.open(await open());
+    const sleepers = await Promise.all(points.map(point => fallAsleep(dormitory, point)));
+    const asleepAt = await dormitory.nowMs();
+    const others = dormitory.start([...points.map(queueOf), FOLLOW_QUEUE]);
+    const endings = await Promise.allSettled(
+      sleepers.map(({ sent }) => sent.result({ timeout: '90s' })),
+    );
+    const freed = sleepers.find(({ point }) => point === 'worker.ended-not-freed');
+    expect(
+      endings.flatMap(({ status }, at) =>
+        status === 'fulfilled' || sleepers[at] === freed ? [] : [sleepers[at]?.point],
+      ),
+    ).toEqual([]);
+    // Its task is a dead letter; the key that it still holds goes to the next that wants it.
+    const heir = freed && (await push(dormitory, freed.point));
+    expect(await heir?.result({ timeout: '90s' })).toEqual(heir && { pid: others.pid });
+    const hasFollowed = points.includes('worker.committed-not-followed') ? 1 : 0;
+    const follows = async (): Promise<number> =>
+      (await dormitory.database.pool.query(`select 1 from effect where name = 'sleep.follow'`))
+        .rowCount ?? 0;
+    await until(async () => (await follows()) === hasFollowed);
+    await until(async () => (await dormitory.nowMs()) > asleepAt + 2 * LEASE_MS);
+    expect(await dormitory.end(others)).toBe(0);
+
+    await Promise.all(sleepers.map(sleeper => wake(dormitory, sleeper, others.pid)));
+    expect(await follows()).toBe(hasFollowed);
+    for (const sleeper of sleepers) if (sleeper !== freed) await audit(dormitory, sleeper);
+    if (freed === undefined || heir === undefined) return;
+    expect(await freed.sent.state()).toBe('dead');
+    expect(await dormitory.epochsOf('effect', freed.sent.id)).toEqual([]);
+    await audit(dormitory, { ...freed, sent: heir });
+  });
+});
