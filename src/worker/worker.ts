@@ -7,8 +7,6 @@ import { sleep } from '../runtime/clock.ts';
 import { endOfTick } from '../runtime/end-of-tick.ts';
 import { Wakeable } from '../runtime/wakeable.ts';
 import { beginSurely, STORE_RETRY_MS } from './begin-surely.ts';
-import { BrokerAnswers } from './broker-answers.ts';
-import { Checkpoints } from './checkpoints.ts';
 import { ControlWatch } from './control-watch.ts';
 import { acceptDeliveries, answerDeliveries } from './deliveries.ts';
 import { untilReady, type Beat } from './heart.ts';
@@ -17,8 +15,8 @@ import { watchLease } from './watch-lease.ts';
 import { orderQueues } from './order-queues.ts';
 import { Run, type RunDeps } from './run.ts';
 import { runKey } from './run-key.ts';
-import { createSettler } from './settler.ts';
 import { LedgerShare } from './ledger-share.ts';
+import { makeRunDeps } from './make-run-deps.ts';
 import { TakeAhead } from './take-ahead.ts';
 import type { WorkerDeps, WorkerStatus } from './worker-deps.ts';
 
@@ -212,30 +210,10 @@ export class Worker {
     runtime.log.info({ worker }, 'worker open');
   }
 
-  /** Settling steps belong to an incarnation: those of a closed one are hopeless, not late. */
   #makeRunDeps(): RunDeps {
-    const { ledger, broker, runtime, settings } = this.#deps;
     const worker = this.#worker;
-    const settler = createSettler(
-      ledger,
-      runtime,
-      () => this.#isClosed || this.#isGivingUp || this.#worker !== worker,
-    );
-    const { dedupWindowMs, resultTtlMs } = settings;
-    const large = this.#deps.largeCheckpoints ?? { store: null, maxBytes: 0 };
-    const checkpoints = new Checkpoints({ ...large, ledger, runtime });
-    return {
-      ...this.#deps,
-      checkpoints,
-      ledger,
-      broker,
-      runtime,
-      settler,
-      answers: new BrokerAnswers(broker, runtime.log),
-      dedupMs: dedupWindowMs,
-      resultMs: resultTtlMs,
-      redact: this.#deps.redact ?? null,
-    };
+    const isHopeless = (): boolean => this.#isClosed || this.#isGivingUp || this.#worker !== worker;
+    return makeRunDeps(this.#deps, isHopeless);
   }
 
   async #take(free: number, signal: AbortSignal): Promise<BeginOpen | null> {
