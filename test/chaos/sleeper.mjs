@@ -63,7 +63,4 @@ const worker = await startWorker(outlast, {
   shutdownTimeout: '1s',
 });
 
-process.on('SIGTERM', async () => {
-  await worker.stop();
-  process.exit(0);
-});
+process.on('SIGTERM', () => void worker.stop().then(() => process.exit(0)));
