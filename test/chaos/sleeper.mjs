@@ -1,11 +1,11 @@
 // A worker process without a supervisor. The one that has a fault point waits and fails as its task says; others do not.
-import pg from 'pg';
+import { Pool } from 'pg';
 import { createOutlast, startWorker, task, unchecked } from 'outlast';
 import { fromPg } from 'outlast/pg';
 
 const { SLEEPER_QUEUES, OUTLAST_DATABASE_URL, OUTLAST_FAULT_POINT } = process.env;
 const isSleeper = OUTLAST_FAULT_POINT !== undefined;
-const pool = new pg.Pool({ connectionString: OUTLAST_DATABASE_URL, max: 5 });
+const pool = new Pool({ connectionString: OUTLAST_DATABASE_URL, max: 5 });
 pool.on('error', () => undefined);
 const outlast = createOutlast({
   adapter: fromPg(pool),
@@ -63,7 +63,4 @@ const worker = await startWorker(outlast, {
   shutdownTimeout: '1s',
 });
 
-process.on('SIGTERM', async () => {
-  await worker.stop();
-  process.exit(0);
-});
+process.on('SIGTERM', () => void worker.stop().then(() => process.exit(0)));

@@ -58,7 +58,7 @@ const TIERS: readonly {
   readonly tier: string;
   /** Points that are on the way of a task there. */
   readonly points: readonly Point[];
-  open(): Promise<Place>;
+  readonly open: () => Promise<Place>;
 }[] = [
   { tier: 'PostgreSQL', points: without(...APART), open: async () => ({}) },
   {

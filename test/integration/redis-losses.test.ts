@@ -147,7 +147,7 @@ describe.each([
   });
 });
 
-describe('a Redis whose memory is full', { timeout: 60_000 }, () => {
+describe('a Redis whose memory is full', { timeout: 120_000 }, () => {
   it('lets all that is there end, and has the rest when there is room; no row spends a retry', async () => {
     const server = await startRedis(['--maxmemory-policy', 'noeviction', '--appendonly', 'yes']);
     onTestFinished(() => server.dispose());
@@ -194,20 +194,20 @@ describe('a Redis whose memory is full', { timeout: 60_000 }, () => {
     await tell('config', 'set', 'maxmemory', Math.floor(Number(used) / 2));
     await expect(tell('set', 'any', 'thing')).rejects.toThrow(/OOM/);
     opened.open();
-    expect(await one?.result({ timeout: '30s' })).toBe(1);
-    expect(await two?.result({ timeout: '30s' })).toBe(2);
-    await expect(three?.result({ timeout: '30s' })).rejects.toMatchObject({
+    expect(await one?.result({ timeout: '60s' })).toBe(1);
+    expect(await two?.result({ timeout: '60s' })).toBe(2);
+    await expect(three?.result({ timeout: '60s' })).rejects.toMatchObject({
       code: 'ERR_TASK_FAILED',
     });
     await work(outlast, later, [done]);
-    expect(await waiting.result({ timeout: '30s' })).toBe(1);
+    expect(await waiting.result({ timeout: '60s' })).toBe(1);
 
     const calls = Array.from({ length: 3 }, () => done.task.with(null, { queue: later }));
     const sent = await outlast.transaction(tx => outlast.sendMany(tx, calls));
     const ids = sent.map(({ id }) => id);
     expect(await until(() => spentBy(ids))).toEqual([0, 0, 0]);
     await tell('config', 'set', 'maxmemory', 0);
-    expect(await Promise.all(sent.map(handle => handle.result({ timeout: '30s' })))).toEqual([
+    expect(await Promise.all(sent.map(handle => handle.result({ timeout: '60s' })))).toEqual([
       1, 1, 1,
     ]);
     expect((await createAdmin(outlast).stats()).tasks).toMatchObject({ done: 6, dead: 1 });
