@@ -30,6 +30,7 @@ const INSIDE = [...FOUNDATION, ...STAGES];
 const PORTS = [
   'outbox/outbox-store.ts',
   'outbox/outbox-reads.ts',
+  'outbox/receipt-store.ts',
   'outbox/outbox-checks.ts',
   'outbox/outbox-writer.ts',
   'outbox/scan-floor.ts',

@@ -36,6 +36,7 @@ describe('defaults', () => {
       brokerOutageCooldownMs: 30_000,
       publishConcurrency: 1,
       queueSnapshotRefreshMs: 5_000,
+      receiptTimeoutMs: 900_000,
       livenessFile: null,
       healthPort: null,
       jitter: 'tenth',

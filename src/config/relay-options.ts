@@ -40,6 +40,11 @@ export interface RelayOptions {
   readonly publishConcurrency?: number | undefined;
   /** Seconds between two looks at the figures of the outbox. @default 5 */
   readonly queueSnapshotRefreshSeconds?: number | undefined;
+  /**
+   * How long a task that asks for end-to-end durability may be unknown to the ledger before it is published again.
+   * @default '15m'
+   */
+  readonly receiptTimeout?: Duration | undefined;
   /** A file that is touched while the relay is healthy. @default none */
   readonly livenessFile?: string | undefined;
   /** Port of an HTTP server that answers probes; 0: none. @default 0 */
@@ -63,6 +68,7 @@ export const RELAY_DEFAULTS: Defaults<RelayOptions> = Object.freeze({
   brokerOutageCooldown: '30s',
   publishConcurrency: 1,
   queueSnapshotRefreshSeconds: 5,
+  receiptTimeout: '15m',
   livenessFile: '',
   healthPort: 0,
   jitter: 'tenth',
@@ -81,6 +87,7 @@ export interface ResolvedRelayOptions {
   readonly brokerOutageCooldownMs: number;
   readonly publishConcurrency: number;
   readonly queueSnapshotRefreshMs: number;
+  readonly receiptTimeoutMs: number;
   readonly livenessFile: string | null;
   readonly healthPort: number | null;
   readonly jitter: 'tenth' | 'full';
@@ -154,6 +161,13 @@ export const RELAY_SECTION: Section<RelayOptions> = {
       max: 3_600,
       sentence: 'Seconds between two looks at the figures of the outbox.',
     },
+    receiptTimeout: {
+      kind: 'duration',
+      min: '1s',
+      max: '7d',
+      sentence:
+        'How long a task that asks for end-to-end durability may be unknown to the ledger before it is published again.',
+    },
     livenessFile: {
       kind: 'path',
       sentence: 'A file that is touched while the relay is healthy.',
@@ -191,6 +205,7 @@ export function resolveRelayOptions(
     brokerOutageCooldownMs: reader.durationMs('brokerOutageCooldown'),
     publishConcurrency: reader.number('publishConcurrency'),
     queueSnapshotRefreshMs: reader.secondsMs('queueSnapshotRefreshSeconds'),
+    receiptTimeoutMs: reader.durationMs('receiptTimeout'),
     livenessFile: reader.path('livenessFile'),
     healthPort: reader.number('healthPort') || null,
     jitter: reader.choice('jitter'),

@@ -117,8 +117,7 @@ async function runDev(parts: DevParts, signal: AbortSignal): Promise<void> {
     stores,
     outboxTarget: null,
     runtime,
-    settings: config.relay,
-    limits: config.admission,
+    config,
   });
   const resurrector = makeResurrector({ stores, config, runtime });
   const running = [relay, resurrector, supervisor].map(part =>

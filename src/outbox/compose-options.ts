@@ -72,7 +72,7 @@ export type WritableOptions = { -readonly [K in keyof EnvelopeOptions]: Envelope
 
 /** What travels in the options of an envelope; the rest has places of its own there. */
 export function envelopeOptions(task: Task, options: SendOptions, nowMs: number): WritableOptions {
-  const { timeoutMs, softTimeoutMs } = task.contract;
+  const { timeoutMs, softTimeoutMs, durability } = task.contract;
   const { deadline, headers, keepResult, celery } = options;
   const made: WritableOptions = {};
   if (timeoutMs !== null) made.timeoutMs = timeoutMs;
@@ -80,6 +80,7 @@ export function envelopeOptions(task: Task, options: SendOptions, nowMs: number)
   if (deadline !== undefined) made.deadlineMs = momentMs(deadline, nowMs, 'deadline');
   if (headers !== undefined) made.headers = checkHeaders(headers);
   if (keepResult !== undefined) made.keepResult = keepResult;
+  if (durability === 'end-to-end') made.receipt = true;
   return celery === undefined ? made : Object.assign(made, celeryOptions(celery));
 }
 

@@ -1,11 +1,12 @@
 import type { Envelope } from '../task/envelope.ts';
+import type { ReceiptStore } from './receipt-store.ts';
 
 /**
  * The relay's side of the outbox. A row is
  *
  *   pending ──claim──► claimed ──settlePublished──► (deleted)
  *      ▲                 │ ├─────settleFailed─────► pending later, or moved to the dead letters
- *      └──release, lapse─┘ └─────(end-to-end)─────► sent, until its receipt
+ *      └──release, lapse─┘ └────receipts.markSent──► sent, until its task is over
  *
  * Every settling step names the claim token and touches only rows that still carry it; the count it
  * returns says how many those were.
@@ -33,6 +34,8 @@ export interface OutboxStore {
    * re-send. Null where they are not.
    */
   readonly move: ((limit: number) => Promise<MoveReply>) | null;
+  /** Rows that are kept until their task is over. */
+  readonly receipts: ReceiptStore;
   /** Forgets up to `limit` enqueue keys whose window is over. Returns how many. */
   prune(limit: number): Promise<number>;
   /** Milliseconds until the next row is due; null when the outbox is empty. */

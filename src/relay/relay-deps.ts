@@ -4,6 +4,7 @@ import type { OutboxReads } from '../outbox/outbox-reads.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
 import type { Jitter } from '../runtime/backoff.ts';
 import type { Runtime } from '../runtime/runtime.ts';
+import type { ReceiptSources } from './receipts.ts';
 
 export interface RelaySettings {
   readonly batchSize: number;
@@ -26,6 +27,8 @@ export interface RelayDeps {
   readonly broker: Pick<Broker, 'publish'>;
   /** Left out: nothing is limited. */
   readonly admission?: Admission;
+  /** Left out: a confirmed row goes, whatever its task asks for. */
+  readonly receipts?: ReceiptSources;
   readonly runtime: Runtime;
   readonly settings: RelaySettings;
 }

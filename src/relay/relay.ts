@@ -7,6 +7,7 @@ import { Batch, type BatchShared } from './batch.ts';
 import { Breaker, type BreakerState } from './breaker.ts';
 import { RelayLease } from './lease.ts';
 import { OwedClaims } from './owed-claims.ts';
+import { Receipts } from './receipts.ts';
 import type { RelayDeps } from './relay-deps.ts';
 import { Window } from './window.ts';
 
@@ -43,6 +44,8 @@ export class Relay {
   readonly #shared: BatchShared;
   readonly #wake: Wakeable;
   readonly #owed: OwedClaims;
+  /** Null: no row waits for the end of its task. */
+  readonly #receipts: Receipts | null;
   #movedAt: number;
   #sample: OutboxSample | null = null;
 
@@ -53,6 +56,16 @@ export class Relay {
     this.#breaker = new Breaker(runtime, settings.brokerOutageCooldownMs);
     this.#owed = new OwedClaims(deps.outbox, runtime);
     this.#wake = new Wakeable(runtime.clock);
+    const { outbox, receipts } = deps;
+    this.#receipts =
+      receipts === undefined || outbox.move !== null
+        ? null
+        : new Receipts({
+            ...receipts,
+            store: outbox.receipts,
+            runtime,
+            onFree: () => this.#wake.hint(),
+          });
     this.#movedAt = runtime.clock.monotonic();
     this.#shared = {
       window: new Window(settings.publishConcurrency),
@@ -75,7 +88,8 @@ export class Relay {
   async run(signal: AbortSignal): Promise<void> {
     const undo = this.#deps.outbox.onReady(this.#wake.hint);
     try {
-      await this.#beside([this.#beat, this.#takeSamples], async () => {
+      const receipts = this.#receipts === null ? [] : [this.#receipts.run];
+      await this.#beside([this.#beat, this.#takeSamples, ...receipts], async () => {
         while (!signal.aborted) await this.#turn(signal);
       });
     } finally {
@@ -120,6 +134,7 @@ export class Relay {
     return await this.#beside([this.#beat], async () => {
       let total = 0;
       for (;;) {
+        await this.#receipts?.look();
         const { taken, sent } = await this.#look(signal, Infinity);
         total += sent;
         this.#refuseOutage();
@@ -131,6 +146,7 @@ export class Relay {
   /** One batch; how many rows of it were moved. */
   async pass(signal: AbortSignal): Promise<number> {
     return await this.#beside([this.#beat], async () => {
+      await this.#receipts?.look();
       const { sent } = await this.#look(signal, 1);
       this.#refuseOutage();
       return sent;

@@ -1,9 +1,11 @@
 import type { PublishOutcome } from '../broker/broker.ts';
 import { isUnavailable } from '../errors/error.ts';
 import type { OutboxRow, PublishFailure } from '../outbox/outbox-store.ts';
+import { wantsReceipt } from '../outbox/receipt-store.ts';
 import { backoffMs } from '../runtime/backoff.ts';
 import { sleep } from '../runtime/clock.ts';
 import { groupWaits, type WaitingRow } from './admit-rows.ts';
+import { FIRST_LOOK_MS } from './receipts.ts';
 import type { RelayDeps } from './relay-deps.ts';
 
 const STORE_RETRY_MS = 500;
@@ -104,10 +106,20 @@ export class Settling {
     }
   }
 
+  /** A broker that is the ledger's own database keeps a task as well as the outbox: nothing more is to be waited for. */
   async #settlePublished(rows: readonly OutboxRow[]): Promise<void> {
-    const { outbox, runtime } = this.#deps;
-    const numbers = rows.map(({ row }) => row);
-    const settled = await this.#persist(() => outbox.settlePublished(this.#token, numbers));
+    const { outbox, receipts, runtime } = this.#deps;
+    const mayKeep = receipts !== undefined && outbox.move === null;
+    const isKept = ({ envelope }: OutboxRow): boolean => mayKeep && wantsReceipt(envelope.options);
+    const kept = rows.filter(isKept).map(({ row }) => row);
+    const gone = rows.filter(row => !isKept(row)).map(({ row }) => row);
+    let settled = 0;
+    if (gone.length > 0)
+      settled += await this.#persist(() => outbox.settlePublished(this.#token, gone));
+    if (kept.length > 0)
+      settled += await this.#persist(() =>
+        outbox.receipts.markSent(this.#token, kept, FIRST_LOOK_MS),
+      );
     this.#sent += settled;
     this.#written += rows.length;
     if (settled < rows.length) this.#tellLost(rows.length - settled);

@@ -9,6 +9,7 @@ export const FAULT_POINTS = [
   'relay.published-not-settled',
   'relay.mid-settle',
   'relay.moved',
+  'relay.looked-not-settled',
   'worker.taken-not-begun',
   'worker.admitted-not-run',
   'worker.begun-not-started',

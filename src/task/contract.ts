@@ -22,7 +22,11 @@ export interface Contract {
   readonly ordering: Ordering | null;
   readonly idempotent: Idempotency | null;
   readonly admission: ContractAdmission | null;
+  readonly durability: Durability;
 }
+
+/** Until when the outbox keeps a task: until the broker has it, or until it is over. */
+export type Durability = 'broker' | 'end-to-end';
 
 /** What a task itself says about how much of it may come in and run. */
 export interface ContractAdmission extends AdmissionRule {
@@ -54,6 +58,7 @@ interface GivenOptions {
   readonly ordering?: { readonly key?: unknown; readonly whenDead?: unknown };
   readonly idempotent?: unknown;
   readonly admission?: { readonly key?: unknown; readonly onReject?: unknown };
+  readonly durability?: unknown;
 }
 
 const KNOWN_OPTIONS: readonly (keyof GivenOptions)[] = [
@@ -71,6 +76,7 @@ const KNOWN_OPTIONS: readonly (keyof GivenOptions)[] = [
   'ordering',
   'idempotent',
   'admission',
+  'durability',
 ];
 
 /** Checks what was given to `task()` and fills in the defaults. */
@@ -103,6 +109,7 @@ export function resolveContract(name: string, given: object): Contract {
     ordering: orderingOf(name, options.ordering),
     idempotent: idempotencyOf(name, options.idempotent),
     admission: admissionOf(name, options.admission),
+    durability: durabilityOf(name, options.durability),
   });
   return checkTimeouts(name, contract);
 }
@@ -134,6 +141,15 @@ function orderingOf(name: string, given: GivenOptions['ordering']): Ordering | n
   if (whenDead !== 'park' && whenDead !== 'go-on')
     throw orderingError(name, 'whenDead', "Use 'park' or 'go-on'.");
   return Object.freeze({ key: key as Ordering['key'], parks: whenDead === 'park' });
+}
+
+function durabilityOf(name: string, given: unknown = 'broker'): Durability {
+  if (given === 'broker' || given === 'end-to-end') return given;
+  throw outlastError('ERR_OPTION_RANGE', {
+    message: `\`durability\` of ${name} is not what it must be`,
+    hint: "Use 'broker' or 'end-to-end'.",
+    fields: { option: 'durability' },
+  });
 }
 
 function admissionOf(name: string, given: GivenOptions['admission']): ContractAdmission | null {

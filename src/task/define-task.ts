@@ -62,6 +62,14 @@ export interface TaskOptions<I, R, A, K, P = readonly string[]> {
     /** @default 'throw' */
     readonly onReject?: 'throw' | 'defer';
   };
+  /**
+   * Until when the outbox keeps the task: until the broker has confirmed it, or with `'end-to-end'` until it is over. A
+   * broker or ledger that loses all it has then loses no task: it is published again after `relay.receiptTimeout`. With
+   * `ordering` the next of a key waits until the one before is over; a dead one parks its key unless `whenDead` says
+   * otherwise.
+   * @default 'broker'
+   */
+  readonly durability?: 'broker' | 'end-to-end';
 }
 
 /** Options of one send. */

@@ -63,6 +63,8 @@ export interface EnvelopeOptions {
   readonly admission?: OwnAdmission;
   /** Written `"limited":true`, which statements look for: it must pass a rate before it is published. */
   readonly limited?: true;
+  /** Written `"receipt":true`, which relays look for: its row stays in the outbox until the task is over. */
+  readonly receipt?: true;
   /** Room that was asked for before. */
   readonly permit?: string;
   /** Proves that a holder of a key has sent it: see `Keyring`. */

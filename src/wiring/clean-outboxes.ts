@@ -2,6 +2,7 @@ import type { ResolvedConfig } from '../config/config.ts';
 import type { OutboxTarget } from '../config/database-url.ts';
 import { Housekeeper } from '../recovery/housekeeper.ts';
 import type { KeptFences } from '../recovery/keep-fences.ts';
+import { Receipts, type ReceiptSources } from '../relay/receipts.ts';
 import { sleep } from '../runtime/clock.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { openOutboxApart } from './stores.ts';
@@ -12,6 +13,8 @@ export interface CleaningDeps {
   readonly runtime: Runtime;
   /** Whom fences in these databases are asked about. */
   readonly asking: Omit<KeptFences, 'rows'>;
+  /** Whom published rows there are asked about. */
+  readonly receipts: ReceiptSources;
 }
 
 /**
@@ -38,11 +41,13 @@ export async function cleanOutboxes(
 async function cleanOutbox(
   target: OutboxTarget,
   deadLetterAge: ResolvedConfig['retention']['deadLetters'],
-  { runtime, asking }: CleaningDeps,
+  { runtime, asking, receipts }: CleaningDeps,
 ): Promise<void> {
   const { db, outbox, fences: rows } = await openOutboxApart(target);
   const fences = { ...asking, rows };
   try {
+    const asked = { ...receipts, store: outbox.receipts, runtime, onFree: () => undefined };
+    await new Receipts(asked).lookAtAll();
     await new Housekeeper({
       ledger: null,
       keys: null,

@@ -1,12 +1,13 @@
 import { hostname } from 'node:os';
 import { resolveConfig, type ResolvedConfig } from '../config/config.ts';
 import type { OutboxTarget } from '../config/database-url.ts';
-import type { RelayOptions, ResolvedRelayOptions } from '../config/relay-options.ts';
+import type { RelayOptions } from '../config/relay-options.ts';
 import type { ResurrectorOptions } from '../config/resurrector-options.ts';
 import type { WorkerOptions } from '../config/worker-options.ts';
 import { Admission } from '../admission/admission.ts';
 import { LimitBook } from '../admission/limits.ts';
 import { Places } from '../admission/places.ts';
+import { Receipts, type ReceiptSources } from '../relay/receipts.ts';
 import { Relay } from '../relay/relay.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { Resurrector, type ResurrectorSettings } from '../recovery/resurrector.ts';
@@ -57,8 +58,7 @@ export async function startRelay(
       stores,
       outboxTarget,
       runtime,
-      settings: config.relay,
-      limits: config.admission,
+      config,
     }),
   );
 }
@@ -68,26 +68,28 @@ export interface RelayParts {
   /** Where the outbox is not in the database of the ledger. */
   readonly outboxTarget: OutboxTarget | null;
   readonly runtime: Runtime;
-  readonly settings: ResolvedRelayOptions;
-  readonly limits: ResolvedConfig['admission'];
+  readonly config: Pick<ResolvedConfig, 'relay' | 'admission' | 'worker'>;
 }
 
 type RelayVerbs = Pick<Relay, 'run' | 'pass' | 'drain'>;
 
 /** A relay of the default outbox, or of one in another database, with connections of its own to that. */
 export function makeRelay(parts: RelayParts): RelayVerbs {
-  const { stores, outboxTarget, runtime, settings, limits } = parts;
+  const { stores, outboxTarget, runtime, config } = parts;
+  const { relay: settings } = config;
   const { broker } = stores;
-  const book = new LimitBook(limits);
+  const receipts = receiptSources(stores, config);
+  const book = new LimitBook(config.admission);
   const admission = new Admission({ store: stores.admission, book, runtime });
+  const deps = { broker, admission, receipts, runtime, settings };
   const withRelay = async <T>(fn: (relay: Relay) => Promise<T>): Promise<T> => {
     if (outboxTarget === null) {
       const { outbox, outboxReads: reads } = stores;
-      return await fn(new Relay({ outbox, reads, broker, admission, runtime, settings }));
+      return await fn(new Relay({ outbox, reads, ...deps }));
     }
     const { db, outbox, reads } = await openOutboxApart(outboxTarget);
     try {
-      return await fn(new Relay({ outbox, reads, broker, admission, runtime, settings }));
+      return await fn(new Relay({ outbox, reads, ...deps }));
     } finally {
       await db.close();
     }
@@ -98,6 +100,14 @@ export function makeRelay(parts: RelayParts): RelayVerbs {
     pass: signal => withRelay(relay => relay.pass(signal)),
     drain: signal => withRelay(relay => relay.drain(signal)),
   };
+}
+
+/** Whom relays and resurrectors ask about published tasks. */
+function receiptSources(
+  { ledgerReads: ledger, results }: Stores,
+  { relay, worker }: Pick<ResolvedConfig, 'relay' | 'worker'>,
+): ReceiptSources {
+  return { ledger, results, timeoutMs: relay.receiptTimeoutMs, dedupMs: worker.dedupWindowMs };
 }
 
 type OwnWorkerOptions = StartOptions &
@@ -171,13 +181,20 @@ export function makeResurrector(parts: ResurrectorParts): Pick<Resurrector, 'run
   const fences = stores.fences && { ...asking, rows: stores.fences };
   const kept = { outbox, keys, fences, admission };
   const resurrector = new Resurrector({ ledger, broker, results, ...kept, runtime, settings });
+  const receipts = receiptSources(stores, config);
+  // Beside the relays: were all of them away, the ledger could forget endings before anybody has asked for them.
+  const lookUp =
+    outbox.move === null
+      ? new Receipts({ ...receipts, store: outbox.receipts, runtime, onFree: () => undefined }).run
+      : async () => undefined;
   return {
     run: async signal => {
       const ended = new AbortController();
       const either = AbortSignal.any([signal, ended.signal]);
       const store = await checkpointStoreOf(config, stores);
       const cleaning = Promise.all([
-        cleanOutboxes(config, { runtime, asking }, either),
+        cleanOutboxes(config, { runtime, asking, receipts }, either),
+        lookUp(either),
         cleanCheckpoints({ store, reads: stores.ledgerReads, runtime }, either),
       ]);
       try {

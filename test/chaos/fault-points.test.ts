@@ -90,6 +90,8 @@ const RELAY: readonly FaultPointName[] = [
   'relay.mid-settle',
   'relay.moved',
 ];
+/** Killed in end-to-end.test.ts. */
+const RECEIPTS: readonly FaultPointName[] = ['relay.looked-not-settled'];
 /** Killed in idempotency.test.ts. */
 const KEYS: readonly FaultPointName[] = ['worker.kept-not-committed', 'worker.ended-not-freed'];
 const OTHERS: readonly FaultPointName[] = [
@@ -103,6 +105,7 @@ it('covers every fault point there is', () => {
     ...WORKER_DIES.map(({ point }) => point),
     ...SIMULATED,
     ...RELAY,
+    ...RECEIPTS,
     ...KEYS,
     ...OTHERS,
   ];

@@ -7,6 +7,7 @@ import { describeGenerationStore } from './generation-store.ts';
 import { mysqlOutbox } from './mysql-fixtures.ts';
 import { describeOutboxOrdering } from './outbox-ordering.ts';
 import { describeOutboxReads } from './outbox-reads.ts';
+import { describeOutboxReceipts } from './outbox-receipts.ts';
 import { describeOutboxStore } from './outbox-store.ts';
 
 let server: TestDatabase;
@@ -24,6 +25,7 @@ afterAll(async () => {
 });
 
 describeOutboxStore('MariaDB', () => mysqlOutbox(db));
+describeOutboxReceipts('MariaDB', () => mysqlOutbox(db));
 describeOutboxOrdering('MariaDB', () => mysqlOutbox(db));
 describeOutboxReads('MariaDB', () => mysqlOutbox(db));
 describeGenerationStore('MariaDB', () => new MysqlGenerationStore(db));

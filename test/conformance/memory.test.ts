@@ -25,6 +25,7 @@ import { describeGenerationStore } from './generation-store.ts';
 import { describeLedger } from './ledger.ts';
 import { describeLedgerReads } from './ledger-reads.ts';
 import { describeOutboxOrdering } from './outbox-ordering.ts';
+import { describeOutboxReceipts } from './outbox-receipts.ts';
 import { describeOutboxReads, type OutboxReadsFixture } from './outbox-reads.ts';
 import { describeOutboxStore, type OutboxFixture } from './outbox-store.ts';
 import { describeResultStore, type ResultFixture } from './result-store.ts';
@@ -90,6 +91,7 @@ describeOutboxReads('memory', () => makeOutbox(false));
 describeLedgerReads('memory', makeLedger);
 describeOutboxStore('memory, broker apart', () => makeOutbox(false));
 describeOutboxStore('memory, one database', () => makeOutbox(true));
+describeOutboxReceipts('memory, broker apart', () => makeOutbox(false));
 describeOutboxOrdering('memory, broker apart', () => makeOutbox(false));
 describeOutboxOrdering('memory, one database', () => makeOutbox(true));
 describeAdmission(

@@ -10,7 +10,7 @@ import type { OutboxFixture } from './outbox-store.ts';
 
 /** Every column that holds a time: the server's clock cannot be moved, so the times are. */
 const TIMES: Readonly<Record<string, readonly string[]>> = {
-  outlast_outbox: ['available_at', 'claimed_until', 'created_at', 'expires_at'],
+  outlast_outbox: ['available_at', 'updated_at', 'claimed_until', 'created_at', 'expires_at'],
   outlast_dead_letter: ['created_at', 'dead_at', 'expires_at'],
   outlast_relay: ['lease_until'],
   outlast_send_key: ['free_at'],

@@ -86,7 +86,7 @@ export function remoteAdmission(store: AdmissionStore, call: Call): AdmissionSto
 }
 
 export function remoteOutbox(store: OutboxStore, call: Call, subscribe: Subscribe): OutboxStore {
-  const { move } = store;
+  const { move, receipts } = store;
   return {
     beat: (relay, leaseMs) => call(() => store.beat(relay, leaseMs)),
     leave: relay => call(() => store.leave(relay)),
@@ -98,6 +98,14 @@ export function remoteOutbox(store: OutboxStore, call: Call, subscribe: Subscrib
     release: token => call(() => store.release(token)),
     reviveDeadLetter: (id, version) => call(() => store.reviveDeadLetter(id, version)),
     purgeDeadLetters: request => call(() => store.purgeDeadLetters(request)),
+    receipts: {
+      markSent: (token, rows, delayMs) => call(() => receipts.markSent(token, rows, delayMs)),
+      take: (limit, leaseMs) => call(() => receipts.take(limit, leaseMs)),
+      received: rows => call(() => receipts.received(rows)),
+      later: (rows, delayMs) => call(() => receipts.later(rows, delayMs)),
+      park: (rows, delayMs) => call(() => receipts.park(rows, delayMs)),
+      sendAgain: rows => call(() => receipts.sendAgain(rows)),
+    },
     move: move === null ? null : limit => call(() => move(limit)),
     prune: limit => call(() => store.prune(limit)),
     nextDueMs: () => call(() => store.nextDueMs()),

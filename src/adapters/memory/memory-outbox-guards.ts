@@ -16,7 +16,9 @@ export interface OutboxRecord extends RowExtras {
   readonly row: number;
   readonly envelope: Envelope;
   readonly createdMs: number;
-  state: 'pending' | 'claimed';
+  state: 'pending' | 'claimed' | 'sent';
+  /** When it was published last. */
+  sentMs: number;
   availableMs: number;
   token: string;
   relay: string;

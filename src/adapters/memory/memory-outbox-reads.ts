@@ -39,7 +39,7 @@ export class MemoryOutboxReads implements OutboxReads {
     return {
       pending: rows.filter(row => row.state === 'pending').length,
       claimed: rows.filter(row => row.state === 'claimed').length,
-      sent: 0,
+      sent: rows.filter(row => row.state === 'sent').length,
       unsupported: rows.filter(row => row.rowVersion > ROW_SCHEMA_VERSION).length,
       deadLetters: deadLetters.size,
       oldestPendingMs: due.length === 0 ? null : nowMs - Math.min(...due),

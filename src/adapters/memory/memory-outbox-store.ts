@@ -10,6 +10,7 @@ import type {
   PurgeRequest,
   ReviveStatus,
 } from '../../outbox/outbox-store.ts';
+import type { ReceiptStore } from '../../outbox/receipt-store.ts';
 import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { Envelope } from '../../task/envelope.ts';
@@ -22,6 +23,7 @@ import {
 } from './memory-outbox-guards.ts';
 import { choose, countByName } from './memory-purge.ts';
 import { copyEnvelope } from './memory-record.ts';
+import { MemoryReceiptStore } from './memory-receipt-store.ts';
 import { MemoryTransaction } from './memory-transaction.ts';
 
 const PLAIN_ROW: RowExtras = {
@@ -57,6 +59,7 @@ export class MemoryOutboxStore implements OutboxStore {
   readonly #taskIds = new Set<string>();
   readonly deadLetters: Map<string, OutboxRecord> = new Map();
   readonly move: ((limit: number) => Promise<MoveReply>) | null;
+  readonly receipts: ReceiptStore;
   readonly #clock: Pick<Clock, 'now'>;
   readonly #guards: OutboxGuards;
   readonly #journal: (entry: SettleEntry) => void;
@@ -69,6 +72,12 @@ export class MemoryOutboxStore implements OutboxStore {
     this.#clock = options.clock;
     this.#guards = { ...OUTBOX_GUARDS, ...options.guards };
     this.#journal = options.journal ?? (() => undefined);
+    this.receipts = new MemoryReceiptStore({
+      rows: this.rows,
+      nowMs: () => this.nowMs,
+      ownedOf: (token, rows) => this.#ownedOf(token, rows, 'publish'),
+      remove: record => this.#remove(record),
+    });
     this.move = ledger === undefined ? null : async limit => this.#move(limit, ledger);
   }
 
@@ -221,6 +230,7 @@ export class MemoryOutboxStore implements OutboxStore {
       relay: '',
       claimedUntilMs: 0,
       claims: 0,
+      sentMs: 0,
       retries: 0,
       history: [],
       lastError: null,

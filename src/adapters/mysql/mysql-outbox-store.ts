@@ -7,13 +7,15 @@ import type {
   PurgeRequest,
   ReviveStatus,
 } from '../../outbox/outbox-store.ts';
+import type { ReceiptStore } from '../../outbox/receipt-store.ts';
 import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
 import { ScanFloor } from '../../outbox/scan-floor.ts';
 import { likePattern } from '../../task/glob.ts';
 import { toBytes } from '../../task/json.ts';
 import type { MysqlDatabase, MysqlRow, MysqlSession } from './mysql-database.ts';
 import { isDuplicate } from './mysql-errors.ts';
-import { readNumber, readOutboxRow } from './mysql-rows.ts';
+import { MysqlReceiptStore } from './mysql-receipt-store.ts';
+import { readNumber, readOutboxRow, rowNumbers } from './mysql-rows.ts';
 import { SQL } from './sql.generated.ts';
 
 /** Claims that are over are returned so many at a time: they are those of a few relays. */
@@ -33,11 +35,16 @@ export class MysqlOutboxStore implements OutboxStore {
   readonly #ordered = new Map<string, number>();
   /** The ledger is never here: rows are published. */
   readonly move: null = null;
+  readonly receipts: ReceiptStore;
 
   /** `monotonic` gives milliseconds of a clock that never jumps. */
   constructor(db: MysqlDatabase, monotonic: () => number = () => performance.now()) {
     this.#db = db;
     this.#floor = new ScanFloor(monotonic);
+    this.receipts = new MysqlReceiptStore(db, {
+      onSettled: (token, rows) => this.#passed(token, rows),
+      onOrderedGone: () => this.#floor.reset(),
+    });
   }
 
   async beat(relay: string, leaseMs: number): Promise<void> {
@@ -75,7 +82,7 @@ export class MysqlOutboxStore implements OutboxStore {
 
   async settlePublished(token: string, rows: readonly string[]): Promise<number> {
     if (rows.length === 0) return 0;
-    const settled = await this.#db.change(SQL.settlePublished, [token, inOrder(rows)]);
+    const settled = await this.#db.change(SQL.settlePublished, [token, rowNumbers(rows)]);
     this.#passed(token, rows.length);
     return settled;
   }
@@ -94,7 +101,7 @@ export class MysqlOutboxStore implements OutboxStore {
 
   async defer(token: string, rows: readonly string[], delayMs: number): Promise<number> {
     if (rows.length === 0) return 0;
-    const given = [token, inOrder(rows), Math.round(delayMs)];
+    const given = [token, rowNumbers(rows), Math.round(delayMs)];
     const deferred = await this.#db.change(SQL.deferClaim, given);
     this.#passed(token, rows.length);
     return deferred;
@@ -229,14 +236,8 @@ function countByName(rows: readonly MysqlRow[]): PurgeReply['counts'] {
 }
 
 function numbersOf(rows: readonly MysqlRow[]): bigint[] {
-  return rows.map(row => BigInt(row['row_id'] as string)).toSorted(compareNumbers);
+  return rowNumbers(rows.map(row => String(row['row_id'])));
 }
-
-function inOrder(rows: readonly string[]): bigint[] {
-  return rows.map(row => BigInt(row)).toSorted(compareNumbers);
-}
-
-const compareNumbers = (a: bigint, b: bigint): number => (a < b ? -1 : a > b ? 1 : 0);
 
 /** Row numbers are text: shorter is smaller, then by digits. */
 function compareRows(a: string, b: string): number {

@@ -8,6 +8,11 @@ export function readNumber(value: unknown): number | null {
   return value === null || value === undefined ? null : Number(value);
 }
 
+/** Rows are locked by id in rising order, so that two relays never wait for each other. */
+export function rowNumbers(rows: readonly string[]): bigint[] {
+  return rows.map(row => BigInt(row)).toSorted((a, b) => (a < b ? -1 : a > b ? 1 : 0));
+}
+
 export function readBytes(value: unknown): Uint8Array {
   return new Uint8Array(value as Buffer);
 }

@@ -158,6 +158,13 @@ from outlast_dead_letter where task_id = ? for update`,
     text: `select cast(slot as char) as slot from outlast_ordering_key where slot in (?) order by slot for update`,
     order: [0],
   },
+  markSent: {
+    text: `update outlast_outbox
+set state = 'sent', claim_token = null, claimed_by = null, claimed_until = null, updated_at = utc_timestamp(6),
+  available_at = utc_timestamp(6) + interval ? * 1000 microsecond
+where id in (?) and claim_token = ? and state = 'claimed'`,
+    order: [2, 1, 0],
+  },
   outboxFailing: {
     text: `select f.name, sum(f.retries) as failures from (
   select task_name as name, retries from outlast_dead_letter
@@ -304,6 +311,40 @@ limit 1`,
     then 'yes' else 'no' end as is_free
 from outlast_send_key k where k.key_hash in (?) order by k.key_hash for update`,
     order: [0],
+  },
+  receiptLater: {
+    text: `update outlast_outbox
+set available_at = utc_timestamp(6) + interval ? * 1000 microsecond, last_error = nullif(last_error, ?)
+where id in (?) and state = 'sent'`,
+    order: [1, 2, 0],
+  },
+  receiptLease: {
+    text: `update outlast_outbox set available_at = utc_timestamp(6) + interval ? * 1000 microsecond where id in (?)`,
+    order: [1, 0],
+  },
+  receiptPark: {
+    text: `update outlast_outbox
+set available_at = utc_timestamp(6) + interval ? * 1000 microsecond, last_error = ?
+where id in (?) and state = 'sent'`,
+    order: [1, 2, 0],
+  },
+  receiptReceived: {
+    text: `delete from outlast_outbox where id in (?) and state = 'sent'`,
+    order: [0],
+  },
+  receiptSendAgain: {
+    text: `update outlast_outbox set state = 'pending', available_at = utc_timestamp(6), updated_at = utc_timestamp(6)
+where id in (?) and state = 'sent'`,
+    order: [0],
+  },
+  receiptTake: {
+    text: `select o.id as row_id, o.task_id as id, o.claims, timestampdiff(microsecond, o.updated_at, utc_timestamp(6)) div 1000 as age_ms,
+  o.ordering_key is not null as is_ordered, o.ordering_key is not null and o.parks_key as parks_key,
+  coalesce(o.last_error = ?, false) as is_parked
+from outlast_outbox o force index (outlast_outbox_due)
+where o.state = 'sent' and o.available_at <= utc_timestamp(6)
+order by o.available_at, o.id limit ? for update skip locked`,
+    order: [1, 0],
   },
   reclaimLock: {
     text: `select o.id as row_id from outlast_outbox o

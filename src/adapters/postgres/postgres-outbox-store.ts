@@ -10,8 +10,10 @@ import type {
   ReviveStatus,
 } from '../../outbox/outbox-store.ts';
 import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
+import type { ReceiptStore } from '../../outbox/receipt-store.ts';
 import { ScanFloor } from '../../outbox/scan-floor.ts';
 import { purgeParams, purgeReply } from './postgres-letters.ts';
+import { PostgresReceiptStore } from './postgres-receipt-store.ts';
 import { encodeError, readEnvelope, readNumber } from './postgres-rows.ts';
 import type { SqlDatabase, SqlRow } from './sql-database.ts';
 import { SQL } from './sql.generated.ts';
@@ -30,10 +32,12 @@ export class PostgresOutboxStore implements OutboxStore {
   readonly #db: SqlDatabase;
   readonly #floor: ScanFloor;
   readonly move: ((limit: number) => Promise<MoveReply>) | null;
+  readonly receipts: ReceiptStore;
 
   constructor(db: SqlDatabase, options: OutboxStoreOptions) {
     this.#db = db;
     this.#floor = new ScanFloor(options.monotonic ?? (() => performance.now()));
+    this.receipts = new PostgresReceiptStore(db, this.#floor);
     this.move = options.movesIntoLedger ? limit => this.#move(limit) : null;
   }
 

@@ -801,6 +801,11 @@ from (
   order by 1
 ) k`,
   lockWorker: `select id from outlast_worker where id = $1 and state = 'open' for key share`,
+  markSent: `update outlast_outbox
+set state = 'sent', claim_token = null, claimed_by = null, claimed_until = null, updated_at = clock_timestamp(),
+  available_at = clock_timestamp() + $3::bigint * interval '1 millisecond'
+where id = any($2::bigint[]) and claim_token = $1 and state = 'claimed'
+returning id::text as row`,
   move: `with due as materialized (
   select o.*, position('"limited":true'::bytea in o.options) > 0 as is_limited from outlast_outbox o
   where o.state = 'pending' and o.available_at <= statement_timestamp() and o.schema_version <= $2
@@ -875,9 +880,9 @@ from outlast_dead_letter
 where ($1::text is null or (dead_at, task_id collate "C") > ($1::text::timestamptz, $2::text))
   and ($3::text is null or task_name like $3::text escape '\\')
 order by outlast_dead_letter.dead_at, task_id collate "C" limit $4`,
-  outboxList: `select id::text as row, task_id as id, task_name as name, queue, state, schema_version <= $1 as supported, retries, last_error,
+  outboxList: `select o.id::text as row, task_id as id, task_name as name, queue, state, schema_version <= $1 as supported, retries, last_error,
   created_at, available_at, ordering_key
-from outlast_outbox where $2::text is null or id > $2::text::bigint order by id limit $3`,
+from outlast_outbox o where $2::text is null or o.id > $2::text::bigint order by o.id limit $3`,
   outboxNextDue: `select greatest(0, extract(epoch from o.available_at - clock_timestamp()) * 1000)::bigint::text as wait_ms
 from outlast_outbox o where o.state = 'pending' and o.schema_version <= $1
     and o.available_at >= coalesce(to_timestamp($2::float8 / 1000), '-infinity')
@@ -888,9 +893,9 @@ order by o.available_at, o.id limit 1`,
   outboxQueuesSampled: `select queue, round(count(*) * $2::bigint / sum(count(*)) over ())::bigint::text as rows
 from outlast_outbox tablesample system ($1::float8) group by queue order by queue collate "C"`,
   outboxQueues: `select queue, count(*)::text as rows from outlast_outbox group by queue order by queue collate "C"`,
-  outboxRecent: `select id::text as row, task_id as id, task_name as name, queue, state, schema_version <= $1 as supported, retries, last_error,
+  outboxRecent: `select o.id::text as row, task_id as id, task_name as name, queue, state, schema_version <= $1 as supported, retries, last_error,
   created_at, available_at, ordering_key
-from outlast_outbox order by id desc limit $2`,
+from outlast_outbox o order by o.id desc limit $2`,
   outboxSample: `select
   (select count(*) from outlast_outbox where state = 'pending')::text as pending,
   (select count(*) from outlast_outbox where state = 'claimed')::text as claimed,
@@ -1026,6 +1031,27 @@ limit 1`,
 )
 select (extract(epoch from clock_timestamp()) * 1000)::bigint::text as store_ms, m.*, (select count(*) from note)::text as notified
 from (select 1) one left join moved m on true`,
+  receiptLater: `update outlast_outbox
+set available_at = clock_timestamp() + $2::bigint * interval '1 millisecond', last_error = nullif(last_error, $3)
+where id = any($1::bigint[]) and state = 'sent'
+returning id`,
+  receiptPark: `update outlast_outbox
+set available_at = clock_timestamp() + $2::bigint * interval '1 millisecond', last_error = $3
+where id = any($1::bigint[]) and state = 'sent'
+returning id`,
+  receiptReceived: `delete from outlast_outbox where id = any($1::bigint[]) and state = 'sent' returning ordering_key is not null as is_ordered`,
+  receiptSendAgain: `update outlast_outbox set state = 'pending', available_at = clock_timestamp(), updated_at = clock_timestamp()
+where id = any($1::bigint[]) and state = 'sent'
+returning id`,
+  receiptTake: `with due as materialized (
+  select o.id from outlast_outbox o where o.state = 'sent' and o.available_at <= statement_timestamp()
+  order by o.available_at, o.id limit $1 for update skip locked
+)
+update outlast_outbox o set available_at = clock_timestamp() + $2::bigint * interval '1 millisecond'
+where o.id = any(array(select due.id from due))
+returning o.id::text as row, o.task_id as id, o.claims,
+  (extract(epoch from clock_timestamp() - o.updated_at) * 1000)::float8 as age_ms, o.ordering_key is not null as is_ordered,
+  o.ordering_key is not null and o.parks_key as parks_key, coalesce(o.last_error = $3, false) as is_parked`,
   reclaim: `with over as (
   select o.id from outlast_outbox o
   where o.state = 'claimed' and (

@@ -29,8 +29,7 @@ export const addRelay: AddCommand = (program, output) => {
           stores,
           outboxTarget,
           runtime,
-          settings: config.relay,
-          limits: config.admission,
+          config,
         });
         if (!options.once && !options.drain) {
           const database = config.settings['database']?.value;

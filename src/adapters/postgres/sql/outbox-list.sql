@@ -1,5 +1,5 @@
 -- Rows of the outbox, oldest first, after a row.
 -- params: known_format int, after text, limit int
-select id::text as row, task_id as id, task_name as name, queue, state, schema_version <= $1 as supported, retries, last_error,
+select o.id::text as row, task_id as id, task_name as name, queue, state, schema_version <= $1 as supported, retries, last_error,
   created_at, available_at, ordering_key
-from outlast_outbox where $2::text is null or id > $2::text::bigint order by id limit $3
+from outlast_outbox o where $2::text is null or o.id > $2::text::bigint order by o.id limit $3
