@@ -1,16 +1,25 @@
 import { describe, expect, it } from 'vitest';
 import { healthOfWorker, Pulses } from './worker-health.ts';
 
-const well = healthOfWorker({ idleMs: 10, isOpen: true, running: 1 });
+const well = healthOfWorker({ idleMs: 10, isOpen: true, deafMs: 0, running: 1 });
 
 describe('a worker', () => {
   it('is alive as long as its loop turns, and ready while it has a lease', () => {
     expect(well).toMatchObject({ alive: true, ready: true });
-    expect(healthOfWorker({ idleMs: 10, isOpen: false, running: 0 })).toMatchObject({
+    expect(healthOfWorker({ idleMs: 10, isOpen: false, deafMs: 0, running: 0 })).toMatchObject({
       alive: true,
       ready: false,
     });
-    expect(healthOfWorker({ idleMs: 60_000, isOpen: true, running: 9 }).alive).toBe(false);
+    expect(healthOfWorker({ idleMs: 60_000, isOpen: true, deafMs: 0, running: 9 }).alive).toBe(
+      false,
+    );
+  });
+
+  it('is not ready while no message could come to it, and lives on', () => {
+    for (const deafMs of [null, 15_000]) {
+      const deaf = healthOfWorker({ idleMs: 10, isOpen: true, deafMs, running: 0 });
+      expect(deaf).toMatchObject({ alive: true, ready: false });
+    }
   });
 });
 
@@ -43,7 +52,7 @@ describe('a supervisor', () => {
 
   it('is not alive when a child says that its loop does not turn', () => {
     const { pulses } = setup();
-    pulses.hear('a', healthOfWorker({ idleMs: 60_000, isOpen: true, running: 1 }));
+    pulses.hear('a', healthOfWorker({ idleMs: 60_000, isOpen: true, deafMs: 0, running: 1 }));
     expect(pulses.look().alive).toBe(false);
   });
 });

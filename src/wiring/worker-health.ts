@@ -7,10 +7,15 @@ const PATIENCE_MS = 30_000;
 /** A child says this often how it is. */
 export const PULSE_MS = 1_000;
 
-/** How one worker is. */
-export function healthOfWorker({ idleMs, isOpen, running }: WorkerStatus): Health {
-  const details = { idle_seconds: Math.round(idleMs) / 1_000, running };
-  return { alive: idleMs < PATIENCE_MS, ready: isOpen, details };
+/** A worker to which no message could come for this long is not ready, whatever its connections say. */
+const DEAF_MS = 10_000;
+
+/** How one worker is. A broker that is away is no reason to end it: it comes back by itself. */
+export function healthOfWorker({ idleMs, isOpen, deafMs, running }: WorkerStatus): Health {
+  const isConsuming = deafMs !== null && deafMs < DEAF_MS;
+  const deafSeconds = deafMs === null ? null : Math.round(deafMs) / 1_000;
+  const details = { idle_seconds: Math.round(idleMs) / 1_000, deaf_seconds: deafSeconds, running };
+  return { alive: idleMs < PATIENCE_MS, ready: isOpen && isConsuming, details };
 }
 
 interface Pulse {

@@ -51,5 +51,7 @@ export interface WorkerStatus {
   readonly idleMs: number;
   /** It has a lease, and takes tasks. */
   readonly isOpen: boolean;
+  /** For how long no message of its queues could have come, while it had a place for one; null: none was asked for yet. */
+  readonly deafMs: number | null;
   readonly running: number;
 }

@@ -84,7 +84,11 @@ export class Worker {
     const { clock } = this.#deps.runtime;
     const idleMs = this.#isLeaving ? 0 : clock.monotonic() - this.#turnedAt;
     const isOpen = !this.#isClosed && !this.#isFenced && !this.#isLeaving;
-    return { idleMs, isOpen, running: this.#runs.size };
+    const { broker } = this.#deps;
+    const isAsking = isOpen && this.#free() > 0 && !this.#intake.isShut;
+    const deafMs =
+      isAsking && broker.silentMs ? broker.silentMs(Object.keys(this.#intake.open)) : 0;
+    return { idleMs, isOpen, deafMs, running: this.#runs.size };
   }
 
   /** How many tasks are running or being settled. */
