@@ -134,7 +134,8 @@ export class Run {
     const followUps = this.#followUps(settlement);
     const answer = kept === 'refused' ? kept : await this.#settle(settlement, followUps);
     const status = answer === 'refused' ? await this.#giveUp() : answer;
-    if (entry !== null) this.#deps.gate?.leave(entry.places);
+    // Only what the ledger has ended: a handler that goes on beside a run that was lost still counts until it is swept.
+    if (entry !== null && status === 'ok') this.#deps.gate?.leave(entry.places);
     // Before anything else is waited for: the next run of a task may begin meanwhile, and would be told of first.
     if (status === 'ok') {
       if (claim.kind !== 'wait') observer?.settled(this.task, settlement, ranMs);
