@@ -47,8 +47,10 @@ describe('outlast relay', () => {
     [['--broker-outage-cooldown', 'soon'], '--broker-outage-cooldown'],
     [['--queue-snapshot-refresh-seconds', '5s'], '--queue-snapshot-refresh-seconds'],
     [['--publish-concurency', '3'], '--publish-concurrency'],
+    [['--once', '--health-port', '8080'], '--health-port'],
+    [['--drain', '--liveness-file', 'alive'], '--liveness-file'],
   ])('%j is refused with a sentence that names the flag', async (args, named) => {
-    const { code, stderr } = await project.run('relay', '--once', ...args);
+    const { code, stderr } = await project.run('relay', ...args);
     expect(code).toBe(2);
     expect(stderr).toContain(named);
   });

@@ -11,12 +11,15 @@ import {
 import type { AddCommand } from '../command.ts';
 
 /** `outlast relay`: moves committed tasks on. */
+/** They are for a relay that stays. */
+const PROBES = ['livenessFile', 'healthPort'];
+
 export const addRelay: AddCommand = (program, output) => {
   const command = program
     .command('relay')
     .description('move committed tasks from the outbox to the broker')
-    .addOption(new Option('--once', 'move one batch, then end').conflicts('drain'))
-    .addOption(new Option('--drain', 'move all that is due, then end').conflicts('once'));
+    .addOption(new Option('--once', 'move one batch, then end').conflicts(['drain', ...PROBES]))
+    .addOption(new Option('--drain', 'move all that is due, then end').conflicts(PROBES));
   addOutboxFlag(addSectionFlags(command, 'relay')).action(
     async (options: CommonOptions & { readonly once?: boolean; readonly drain?: boolean }) => {
       const context = await readContext(options, output, 'relay');
