@@ -2,8 +2,8 @@
 /**
  * From the SIGKILL of a worker to its task running elsewhere, at a random moment of the task. First single processes under
  * a supervisor, which sees them end; then whole supervisors with their process, where only the lease is left to tell.
- * Several are on their way to their death at once, each with one task: a process takes a second to replace, and a lease
- * five to end.
+ * Processes are killed one after the other, as fast as enough others are left: they are replaced meanwhile. Supervisors are
+ * killed by fours, because each time a lease has to end.
  */
 import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -20,8 +20,8 @@ const LOOK_EVERY_MS = 20;
 const PATIENCE_MS = 60_000;
 /** One task in each: whoever is killed has one, and whoever has none is free for it. */
 const ONE = { concurrency: 1 };
-/** Processes are replaced later and later when they die young, so there are more than are killed at once. */
-const PROCESSES = { all: 10, victims: 2, ready: 6 };
+/** Those that die young are replaced later and later, so there are more than one kill needs. */
+const PROCESSES = { all: 10, ready: 5 };
 const SUPERVISORS = { all: 6, victims: 4 };
 
 /** @param {import('../figures.mjs').Plan} plan */
@@ -50,8 +50,8 @@ export async function measureFigure({ isQuick, log }) {
   }
   const title = `SIGKILL at a random moment of a task to its next run elsewhere, lease 5 s`;
   const notes = [
-    `Up to ${PROCESSES.victims} of ${PROCESSES.all} processes are killed at once, and those that replace them start on the same cores meanwhile.`,
-    `Supervisors are killed by fours out of six: a lease has to end each time, so there are ${kills.supervisor} and not ${kills.process}. Of no more than 100 the p99 is the largest.`,
+    `Processes are killed out of ${PROCESSES.all}; those that replace the ones before start on the same cores meanwhile.`,
+    `Supervisors are killed by fours out of six, and a lease has to end each time: there are ${kills.supervisor}, not ${kills.process}. Of no more than 100 the p99 is the largest.`,
   ];
   return { name: 'recovery', title, rows: [], ratios, notes };
 }
@@ -62,18 +62,12 @@ export async function measureFigure({ isQuick, log }) {
  */
 async function killProcesses(tier, count) {
   const running = tier.start(PROCESSES.all, ONE);
-  /** @type {number[]} */
   const times = [];
-  let killed = 0;
-  const killOnes = async () => {
-    while (killed < count) {
-      const gone = killed++;
-      await until(() => (loadedIn([running]) - gone >= PROCESSES.ready ? true : undefined));
-      const kill = (/** @type {number} */ pid) => process.kill(pid, 'SIGKILL');
-      times.push(await killRunner(tier, [running], kill));
-    }
-  };
-  await Promise.all(Array.from({ length: PROCESSES.victims }, killOnes));
+  while (times.length < count) {
+    await until(() => (loadedIn([running]) - times.length >= PROCESSES.ready ? true : undefined));
+    const kill = (/** @type {number} */ pid) => process.kill(pid, 'SIGKILL');
+    times.push(await killRunner(tier, [running], kill));
+  }
   await running.stop();
   return times;
 }
