@@ -46,8 +46,8 @@ interface Place {
   readonly project: CliProject;
   readonly outlast: Outlast;
   /** How often a task was begun. */
-  runsOf(id: string): number;
-  work(queue: string): Promise<CliProcess>;
+  readonly runsOf: (id: string) => number;
+  readonly work: (queue: string) => Promise<CliProcess>;
 }
 
 /** A relay and a user's program that know Redis by its sentinels only. */
