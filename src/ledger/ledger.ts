@@ -206,8 +206,19 @@ export interface BeginRequest {
   readonly messages: readonly Envelope[];
   /** The broker's tags of the messages, for a ledger that acknowledges. */
   readonly tags?: readonly string[];
+  /**
+   * Where the tasks run, for those who wait for their results: Celery's STARTED, in a ledger whose results Celery reads.
+   * Left out: they are not told.
+   */
+  readonly runsAt?: RunsAt;
   /** How often a task may lose its worker, by task name; `*` for the others. */
   readonly crashBudgets: Readonly<Record<string, number>>;
+}
+
+/** A worker as Celery calls it. */
+export interface RunsAt {
+  readonly pid: number;
+  readonly hostname: string;
 }
 
 export type BeginReply = BeginOpen | { readonly status: 'closed' };

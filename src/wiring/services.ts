@@ -263,7 +263,16 @@ export function makeWorker({
   const { runtime } = internals;
   const beating = heart ?? makeHeart(config, ledger, internals);
   const ackOn = config.broker?.ackOn ?? 'commit';
-  const settings = { ...config.worker, ackOn, process: name, host: hostname(), pid: process.pid };
+  const { pid } = process;
+  const runsAt = { pid, hostname: `outlast-${pid}@${hostname()}` };
+  const settings = {
+    ...config.worker,
+    ackOn,
+    process: name,
+    host: hostname(),
+    pid,
+    ...(config.worker.trackStarted === 'on' ? { runsAt } : {}),
+  };
   const redact = redactOf(config, runtime);
   const { keyring } = config;
   const asked = new AbortController();

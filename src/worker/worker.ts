@@ -246,6 +246,7 @@ export class Worker {
       suspects: [...this.#runs.values()].some(run => run.task.isSuspect) ? 0 : 1,
       messages,
       ...(isAcknowledged ? { tags: deliveries.map(({ delivery }) => delivery.tag) } : {}),
+      ...(settings.runsAt ? { runsAt: settings.runsAt } : {}),
       crashBudgets: this.#crashBudgets,
     };
     // Until its tasks are started the answer is ours to know: a beat must not take them for forgotten ones.

@@ -102,7 +102,13 @@ describe.each([
     services.push(
       await startRelay(outlast, { publishConcurrency: 50 }),
       await startResurrector(outlast),
-      await startWorker(outlast, { tasks, queues: [ours], concurrency: 10, idleTime: '100ms' }),
+      await startWorker(outlast, {
+        tasks,
+        queues: [ours],
+        concurrency: 10,
+        idleTime: '100ms',
+        trackStarted: 'on',
+      }),
     );
   }, 120_000);
 
@@ -190,7 +196,10 @@ describe.each([
       const json = JSON.stringify(calls).replace('["ARGS"]', big);
       const { ids, told } = await callFromPython(place, json);
       const [second, echoed, later, late, failed, chained, both, summed, alarming] = await told;
-      expect(second).toMatchObject({ value: 'attempt 2', seen: ['RETRY', 'SUCCESS'] });
+      expect(second).toMatchObject({
+        value: 'attempt 2',
+        seen: ['STARTED', 'RETRY', 'STARTED', 'SUCCESS'],
+      });
       expect(echoed).toMatchObject({
         value: { args: [9007199254740993n, 'žluťoučký 🐎'], kwargs: { order: { id: 7 } } },
       });

@@ -44,17 +44,20 @@ describe('a Python caller with rpc:// results', { timeout: 120_000 }, () => {
 
   it('gets what our worker returns, fails with, retries or revokes', async () => {
     const queue = unique('rpc');
-    await start([
-      handlerOf('rpc.echo', queue, args => args),
-      handlerOf('rpc.double', queue, ([value]) => Number(value) * 2),
-      handlerOf('rpc.fail', queue, () => {
-        throw new NoFunds('no "funds" 🐎');
-      }),
-      handlerOf('rpc.second', queue, (_args, { attempt }) => {
-        if (attempt === 1) throw new RangeError('not yet');
-        return `attempt ${attempt}`;
-      }),
-    ]);
+    await start(
+      [
+        handlerOf('rpc.echo', queue, args => args),
+        handlerOf('rpc.double', queue, ([value]) => Number(value) * 2),
+        handlerOf('rpc.fail', queue, () => {
+          throw new NoFunds('no "funds" 🐎');
+        }),
+        handlerOf('rpc.second', queue, (_args, { attempt }) => {
+          if (attempt === 1) throw new RangeError('not yet');
+          return `attempt ${attempt}`;
+        }),
+      ],
+      { worker: { trackStarted: 'on' } },
+    );
     await startRecovery(servers());
     // The first is waited for first: of the others Celery tells a caller the end only.
     const plain = JSON.stringify([
@@ -69,7 +72,10 @@ describe('a Python caller with rpc:// results', { timeout: 120_000 }, () => {
     const [second, echo, fail, chained, bigger] = await told;
     expect(echo).toMatchObject({ state: 'SUCCESS', value: ['žluťoučký 🐎'] });
     expect(fail).toMatchObject({ state: 'FAILURE', type: 'NoFunds', args: ['no "funds" 🐎'] });
-    expect(second).toMatchObject({ value: 'attempt 2', seen: ['RETRY', 'SUCCESS'] });
+    expect(second).toMatchObject({
+      value: 'attempt 2',
+      seen: ['STARTED', 'RETRY', 'STARTED', 'SUCCESS'],
+    });
     expect(chained).toMatchObject({ state: 'SUCCESS', value: 8 });
     expect(bigger).toMatchObject({ value: [9007199254740993n] });
   });

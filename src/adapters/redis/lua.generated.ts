@@ -330,12 +330,12 @@ redis.call('HDEL', root .. 'after-entries', unpack(ARGV))
 return 1`,
   },
   ledgerBeginFull: {
-    sha: '3c7be4a0a7ffb7e36733512ee1163b1ed58ac485',
+    sha: '5072c6a759cb7c5867e124b1f9d4896465ad9773',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local run_id, known_generation, packed_budgets = ARGV[5], tonumber(ARGV[6]), ARGV[8]
-local celery_keep_ms = tonumber(ARGV[10])
+local celery_keep_ms, started = tonumber(ARGV[10]), ARGV[12]
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local function run_id_of_server()
@@ -533,11 +533,12 @@ local function iso_text()
   return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
 end
+local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. cjson.encode(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -576,6 +577,11 @@ end
 local function checkpoint_of(id, record)
   return record[CHECKPOINT_EPOCH] > 0 and redis.call('GET', root .. 'c:' .. id)
 end
+local FINISHED = { SUCCESS = true, FAILURE = true, REVOKED = true }
+local function tell_celery_started(id, record)
+  local said = redis.call('GETRANGE', 'celery-task-meta-' .. id, 0, 40)
+  if not FINISHED[string.match(said, '^{"status": "(%u+)"')] then tell_celery(id, record, 'STARTED', started, 'null') end
+end
 local function run_now(id, record)
   budgets = budgets or cmsgpack.unpack(packed_budgets)
   record[STATE], record[RUN], record[OWNER] = 'r', run, worker
@@ -585,6 +591,7 @@ local function run_now(id, record)
   running_fields[#running_fields + 1] = id
   running_fields[#running_fields + 1] = digits(record[EPOCH]) .. ' ' .. run
   moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) + 1
+  if started ~= '' and celery_keep_ms > 0 then tell_celery_started(id, record) end
   write(id, record)
 end
 local function expire(id, record)
@@ -748,12 +755,12 @@ end
 return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]), cmsgpack.unpack(ARGV[11]))`,
   },
   ledgerBegin: {
-    sha: 'a0b4f8dd80ef207f3d3a355366cd6d02082b1f2a',
+    sha: 'e61718926724334132dccacea687e65f0a72d652',
     text: `#!lua
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local run_id, known_generation, packed_budgets = ARGV[5], tonumber(ARGV[6]), ARGV[8]
-local celery_keep_ms = tonumber(ARGV[10])
+local celery_keep_ms, started = tonumber(ARGV[10]), ARGV[12]
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local function run_id_of_server()
@@ -951,11 +958,12 @@ local function iso_text()
   return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
 end
+local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. cjson.encode(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -994,6 +1002,11 @@ end
 local function checkpoint_of(id, record)
   return record[CHECKPOINT_EPOCH] > 0 and redis.call('GET', root .. 'c:' .. id)
 end
+local FINISHED = { SUCCESS = true, FAILURE = true, REVOKED = true }
+local function tell_celery_started(id, record)
+  local said = redis.call('GETRANGE', 'celery-task-meta-' .. id, 0, 40)
+  if not FINISHED[string.match(said, '^{"status": "(%u+)"')] then tell_celery(id, record, 'STARTED', started, 'null') end
+end
 local function run_now(id, record)
   budgets = budgets or cmsgpack.unpack(packed_budgets)
   record[STATE], record[RUN], record[OWNER] = 'r', run, worker
@@ -1003,6 +1016,7 @@ local function run_now(id, record)
   running_fields[#running_fields + 1] = id
   running_fields[#running_fields + 1] = digits(record[EPOCH]) .. ' ' .. run
   moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) + 1
+  if started ~= '' and celery_keep_ms > 0 then tell_celery_started(id, record) end
   write(id, record)
 end
 local function expire(id, record)
@@ -1337,7 +1351,7 @@ flush()
 return statuses`,
   },
   ledgerBuryRuns: {
-    sha: 'af0ed3735d03d9b75e8b2cde5d5ac5e82d222861',
+    sha: 'b56d0da1d2c612904f9a7861505bec9cedf8f38e',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -1502,11 +1516,12 @@ local function iso_text()
   return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
 end
+local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. cjson.encode(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -1555,7 +1570,7 @@ return settle(cmsgpack.unpack(ARGV[1]), 'u', function(id, record, item)
 end)`,
   },
   ledgerCancel: {
-    sha: 'c880ed3e553f7264f077d4db4e5561929f778d2b',
+    sha: '2c53d466eb32e3d5841d78e51351db9c84b222d1',
     text: `#!lua flags=allow-oom
 local root, id, how, celery_keep_ms = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local time = redis.call('TIME')
@@ -1751,11 +1766,12 @@ local function iso_text()
   return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
 end
+local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. cjson.encode(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -1962,7 +1978,7 @@ flush()
 return 1`,
   },
   ledgerCommit: {
-    sha: 'db395a72951ef3091e8c28ecf2bea1fb75b85622',
+    sha: '579a68dbb254343c30fb1e58ebe5a608c9e4d303',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -2127,11 +2143,12 @@ local function iso_text()
   return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
 end
+local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. cjson.encode(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -2246,7 +2263,7 @@ end
 return close(cmsgpack.unpack(ARGV[2]), ARGV[1] == '1')`,
   },
   ledgerFail: {
-    sha: '3773b4910808a2ba1b614b7ad5d30ea1092209d4',
+    sha: '04400222f470f8ffb5e3e17dc2a0cde80b91c88e',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -2411,11 +2428,12 @@ local function iso_text()
   return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
 end
+local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. cjson.encode(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -3243,7 +3261,7 @@ flush()
 return statuses`,
   },
   ledgerReap: {
-    sha: 'b5e9b073bc26353744e742ada16d818c69bc854b',
+    sha: '291767e395b1b8df28afb7a1d5f6cd32610ffe20',
     text: `#!lua flags=allow-oom
 local root, limit, celery_keep_ms = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -3439,11 +3457,12 @@ local function iso_text()
   return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
 end
+local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. cjson.encode(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end

@@ -28,6 +28,13 @@ local function checkpoint_of(id, record)
   return record[CHECKPOINT_EPOCH] > 0 and redis.call('GET', root .. 'c:' .. id)
 end
 
+-- A task that its results outlived is begun again by a late copy of its message: what is said of its end stays.
+local FINISHED = { SUCCESS = true, FAILURE = true, REVOKED = true }
+local function tell_celery_started(id, record)
+  local said = redis.call('GETRANGE', 'celery-task-meta-' .. id, 0, 40)
+  if not FINISHED[string.match(said, '^{"status": "(%u+)"')] then tell_celery(id, record, 'STARTED', started, 'null') end
+end
+
 local function run_now(id, record)
   budgets = budgets or cmsgpack.unpack(packed_budgets)
   record[STATE], record[RUN], record[OWNER] = 'r', run, worker
@@ -37,6 +44,7 @@ local function run_now(id, record)
   running_fields[#running_fields + 1] = id
   running_fields[#running_fields + 1] = digits(record[EPOCH]) .. ' ' .. run
   moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) + 1
+  if started ~= '' and celery_keep_ms > 0 then tell_celery_started(id, record) end
   write(id, record)
 end
 
