@@ -25,7 +25,9 @@ beforeAll(async () => {
      select 'group-' || i / 10, i % 10, 10, 'task-' || i, '1' from generate_series(0, 19999) i`,
   );
   await pool.query('truncate outlast_chord');
-  await pool.query('vacuum analyze outlast_outbox, outlast_task, outlast_chord_part, outlast_chord');
+  await pool.query(
+    'vacuum analyze outlast_outbox, outlast_task, outlast_chord_part, outlast_chord',
+  );
 });
 
 afterAll(() => database.dispose());

@@ -284,6 +284,26 @@ describe.each([
       expect(await sent.result()).toBe(32);
     });
 
+    it('along chains with groups at their beginning, in their middle and at their end', async () => {
+      const first = group([add.with({ args: [1, 1] }), tsAdd.with({ args: [2, 2] })]);
+      const middle = group([add.after({ args: [10] }), tsAdd.after({ args: [20] })]);
+      const [mine, its] = [tsAdd.with({ args: [1, 1] }), add.with({ args: [1, 1] })];
+      const sent = await outlast.transaction(tx =>
+        outlast.sendMany(tx, [
+          chain(first, total),
+          chain(first, tsTotal, add.after({ args: [10] }), middle),
+          chain(its, middle, total, tsAdd.after({ args: [5] })),
+          chain(mine, middle, tsTotal, add.after({ args: [5] })),
+          chain(its, middle),
+          chain(mine, middle),
+          chain(its, group([tsAdd.after({ args: [1] })]), tsTotal),
+          chain(mine, group([add.after({ args: [1] })]), total),
+        ]),
+      );
+      const results = await Promise.all(sent.map(handle => handle.result() as Promise<unknown>));
+      expect(results).toEqual([6, [26, 36], 39, 39, [12, 22], [12, 22], 3, 3]);
+    });
+
     it('in a chord with headers in both languages', async () => {
       const header = [
         add.with({ args: [1, 1] }),
