@@ -26,7 +26,7 @@ export async function draftChain(steps: readonly ChainStep[]): Promise<readonly 
   return await Promise.all(
     steps.map(async (step): Promise<ChainDraft> => {
       if (isTask(step) || typeof step !== 'object' || step === null || !('flow' in step))
-        return await draftStep(step as Step);
+        return await draftStep(step);
       if (step.flow !== 'group') throw notATask();
       // Celery and we would both go on at once, or never: neither is what somebody means.
       if (step.members.length === 0) throw unfit('a group in a chain has no members');

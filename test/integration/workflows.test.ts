@@ -62,7 +62,7 @@ function setup() {
       return `${text} ${value}`;
     }),
     outlast.handler(total, values => values.join('+')),
-    outlast.handler(shout, text => `${text}!`),
+    outlast.handler(shout, text => `${String(text)}!`),
     outlast.handler(nothing, (_, ctx) => {
       note(ctx);
       return 'nothing';
