@@ -88,7 +88,8 @@ export interface Ledger {
 /**
  * What must follow a terminal step but lives elsewhere; written by that step, struck off when it is done. What follows a
  * task that is done or discarded comes with its `commit`. Every other ending (dead, cancelled, expired) of a task whose
- * body says that something follows is written down by the store itself, as an `EndedEntry`, whichever step it was.
+ * body says that something follows, or whose sender waits for an answer, is written down by the store itself, as an
+ * `EndedEntry`, whichever step it was.
  */
 export interface AfterLog {
   /** Entries older than `olderThanMs`: whoever wrote them has not carried them out. */
