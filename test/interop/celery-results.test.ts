@@ -128,10 +128,17 @@ describe('what our workers end with', { timeout: 120_000 }, () => {
     const [done, silent] = [await ENDINGS.value(), (await driver.running(task())).envelope];
     // Its tombstone is gone, so a late copy of its message runs once more.
     await fixture.advance(HOUR);
-    const again = await driver.running(done, { runsAt });
-    const ids = [begun.envelope.id, silent.id, done.id];
+    const { worker } = await driver.open();
+    const fresh = task();
+    const messages = [
+      done,
+      fresh,
+      task({ options: new TextEncoder().encode('{"keepResult":false}') }),
+    ];
+    const { begun: again } = await driver.begin(worker, { messages, runsAt });
+    const ids = [begun.envelope.id, silent.id, ...messages.map(({ id }) => id)];
     const states = await readFromPython<string>(place, ids, { isStateOnly: true });
-    expect(states).toEqual(['STARTED', 'PENDING', 'SUCCESS']);
+    expect(states).toEqual(['STARTED', 'PENDING', 'SUCCESS', 'STARTED', 'PENDING']);
     const raw = await fixture.connection.command('get', `celery-task-meta-${begun.envelope.id}`);
     expect(JSON.parse(String(raw))).toEqual({
       status: 'STARTED',
@@ -143,7 +150,8 @@ describe('what our workers end with', { timeout: 120_000 }, () => {
     });
     expect((await fixture.results.read(begun.envelope.id)).state).toBe('running');
     await driver.commit(begun.task, { outcome: json('1') });
-    await driver.commit(again.task, { outcome: json('2') });
+    const ofDone = again.find(({ id }) => id === done.id) as RunRef;
+    await driver.commit(ofDone, { outcome: json('2') });
     expect(await readFromPython(place, [ids[0] ?? '', done.id])).toEqual([
       { state: 'SUCCESS', value: 1 },
       { state: 'SUCCESS', value: 2 },

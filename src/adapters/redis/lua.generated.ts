@@ -175,7 +175,7 @@ end
 return reply`,
   },
   giveBack: {
-    sha: 'ede3126fb902108d6e1d466567ebcb24d19e44c4',
+    sha: '4e1da2c5ac45a727c673af2c844c25ea160a8cee',
     text: `#!lua flags=allow-oom
 local function put_back(held, tags, lists, most)
   table.sort(tags)
@@ -183,7 +183,8 @@ local function put_back(held, tags, lists, most)
   for index = #tags, math.max(1, #tags - most + 1), -1 do
     local value = redis.call('HGET', held, tags[index])
     if value then
-      local pushed = redis.pcall('RPUSH', lists[tonumber(string.sub(value, 1, 1))], string.sub(value, 2))
+      local list = lists[tonumber(string.match(tags[index], '^%d+%.%d+%.(%d)%.'))]
+      local pushed = redis.pcall('RPUSH', list, value)
       if type(pushed) == 'number' then
         redis.call('HDEL', held, tags[index])
         returned = returned + 1
@@ -330,7 +331,7 @@ redis.call('HDEL', root .. 'after-entries', unpack(ARGV))
 return 1`,
   },
   ledgerBeginFull: {
-    sha: '5072c6a759cb7c5867e124b1f9d4896465ad9773',
+    sha: 'a142a085b2e4ff10878250959f0064adb5f1df21',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -351,7 +352,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -368,9 +369,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -395,6 +401,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -463,7 +475,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -519,7 +531,9 @@ local function wait(id, record, delay_ms)
   if delay_ms then record[DUE] = now_ms + delay_ms end
   enter(id, record)
 end
+local iso
 local function iso_text()
+  if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
   local era = math.floor(shifted / 146097)
@@ -530,15 +544,19 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+  return iso
+end
+local function json_text(text)
+  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -555,8 +573,8 @@ end
 local function tell_celery_revoked(id, record, why)
   tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
 end
-local BEGUN, HELD, DONE, EXPIRED, CONFLICT = 1, 2, 3, 4, 5
-local handed, running_fields = {}, {}
+local BEGUN, HELD, DONE, EXPIRED, CONFLICT, BEGUN_NEW = 1, 2, 3, 4, 5, 6
+local handed, running_fields, fresh = {}, {}, {}
 local of_messages, of_waiting, expired = {}, {}, {}
 local budgets
 local meta = redis.call('HMGET', root .. 'meta', 'generation', 'run_id')
@@ -578,20 +596,27 @@ local function checkpoint_of(id, record)
   return record[CHECKPOINT_EPOCH] > 0 and redis.call('GET', root .. 'c:' .. id)
 end
 local FINISHED = { SUCCESS = true, FAILURE = true, REVOKED = true }
+local is_start_told = started ~= '' and celery_keep_ms > 0
 local function tell_celery_started(id, record)
   local said = redis.call('GETRANGE', 'celery-task-meta-' .. id, 0, 40)
   if not FINISHED[string.match(said, '^{"status": "(%u+)"')] then tell_celery(id, record, 'STARTED', started, 'null') end
 end
-local function run_now(id, record)
+local function new_epoch()
+  return tonumber(meta[1]) * 2 ^ 20 + 1
+end
+local function budget_of(name)
   budgets = budgets or cmsgpack.unpack(packed_budgets)
+  return budgets[name] or budgets['*'] or 0
+end
+local function run_now(id, record)
   record[STATE], record[RUN], record[OWNER] = 'r', run, worker
-  record[EPOCH] = math.max(record[EPOCH] + 1, tonumber(meta[1]) * 2 ^ 20 + 1)
-  record[BUDGET] = budgets[record[NAME]] or budgets['*'] or 0
+  record[EPOCH] = math.max(record[EPOCH] + 1, new_epoch())
+  record[BUDGET] = budget_of(record[NAME])
   note(record, 'b', worker)
   running_fields[#running_fields + 1] = id
   running_fields[#running_fields + 1] = digits(record[EPOCH]) .. ' ' .. run
   moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) + 1
-  if started ~= '' and celery_keep_ms > 0 then tell_celery_started(id, record) end
+  if is_start_told then tell_celery_started(id, record) end
   write(id, record)
 end
 local function expire(id, record)
@@ -638,17 +663,51 @@ local function answer_known(place, id, record, digest)
   run_now(id, record)
   return hand_message(place, id, record)
 end
-local function answer(place, message, count_of_messages)
-  local id = message[1]
-  local record = records[id]
-  if record then return answer_known(place, id, record, message[6]) end
-  record = new_record(message, take_seq(count_of_messages))
-  if is_over(record) then
-    expire(id, record)
-    return EXPIRED
+local ID_OF, NAME_OF, QUEUE_OF, DIGEST_OF, EXPIRES_OF, TAG_OF, PART_OF, BODY_OF = 1, 2, 3, 4, 5, 6, 7, 8
+local packed
+local function pack_around()
+  local function pack_all(...)
+    local bytes = {}
+    for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+    return table.concat(bytes)
   end
-  run_now(id, record)
-  return hand_message(place, id, record)
+  local line = 'b' .. now_text .. ' ' .. digits(new_epoch()) .. ' ' .. worker .. '\\n'
+  packed = {
+    head = '\\220\\000\\030' .. pack_all('r', new_epoch(), run, worker, ''),
+    faults = pack_all(0, 0),
+    due = pack_all(now_ms),
+    tail = pack_all(now_ms, line, 0, 0, 0, '', 0, '', '', false, 0),
+    running = digits(new_epoch()) .. ' ' .. run,
+    budgets = {},
+  }
+end
+local function begin_new(message, count_of_messages)
+  local id, name, queue = message[ID_OF], message[NAME_OF], message[QUEUE_OF]
+  if not packed then pack_around() end
+  packed.budgets[name] = packed.budgets[name] or cmsgpack.pack(budget_of(name))
+  plan_new(id, packed.head .. message[PART_OF] .. packed.faults .. packed.budgets[name] .. packed.due
+    .. cmsgpack.pack(take_seq(count_of_messages)) .. packed.tail, message[BODY_OF])
+  running_fields[#running_fields + 1] = id
+  running_fields[#running_fields + 1] = packed.running
+  moved[queue] = (moved[queue] or 0) + 1
+  fresh[id] = message[DIGEST_OF]
+  if is_start_told then
+    local parts = cmsgpack.unpack('\\153' .. message[PART_OF])
+    tell_celery_started(id, { [OPTIONS] = parts[OPTIONS - NAME + 1] })
+  end
+  return BEGUN_NEW
+end
+local function answer(place, message, count_of_messages)
+  local id = message[ID_OF]
+  local record = records[id]
+  if record then return answer_known(place, id, record, message[DIGEST_OF]) end
+  if fresh[id] then return fresh[id] == message[DIGEST_OF] and BEGUN or CONFLICT end
+  if not message[EXPIRES_OF] or message[EXPIRES_OF] > now_ms then return begin_new(message, count_of_messages) end
+  local parts = cmsgpack.unpack('\\153' .. message[PART_OF])
+  table.insert(parts, 1, id)
+  parts[10] = parts[10] or message[BODY_OF]
+  expire(id, new_record(parts, take_seq(count_of_messages)))
+  return EXPIRED
 end
 local function take_again(message_ids)
   local ids = {}
@@ -723,7 +782,7 @@ local function let_elements_go(messages, answers, held_keys)
   for _, pair in ipairs(held_keys) do
     local tags = {}
     for place, message in ipairs(messages) do
-      if message[3] == pair[1] and answers[place] ~= CONFLICT then tags[#tags + 1] = message[11] end
+      if message[QUEUE_OF] == pair[1] and answers[place] ~= CONFLICT then tags[#tags + 1] = message[TAG_OF] end
     end
     if #tags > 0 then plan('HDEL', pair[2], unpack(tags)) end
   end
@@ -733,8 +792,8 @@ local function begin(queues, messages, held_keys)
   if not is_settled() then return { 'unsettled' } end
   local ids, message_ids, answers = {}, {}, {}
   for place, message in ipairs(messages) do
-    ids[place] = message[1]
-    message_ids[message[1]] = true
+    ids[place] = message[ID_OF]
+    message_ids[message[ID_OF]] = true
   end
   local is_repeat = take_again(message_ids)
   read(ids)
@@ -749,13 +808,13 @@ local function begin(queues, messages, held_keys)
   let_elements_go(messages, answers, held_keys)
   if #running_fields > 0 then plan('HSET', root .. 'r:' .. worker, unpack(running_fields)) end
   flush()
-  local next = #of_messages + #of_waiting == 0 and next_due(queues)
-  return { 'open', answers, of_messages, of_waiting, expired, next }
+  local next = #running_fields + #of_messages == 0 and next_due(queues) or false
+  return { 'open', answers, of_messages, of_waiting, expired, next, new_epoch() }
 end
 return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]), cmsgpack.unpack(ARGV[11]))`,
   },
   ledgerBegin: {
-    sha: 'e61718926724334132dccacea687e65f0a72d652',
+    sha: 'f37a6eeb42b259c2fc31af3b692ee2e5908cbfc9',
     text: `#!lua
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -776,7 +835,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -793,9 +852,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -820,6 +884,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -888,7 +958,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -944,7 +1014,9 @@ local function wait(id, record, delay_ms)
   if delay_ms then record[DUE] = now_ms + delay_ms end
   enter(id, record)
 end
+local iso
 local function iso_text()
+  if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
   local era = math.floor(shifted / 146097)
@@ -955,15 +1027,19 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+  return iso
+end
+local function json_text(text)
+  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -980,8 +1056,8 @@ end
 local function tell_celery_revoked(id, record, why)
   tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
 end
-local BEGUN, HELD, DONE, EXPIRED, CONFLICT = 1, 2, 3, 4, 5
-local handed, running_fields = {}, {}
+local BEGUN, HELD, DONE, EXPIRED, CONFLICT, BEGUN_NEW = 1, 2, 3, 4, 5, 6
+local handed, running_fields, fresh = {}, {}, {}
 local of_messages, of_waiting, expired = {}, {}, {}
 local budgets
 local meta = redis.call('HMGET', root .. 'meta', 'generation', 'run_id')
@@ -1003,20 +1079,27 @@ local function checkpoint_of(id, record)
   return record[CHECKPOINT_EPOCH] > 0 and redis.call('GET', root .. 'c:' .. id)
 end
 local FINISHED = { SUCCESS = true, FAILURE = true, REVOKED = true }
+local is_start_told = started ~= '' and celery_keep_ms > 0
 local function tell_celery_started(id, record)
   local said = redis.call('GETRANGE', 'celery-task-meta-' .. id, 0, 40)
   if not FINISHED[string.match(said, '^{"status": "(%u+)"')] then tell_celery(id, record, 'STARTED', started, 'null') end
 end
-local function run_now(id, record)
+local function new_epoch()
+  return tonumber(meta[1]) * 2 ^ 20 + 1
+end
+local function budget_of(name)
   budgets = budgets or cmsgpack.unpack(packed_budgets)
+  return budgets[name] or budgets['*'] or 0
+end
+local function run_now(id, record)
   record[STATE], record[RUN], record[OWNER] = 'r', run, worker
-  record[EPOCH] = math.max(record[EPOCH] + 1, tonumber(meta[1]) * 2 ^ 20 + 1)
-  record[BUDGET] = budgets[record[NAME]] or budgets['*'] or 0
+  record[EPOCH] = math.max(record[EPOCH] + 1, new_epoch())
+  record[BUDGET] = budget_of(record[NAME])
   note(record, 'b', worker)
   running_fields[#running_fields + 1] = id
   running_fields[#running_fields + 1] = digits(record[EPOCH]) .. ' ' .. run
   moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) + 1
-  if started ~= '' and celery_keep_ms > 0 then tell_celery_started(id, record) end
+  if is_start_told then tell_celery_started(id, record) end
   write(id, record)
 end
 local function expire(id, record)
@@ -1063,17 +1146,51 @@ local function answer_known(place, id, record, digest)
   run_now(id, record)
   return hand_message(place, id, record)
 end
-local function answer(place, message, count_of_messages)
-  local id = message[1]
-  local record = records[id]
-  if record then return answer_known(place, id, record, message[6]) end
-  record = new_record(message, take_seq(count_of_messages))
-  if is_over(record) then
-    expire(id, record)
-    return EXPIRED
+local ID_OF, NAME_OF, QUEUE_OF, DIGEST_OF, EXPIRES_OF, TAG_OF, PART_OF, BODY_OF = 1, 2, 3, 4, 5, 6, 7, 8
+local packed
+local function pack_around()
+  local function pack_all(...)
+    local bytes = {}
+    for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+    return table.concat(bytes)
   end
-  run_now(id, record)
-  return hand_message(place, id, record)
+  local line = 'b' .. now_text .. ' ' .. digits(new_epoch()) .. ' ' .. worker .. '\\n'
+  packed = {
+    head = '\\220\\000\\030' .. pack_all('r', new_epoch(), run, worker, ''),
+    faults = pack_all(0, 0),
+    due = pack_all(now_ms),
+    tail = pack_all(now_ms, line, 0, 0, 0, '', 0, '', '', false, 0),
+    running = digits(new_epoch()) .. ' ' .. run,
+    budgets = {},
+  }
+end
+local function begin_new(message, count_of_messages)
+  local id, name, queue = message[ID_OF], message[NAME_OF], message[QUEUE_OF]
+  if not packed then pack_around() end
+  packed.budgets[name] = packed.budgets[name] or cmsgpack.pack(budget_of(name))
+  plan_new(id, packed.head .. message[PART_OF] .. packed.faults .. packed.budgets[name] .. packed.due
+    .. cmsgpack.pack(take_seq(count_of_messages)) .. packed.tail, message[BODY_OF])
+  running_fields[#running_fields + 1] = id
+  running_fields[#running_fields + 1] = packed.running
+  moved[queue] = (moved[queue] or 0) + 1
+  fresh[id] = message[DIGEST_OF]
+  if is_start_told then
+    local parts = cmsgpack.unpack('\\153' .. message[PART_OF])
+    tell_celery_started(id, { [OPTIONS] = parts[OPTIONS - NAME + 1] })
+  end
+  return BEGUN_NEW
+end
+local function answer(place, message, count_of_messages)
+  local id = message[ID_OF]
+  local record = records[id]
+  if record then return answer_known(place, id, record, message[DIGEST_OF]) end
+  if fresh[id] then return fresh[id] == message[DIGEST_OF] and BEGUN or CONFLICT end
+  if not message[EXPIRES_OF] or message[EXPIRES_OF] > now_ms then return begin_new(message, count_of_messages) end
+  local parts = cmsgpack.unpack('\\153' .. message[PART_OF])
+  table.insert(parts, 1, id)
+  parts[10] = parts[10] or message[BODY_OF]
+  expire(id, new_record(parts, take_seq(count_of_messages)))
+  return EXPIRED
 end
 local function take_again(message_ids)
   local ids = {}
@@ -1148,7 +1265,7 @@ local function let_elements_go(messages, answers, held_keys)
   for _, pair in ipairs(held_keys) do
     local tags = {}
     for place, message in ipairs(messages) do
-      if message[3] == pair[1] and answers[place] ~= CONFLICT then tags[#tags + 1] = message[11] end
+      if message[QUEUE_OF] == pair[1] and answers[place] ~= CONFLICT then tags[#tags + 1] = message[TAG_OF] end
     end
     if #tags > 0 then plan('HDEL', pair[2], unpack(tags)) end
   end
@@ -1158,8 +1275,8 @@ local function begin(queues, messages, held_keys)
   if not is_settled() then return { 'unsettled' } end
   local ids, message_ids, answers = {}, {}, {}
   for place, message in ipairs(messages) do
-    ids[place] = message[1]
-    message_ids[message[1]] = true
+    ids[place] = message[ID_OF]
+    message_ids[message[ID_OF]] = true
   end
   local is_repeat = take_again(message_ids)
   read(ids)
@@ -1174,13 +1291,13 @@ local function begin(queues, messages, held_keys)
   let_elements_go(messages, answers, held_keys)
   if #running_fields > 0 then plan('HSET', root .. 'r:' .. worker, unpack(running_fields)) end
   flush()
-  local next = #of_messages + #of_waiting == 0 and next_due(queues)
-  return { 'open', answers, of_messages, of_waiting, expired, next }
+  local next = #running_fields + #of_messages == 0 and next_due(queues) or false
+  return { 'open', answers, of_messages, of_waiting, expired, next, new_epoch() }
 end
 return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]), cmsgpack.unpack(ARGV[11]))`,
   },
   ledgerBuryMessages: {
-    sha: 'bd9b1c459ddd3d6b9efac7428cc82b0fbf8ef0e3',
+    sha: '980336ab23077701e7cfb7af68a815f618727147',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -1194,7 +1311,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -1211,9 +1328,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -1238,6 +1360,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -1306,7 +1434,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -1351,7 +1479,7 @@ flush()
 return statuses`,
   },
   ledgerBuryRuns: {
-    sha: 'b56d0da1d2c612904f9a7861505bec9cedf8f38e',
+    sha: 'e14344a21b29f72f6b71ec1ddd3621d23720b130',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -1365,7 +1493,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -1382,9 +1510,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -1409,6 +1542,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -1477,7 +1616,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -1502,7 +1641,9 @@ local function flush()
   end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
+local iso
 local function iso_text()
+  if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
   local era = math.floor(shifted / 146097)
@@ -1513,15 +1654,19 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+  return iso
+end
+local function json_text(text)
+  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -1570,7 +1715,7 @@ return settle(cmsgpack.unpack(ARGV[1]), 'u', function(id, record, item)
 end)`,
   },
   ledgerCancel: {
-    sha: '2c53d466eb32e3d5841d78e51351db9c84b222d1',
+    sha: '9880ad3b2b1b15fbef9d2700935649562dbb39fb',
     text: `#!lua flags=allow-oom
 local root, id, how, celery_keep_ms = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local time = redis.call('TIME')
@@ -1584,7 +1729,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -1601,9 +1746,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -1628,6 +1778,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -1696,7 +1852,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -1752,7 +1908,9 @@ local function wait(id, record, delay_ms)
   if delay_ms then record[DUE] = now_ms + delay_ms end
   enter(id, record)
 end
+local iso
 local function iso_text()
+  if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
   local era = math.floor(shifted / 146097)
@@ -1763,15 +1921,19 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+  return iso
+end
+local function json_text(text)
+  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -1811,7 +1973,7 @@ flush()
 return 1`,
   },
   ledgerCheckpoint: {
-    sha: '7990dd40e53b2c71a91fec14c53832fd42262ce9',
+    sha: '28b4321561a38e5b01f4f5c260396b8e09bc7370',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local id, epoch, run, seq, data = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
@@ -1826,7 +1988,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -1843,9 +2005,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -1870,6 +2037,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -1938,7 +2111,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -1978,7 +2151,7 @@ flush()
 return 1`,
   },
   ledgerCommit: {
-    sha: '579a68dbb254343c30fb1e58ebe5a608c9e4d303',
+    sha: '73f2cec008e62d77f2a823254ffd6cd7ec3f5769',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -1992,7 +2165,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -2009,9 +2182,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -2036,6 +2214,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -2104,7 +2288,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -2129,7 +2313,9 @@ local function flush()
   end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
+local iso
 local function iso_text()
+  if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
   local era = math.floor(shifted / 146097)
@@ -2140,15 +2326,19 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+  return iso
+end
+local function json_text(text)
+  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -2263,7 +2453,7 @@ end
 return close(cmsgpack.unpack(ARGV[2]), ARGV[1] == '1')`,
   },
   ledgerFail: {
-    sha: '04400222f470f8ffb5e3e17dc2a0cde80b91c88e',
+    sha: 'ca49de8c67d0ce89f60dd5a566133094cb8d18b0',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -2277,7 +2467,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -2294,9 +2484,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -2321,6 +2516,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -2389,7 +2590,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -2414,7 +2615,9 @@ local function flush()
   end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
+local iso
 local function iso_text()
+  if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
   local era = math.floor(shifted / 146097)
@@ -2425,15 +2628,19 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+  return iso
+end
+local function json_text(text)
+  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -2635,7 +2842,7 @@ redis.call('PEXPIRE', chord, KEEP_COMPLETE_MS, 'LT')
 return { 3, results }`,
   },
   ledgerLift: {
-    sha: '9f3315ec90ddff71197d5a332c58006bbf6496ef',
+    sha: '52e54cf95a42c299402e3852b6e72e5f72b44ac8',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local id, epoch, run, above = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
@@ -2650,7 +2857,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -2667,9 +2874,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -2694,6 +2906,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -2762,7 +2980,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -2873,7 +3091,7 @@ redis.call('ZADD', leases, now_ms + lease_ms, worker)
 return 1`,
   },
   ledgerPark: {
-    sha: 'b26daf60957c56346aa4ef4311ef9f11e554ba78',
+    sha: '6a3e2e54ed0976fc38a81c78f1a3164b08012714',
     text: `#!lua
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -2887,7 +3105,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -2904,9 +3122,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -2931,6 +3154,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -2999,7 +3228,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -3091,7 +3320,7 @@ flush()
 return 1`,
   },
   ledgerPurge: {
-    sha: '47490c54405d0f571eea78d91e71aac2f48da845',
+    sha: '42fab66e4e979cb7aff41e7ad9e89e61ddb04cda',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -3105,7 +3334,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -3122,9 +3351,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -3149,6 +3383,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -3217,7 +3457,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -3261,7 +3501,7 @@ flush()
 return statuses`,
   },
   ledgerReap: {
-    sha: '291767e395b1b8df28afb7a1d5f6cd32610ffe20',
+    sha: '56ad87856f9ff49b7f631c276a545956fa077b5f',
     text: `#!lua flags=allow-oom
 local root, limit, celery_keep_ms = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -3275,7 +3515,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -3292,9 +3532,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -3319,6 +3564,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -3387,7 +3638,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -3443,7 +3694,9 @@ local function wait(id, record, delay_ms)
   if delay_ms then record[DUE] = now_ms + delay_ms end
   enter(id, record)
 end
+local iso
 local function iso_text()
+  if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
   local era = math.floor(shifted / 146097)
@@ -3454,15 +3707,19 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+  return iso
+end
+local function json_text(text)
+  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -3523,7 +3780,7 @@ end
 return { now_ms, tasks }`,
   },
   ledgerRelease: {
-    sha: '769a485b35b891f56471792099f9774deaef048b',
+    sha: '35ab81ed7ddbf5e7b0a9cc0330dfed05c72b07d1',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -3537,7 +3794,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -3554,9 +3811,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -3581,6 +3843,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -3649,7 +3917,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -3749,7 +4017,7 @@ redis.call('ZADD', leases, now_ms + cmsgpack.unpack(row)[4], worker)
 return { 'open', redis.call('HGETALL', root .. 'r:' .. worker) }`,
   },
   ledgerRevive: {
-    sha: '4cd001dd6a36d8121653634ec7faa718973d8fea',
+    sha: '050ac7f5835c3015987ac26306dc1e4510e02c29',
     text: `#!lua flags=allow-oom
 local root, id, version = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -3763,7 +4031,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -3780,9 +4048,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -3807,6 +4080,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -3875,7 +4154,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -3971,7 +4250,7 @@ return {
 }`,
   },
   ledgerWake: {
-    sha: '026c8eea2035dfe303df309552389faf93f2400b',
+    sha: 'a3788da45e3e630e73d581e8ccecdffad877d7c1',
     text: `#!lua flags=allow-oom
 local root, ids = KEYS[1], cmsgpack.unpack(ARGV[1])
 local time = redis.call('TIME')
@@ -3985,7 +4264,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -4002,9 +4281,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -4029,6 +4313,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -4097,7 +4387,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -4168,7 +4458,7 @@ flush()
 return woken`,
   },
   release: {
-    sha: '8d37a81c28ee0645c8cdbe9ac276bec82d1d88b6',
+    sha: 'ab3198674600a77c0d57601652e4ef2ab8657e09',
     text: `#!lua flags=allow-oom
 local function put_back(held, tags, lists, most)
   table.sort(tags)
@@ -4176,7 +4466,8 @@ local function put_back(held, tags, lists, most)
   for index = #tags, math.max(1, #tags - most + 1), -1 do
     local value = redis.call('HGET', held, tags[index])
     if value then
-      local pushed = redis.pcall('RPUSH', lists[tonumber(string.sub(value, 1, 1))], string.sub(value, 2))
+      local list = lists[tonumber(string.match(tags[index], '^%d+%.%d+%.(%d)%.'))]
+      local pushed = redis.pcall('RPUSH', list, value)
       if type(pushed) == 'number' then
         redis.call('HDEL', held, tags[index])
         returned = returned + 1
@@ -4207,7 +4498,7 @@ end
 return tags`,
   },
   take: {
-    sha: 'd2ad871d0c555844faae36404edf0a4a5f50a20e',
+    sha: 'cb211b7977f6e215a0083e0a74f9239d42c83f7b',
     text: `#!lua flags=allow-oom
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -4217,7 +4508,8 @@ local function put_back(held, tags, lists, most)
   for index = #tags, math.max(1, #tags - most + 1), -1 do
     local value = redis.call('HGET', held, tags[index])
     if value then
-      local pushed = redis.pcall('RPUSH', lists[tonumber(string.sub(value, 1, 1))], string.sub(value, 2))
+      local list = lists[tonumber(string.match(tags[index], '^%d+%.%d+%.(%d)%.'))]
+      local pushed = redis.pcall('RPUSH', list, value)
       if type(pushed) == 'number' then
         redis.call('HDEL', held, tags[index])
         returned = returned + 1
@@ -4228,8 +4520,8 @@ local function put_back(held, tags, lists, most)
 end
 local consumer, token, lease_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local left, reap_limit = tonumber(ARGV[4]), tonumber(ARGV[5])
-local stamp = time[1] .. string.format('%06d', time[2])
-local reply, count = {}, 0
+local stamp = time[1] .. string.format('%06d', time[2]) .. '.'
+local reply, count = { stamp }, 10000
 local function reap(lists, leases, prefix)
   for _, name in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now_ms, 'LIMIT', 0, 10)) do
     local held = prefix .. name
@@ -4240,16 +4532,14 @@ end
 local function move(list, step, place, held)
   local popped = redis.pcall('RPOP', list, left)
   if not popped or popped.err then return end
-  local fields = {}
-  for _, element in ipairs(popped) do
-    count = count + 1
-    local tag = stamp .. string.format('.%05d.', count) .. token
-    fields[#fields + 1] = tag
-    fields[#fields + 1] = step .. element
-    for _, value in ipairs({ place, step, tag, element }) do reply[#reply + 1] = value end
+  local fields, rest = {}, '.' .. step .. '.' .. token
+  for index, element in ipairs(popped) do
+    fields[index * 2 - 1] = stamp .. (count + index) .. rest
+    fields[index * 2] = element
   end
   redis.call('HSET', held, unpack(fields))
-  left = left - #popped
+  for _, value in ipairs({ place, step, count + 1, popped }) do reply[#reply + 1] = value end
+  count, left = count + #popped, left - #popped
 end
 for place = 1, #KEYS / 6 do
   local first = (place - 1) * 6
