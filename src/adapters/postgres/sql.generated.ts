@@ -293,7 +293,7 @@ order by i.place`,
   delete from outlast_outbox where task_id = $1
   returning task_name, queue, payload_version, digest, options, '\\x5b'::bytea || args || '\\x2c'::bytea || kwargs || '\\x2c'::bytea || embed || '\\x5d'::bytea as body
 ), kept as (
-  select * from gone where outlast_follows(body)
+  select * from gone where outlast_follows(body, options)
 ), tomb as (
   insert into outlast_task as t (id, name, queue, priority, payload_version, digest, body, options, state, ending, ended_at, keep_until, history)
   select $1, coalesce((select task_name from gone), 'unknown'), coalesce((select queue from gone), 'default'), 0,
@@ -344,24 +344,26 @@ from (select 1) one left join outlast_task t on t.id = $1`,
   limit $1
 ), gone as (
   delete from outlast_chord_part p using idle where p.group_id = idle.group_id returning p.group_id
+), closed as (
+  delete from outlast_chord c using idle where c.group_id = idle.group_id
 )
 select distinct group_id from gone`,
+  chordComplete: `delete from outlast_chord where group_id = $1`,
   chordJoin: `insert into outlast_chord_part as p (group_id, place, size, task_id, result)
 values ($1, $2, $3, $4, $5)
 on conflict (group_id, place) do update set task_id = excluded.task_id, result = excluded.result, joined_at = clock_timestamp()
 where p.result is null and excluded.result is not null`,
-  chordOpen: `select group_id, parts::text as parts, size, failed::text as failed,
-  (extract(epoch from since) * 1000)::bigint::text as since_ms,
-  (extract(epoch from clock_timestamp() - since) * 1000)::bigint::text as age_ms,
-  (count(*) over ())::text as open
-from (
-  select group_id, count(result) as parts, max(size) as size, count(*) - count(result) as failed, min(joined_at) as since
-  from outlast_chord_part
-  group by group_id
-) c
-where size is null or parts < size
-order by since, group_id
-limit $1`,
+  chordOpen: `select c.group_id, p.parts::text as parts, p.size, p.failed::text as failed,
+  (extract(epoch from c.since) * 1000)::bigint::text as since_ms,
+  (extract(epoch from clock_timestamp() - c.since) * 1000)::bigint::text as age_ms,
+  (select count(*) from outlast_chord)::text as open
+from (select group_id, since from outlast_chord order by since, group_id limit $1) c
+cross join lateral (
+  select count(result) as parts, max(size) as size, count(*) - count(result) as failed
+  from outlast_chord_part where group_id = c.group_id
+) p
+where p.size is null or p.parts < p.size
+order by c.since, c.group_id`,
   chordParts: `select place, size, result from outlast_chord_part where group_id = $1 order by place`,
   claim: `with due as materialized (
   select o.id from outlast_outbox o
@@ -961,6 +963,8 @@ select id, digest, '0' from known`,
       where o.group_id = p.group_id and (o.result is null or o.joined_at >= statement_timestamp() - $2::bigint * interval '1 millisecond'))
     and (select count(*) from outlast_chord_part o where o.group_id = p.group_id) = p.size
   order by p.joined_at limit $1
+), closed as (
+  delete from outlast_chord c using over where c.group_id = over.group_id
 )
 delete from outlast_chord_part p using over where p.group_id = over.group_id`,
   pruneEffects: `with over as materialized (
