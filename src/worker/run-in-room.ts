@@ -4,6 +4,7 @@ import { sleep } from '../runtime/clock.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import type { EnvelopeOptions } from '../task/envelope.ts';
 import { toText } from '../task/json.ts';
+import type { EffectKey } from './door.ts';
 import type { Handler } from './handler.ts';
 import { unpackError } from './pack-error.ts';
 import type { FromRoom, PackedSettlement, Room, RoomMode, Rooms } from './room.ts';
@@ -29,6 +30,7 @@ export interface RoomRunDeps {
   readonly rooms: Rooms;
   readonly ledger: RunLedger;
   readonly runtime: Runtime;
+  readonly effect?: EffectKey | null;
 }
 
 /**
@@ -114,7 +116,7 @@ class RoomRun {
     });
     this.#room.listen(message => this.#hear(message));
     void this.#room.ended.then(how => this.#crash(how));
-    this.#room.post({ kind: 'run', task: tight(task) });
+    this.#room.post({ kind: 'run', task: tight(task), effect: this.#deps.effect ?? null });
     this.#follow(stop.draining, () => this.#room.post({ kind: 'drain' }));
     this.#undo.push(stop.onStop(() => this.#stop()));
     this.#startTimers();

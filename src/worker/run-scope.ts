@@ -9,7 +9,7 @@ import { decodeJson, encodeJson, toBytes, toText } from '../task/json.ts';
 import { safeName } from '../task/names.ts';
 import type { SendOptions } from '../task/define-task.ts';
 import type { TaskContext } from './context.ts';
-import { fenceStale, type EffectDoor } from './door.ts';
+import { fenceStale, type EffectDoor, type EffectKey } from './door.ts';
 import type { Handler } from './handler.ts';
 import { RunContext } from './run-context.ts';
 import type { RunStop, StopReason } from './run-stop.ts';
@@ -21,6 +21,8 @@ export type RunLedger = Pick<Ledger, 'checkpoint' | 'lift'>;
 export interface RunScopeDeps {
   readonly ledger: RunLedger;
   readonly runtime: Runtime;
+  /** What the effects of the run belong to beside its task. Left out or null: the task alone. */
+  readonly effect?: EffectKey | null;
   /** Told the promise of the handler itself, which may outlive its run. */
   readonly onRunning?: (handler: Promise<unknown>) => void;
 }
@@ -250,7 +252,8 @@ export class RunScope {
     step: string,
     fn: (tx: unknown) => Promise<Uint8Array | null>,
   ): Promise<Uint8Array | null> {
-    return await this.#door.pass(this.#ref(), step, async tx => {
+    const effect = this.#deps.effect ?? undefined;
+    return await this.#door.pass({ ...this.#ref(), effect }, step, async tx => {
       this.#refuseIfOver();
       const value = await fn(tx);
       this.#refuseIfOver();

@@ -122,7 +122,11 @@ export class Run {
     }
     const ran =
       claim.kind === 'run'
-        ? await execute(this.task, this.#stop, { ...this.#deps, ledger: this.#asking() })
+        ? await execute(this.task, this.#stop, {
+            ...this.#deps,
+            ledger: this.#asking(),
+            effect: hold?.effect ?? null,
+          })
         : claim.settlement;
     this.#onRan();
     const ranMs = runtime.clock.monotonic() - this.startedAt;

@@ -394,4 +394,12 @@ $$`,
 )`,
     ],
   },
+  {
+    version: 12, name: '0012-key-origin', breaking: false,
+    statements: [
+      `alter table outlast_idempotency add column origin text`,
+      `alter table outlast_idempotency add column ttl_ms bigint`,
+      `alter table outlast_idempotency add column freed_by text`,
+    ],
+  },
 ] as const;
