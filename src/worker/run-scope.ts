@@ -1,6 +1,7 @@
 import { isUnavailable, outlastError } from '../errors/error.ts';
 import type { BegunTask, Ledger, LiftReply, RunRef } from '../ledger/ledger.ts';
 import type { Runtime } from '../runtime/runtime.ts';
+import { durationMs } from '../task/duration.ts';
 import type { SendRest, Task, TaskShape } from '../task/define-task.ts';
 import type { EnvelopeOptions } from '../task/envelope.ts';
 import { fingerprintOf } from '../task/digest.ts';
@@ -269,12 +270,30 @@ export class RunScope {
     const nth = (this.#sends.get(what) ?? 0) + 1;
     this.#sends.set(what, nth);
     const step = `send:${what.slice(0, 32)}:${nth}`;
+    const within = this.#within(options ?? {});
     const bytes = await this.#guarded(
       this.#pass(step, async tx =>
-        toBytes(encodeJson(await this.#handler.origin.sendInside(tx, task, input, options ?? {}))),
+        toBytes(encodeJson(await this.#handler.origin.sendInside(tx, task, input, within))),
       ),
     );
     return decodeJson(toText(bytes ?? toBytes('""'))) as string;
+  }
+
+  /** What follows has the deadline of this task, or a sooner one of its own: nobody waits for it any longer. */
+  #within(options: SendOptions): SendOptions {
+    const { deadlineMs } = this.options;
+    if (deadlineMs === undefined) return options;
+    const { deadline } = options;
+    if (deadline !== undefined) {
+      const { clock } = this.#deps.runtime;
+      const ownMs =
+        deadline instanceof Date
+          ? deadline.getTime()
+          : clock.now() + durationMs(deadline, 'deadline');
+      // Also what is no time at all: whoever composes the task refuses that.
+      if (!(ownMs > deadlineMs)) return options;
+    }
+    return { ...options, deadline: new Date(deadlineMs) };
   }
 
   #claimStep(step: string): void {
