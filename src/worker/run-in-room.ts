@@ -31,6 +31,7 @@ export interface RoomRunDeps {
   readonly ledger: RunLedger;
   readonly runtime: Runtime;
   readonly effect?: EffectKey | null;
+  readonly isLeaseOver?: () => boolean;
 }
 
 /**
@@ -44,7 +45,8 @@ export async function runInRoom(start: RoomRunStart, deps: RoomRunDeps): Promise
   const room = await enter(start, deps);
   if (room === null) return stopped(stop);
   try {
-    return stop.reason !== null ? stopped(stop) : await new RoomRun(start, room, deps).run();
+    const isLate = stop.reason !== null || deps.isLeaseOver?.() === true;
+    return isLate ? stopped(stop) : await new RoomRun(start, room, deps).run();
   } finally {
     deps.rooms.leave(room);
   }
@@ -63,7 +65,8 @@ async function enter(start: RoomRunStart, deps: RoomRunDeps): Promise<Room | nul
   }
 }
 
-function stopped(stop: RunStop): Settlement {
+/** A run that ends before its handler: given back, unless it is known to be another's. */
+export function stopped(stop: RunStop): Settlement {
   return { kind: stop.reason === 'lost' ? 'drop' : 'release' };
 }
 

@@ -11,7 +11,7 @@ import { ControlWatch } from './control-watch.ts';
 import { acceptDeliveries, answerDeliveries } from './deliveries.ts';
 import { untilReady, type Beat } from './heart.ts';
 import { Intake } from './intake.ts';
-import { watchLease } from './watch-lease.ts';
+import { LeaseAge, watchLease } from './watch-lease.ts';
 import { orderQueues } from './order-queues.ts';
 import { Run, type RunDeps } from './run.ts';
 import { runKey } from './run-key.ts';
@@ -47,6 +47,7 @@ export class Worker {
   readonly #crashBudgets: Readonly<Record<string, number>>;
   readonly #watch: ControlWatch | null;
   readonly #intake: Intake;
+  readonly #lease: LeaseAge;
   #runDeps: RunDeps;
   #worker = '';
   #isFenced = false;
@@ -68,6 +69,7 @@ export class Worker {
     this.#crashBudgets = { '*': UNKNOWN_TASK_BUDGET, ...Object.fromEntries(budgets) };
     this.#turnedAt = deps.runtime.clock.monotonic();
     this.#wake = new Wakeable(deps.runtime.clock);
+    this.#lease = new LeaseAge(deps.heart, deps.runtime.clock, deps.settings.leaseMs);
     this.#share = new LedgerShare(deps.runtime.clock);
     this.#ahead = new TakeAhead(deps.broker, deps.runtime.clock);
     this.#intake = new Intake(this.#ahead, deps.settings.queues, this.#wake.hint);
@@ -168,7 +170,7 @@ export class Worker {
       await endOfTick();
       if (signal.aborted) return;
       const free = this.#free();
-      if (free <= 0 || this.#isFenced || this.#intake.isShut) {
+      if (free <= 0 || this.#isFenced || this.#lease.isOver || this.#intake.isShut) {
         await this.#ahead.giveBackLate();
         const sleepMs = Math.min(settings.idleTimeMs, this.#ahead.patienceMs ?? Infinity);
         await this.#wake.sleep(sleepMs, signal);
@@ -210,6 +212,7 @@ export class Worker {
     this.#isClosed = false;
     this.#isFenced = false;
     this.#runDeps = this.#makeRunDeps();
+    this.#lease.noteBeat();
     heart.beatFor(worker, sentAt, beat => this.#onBeat(beat));
     runtime.log.info({ worker }, 'worker open');
   }
@@ -217,7 +220,7 @@ export class Worker {
   #makeRunDeps(): RunDeps {
     const worker = this.#worker;
     const isHopeless = (): boolean => this.#isClosed || this.#isGivingUp || this.#worker !== worker;
-    return makeRunDeps(this.#deps, isHopeless);
+    return makeRunDeps(this.#deps, { isHopeless, isLeaseOver: () => this.#lease.isOver });
   }
 
   async #take(free: number, signal: AbortSignal): Promise<BeginOpen | null> {
@@ -323,6 +326,7 @@ export class Worker {
     if (beat.worker !== this.#worker || this.#isClosed) return;
     if (beat.reply.status === 'closed') return this.#close(beat.worker);
     this.#isFenced = false;
+    this.#lease.noteBeat();
     const stored = new Set(beat.reply.runs.map(runKey));
     for (const [key, run] of this.#runs) {
       run.acknowledgeInTime(this.#deps.runtime.clock.monotonic());
