@@ -211,7 +211,7 @@ export const WORKER_SECTION: Section<WorkerOptions> = {
     checkpointFolder: {
       kind: 'path',
       sentence:
-        'A folder that all workers and resurrectors share, for checkpoints over 262144 bytes. None: the database of the outbox, where that is PostgreSQL.',
+        'A folder that all workers and resurrectors share, for checkpoints over 262144 bytes. None: the database of the outbox.',
     },
     celeryControl: {
       kind: 'choice',
