@@ -9,6 +9,7 @@ import { Wakeable } from '../runtime/wakeable.ts';
 import { beginSurely, STORE_RETRY_MS } from './begin-surely.ts';
 import { ControlWatch } from './control-watch.ts';
 import { acceptDeliveries, answerDeliveries, tellExpired, type Beginnable } from './deliveries.ts';
+import { crashBudgetsOf } from './handler.ts';
 import { untilReady, type Beat } from './heart.ts';
 import { Intake } from './intake.ts';
 import { LeaseAge, watchLease } from './watch-lease.ts';
@@ -22,8 +23,6 @@ import { makeRunDeps } from './make-run-deps.ts';
 import { TakeAhead } from './take-ahead.ts';
 import type { WorkerDeps, WorkerStatus } from './worker-deps.ts';
 
-/** Crashes of a task that no handler here knows: it is buried by its first run, whatever this says. */
-const UNKNOWN_TASK_BUDGET = 5;
 /** What is due and was not handed out is being handed to others: asking again at once would only burn the store. */
 const SHORTEST_NAP_MS = 10;
 
@@ -68,8 +67,7 @@ export class Worker {
 
   constructor(deps: WorkerDeps) {
     this.#deps = deps;
-    const budgets = [...deps.handlers].map(([name, of]) => [name, of.maxResurrections] as const);
-    this.#crashBudgets = { '*': UNKNOWN_TASK_BUDGET, ...Object.fromEntries(budgets) };
+    this.#crashBudgets = crashBudgetsOf(deps.handlers);
     this.#turnedAt = deps.runtime.clock.monotonic();
     this.#wake = new Wakeable(deps.runtime.clock);
     this.#lease = new LeaseAge(deps.heart, deps.runtime.clock, deps.settings.leaseMs);
