@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { LeaseAge } from './watch-lease.ts';
+import { LeaseWatch } from './watch-lease.ts';
 
 /** A lease of 5 s, whose last beat was sent at 0. */
 function setup() {
@@ -10,7 +10,7 @@ function setup() {
     timer: () => () => undefined,
   };
   let beatAt = 0;
-  const age = new LeaseAge({ lastBeatAt: () => beatAt }, clock, 5_000);
+  const age = new LeaseWatch({ lastBeatAt: () => beatAt }, clock, 5_000);
   const pass = (ms: number): void => {
     time.monotonic += ms;
     time.wall += ms;

@@ -12,7 +12,7 @@ import { acceptDeliveries, answerDeliveries, tellExpired, type Beginnable } from
 import { crashBudgetsOf } from './handler.ts';
 import { untilReady, type Beat } from './heart.ts';
 import { Intake } from './intake.ts';
-import { LeaseAge, watchLease } from './watch-lease.ts';
+import { LeaseWatch } from './watch-lease.ts';
 import { orderQueues } from './order-queues.ts';
 import { Run, type RunDeps } from './run.ts';
 import { runKey } from './run-key.ts';
@@ -47,7 +47,7 @@ export class Worker {
   readonly #crashBudgets: Readonly<Record<string, number>>;
   readonly #watch: ControlWatch | null;
   readonly #intake: Intake;
-  readonly #lease: LeaseAge;
+  readonly #lease: LeaseWatch;
   #runDeps: RunDeps;
   #worker = '';
   #isFenced = false;
@@ -70,7 +70,7 @@ export class Worker {
     this.#crashBudgets = crashBudgetsOf(deps.handlers);
     this.#turnedAt = deps.runtime.clock.monotonic();
     this.#wake = new Wakeable(deps.runtime.clock);
-    this.#lease = new LeaseAge(deps.heart, deps.runtime.clock, deps.settings.leaseMs);
+    this.#lease = new LeaseWatch(deps.heart, deps.runtime.clock, deps.settings.leaseMs);
     this.#share = new LedgerShare(deps.runtime.clock);
     this.#ahead = new TakeAhead(deps.broker, deps.runtime.clock);
     this.#intake = new Intake(this.#ahead, deps.settings.queues, this.#wake.hint);
@@ -143,8 +143,7 @@ export class Worker {
    */
   async run(signal: AbortSignal, retire?: AbortSignal): Promise<void> {
     const undo = this.#deps.ledger.onReady(this.#wake.hint);
-    const { heart, runtime, settings } = this.#deps;
-    const unwatch = watchLease(heart, runtime.clock, settings.leaseMs, () => this.#fence());
+    const unwatch = this.#lease.watch(() => this.#fence());
     const unwatchOrders = this.#watch?.start();
     const either = retire ? AbortSignal.any([signal, retire]) : signal;
     try {
