@@ -52,8 +52,7 @@ export interface WorkerOptions {
   /** Largest checkpoint, in bytes; one over 262144 is kept beside the ledger. @default 67108864 */
   readonly maxCheckpointBytes?: number | undefined;
   /**
-   * A folder that all workers and resurrectors share, for checkpoints over 262144 bytes. None: the database of the outbox,
-   * where that is PostgreSQL.
+   * A folder that all workers and resurrectors share, for checkpoints over 262144 bytes. None: the database of the outbox.
    * @default none
    */
   readonly checkpointFolder?: string | undefined;
@@ -218,7 +217,7 @@ export const WORKER_SECTION: Section<WorkerOptions> = {
     checkpointFolder: {
       kind: 'path',
       sentence:
-        'A folder that all workers and resurrectors share, for checkpoints over 262144 bytes. None: the database of the outbox, where that is PostgreSQL.',
+        'A folder that all workers and resurrectors share, for checkpoints over 262144 bytes. None: the database of the outbox.',
     },
     celeryControl: {
       kind: 'choice',

@@ -128,7 +128,11 @@ export class Run {
     if (runsAt && claim.kind === 'run') await this.#tellSender({ status: 'STARTED', runsAt });
     const ran =
       claim.kind === 'run'
-        ? await execute(this.task, this.#stop, { ...this.#deps, ledger: this.#asking() })
+        ? await execute(this.task, this.#stop, {
+            ...this.#deps,
+            ledger: this.#asking(),
+            effect: hold?.effect ?? null,
+          })
         : claim.settlement;
     this.#onRan();
     const ranMs = runtime.clock.monotonic() - this.startedAt;

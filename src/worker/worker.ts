@@ -9,9 +9,10 @@ import { Wakeable } from '../runtime/wakeable.ts';
 import { beginSurely, STORE_RETRY_MS } from './begin-surely.ts';
 import { ControlWatch } from './control-watch.ts';
 import { acceptDeliveries, answerDeliveries, tellExpired, type Beginnable } from './deliveries.ts';
+import { crashBudgetsOf } from './handler.ts';
 import { untilReady, type Beat } from './heart.ts';
 import { Intake } from './intake.ts';
-import { watchLease } from './watch-lease.ts';
+import { LeaseWatch } from './watch-lease.ts';
 import { orderQueues } from './order-queues.ts';
 import { Run, type RunDeps } from './run.ts';
 import { runKey } from './run-key.ts';
@@ -22,8 +23,6 @@ import { makeRunDeps } from './make-run-deps.ts';
 import { TakeAhead } from './take-ahead.ts';
 import type { WorkerDeps, WorkerStatus } from './worker-deps.ts';
 
-/** Crashes of a task that no handler here knows: it is buried by its first run, whatever this says. */
-const UNKNOWN_TASK_BUDGET = 5;
 /** What is due and was not handed out is being handed to others: asking again at once would only burn the store. */
 const SHORTEST_NAP_MS = 10;
 
@@ -48,6 +47,7 @@ export class Worker {
   readonly #crashBudgets: Readonly<Record<string, number>>;
   readonly #watch: ControlWatch | null;
   readonly #intake: Intake;
+  readonly #lease: LeaseWatch;
   #runDeps: RunDeps;
   #worker = '';
   #isFenced = false;
@@ -67,10 +67,10 @@ export class Worker {
 
   constructor(deps: WorkerDeps) {
     this.#deps = deps;
-    const budgets = [...deps.handlers].map(([name, of]) => [name, of.maxResurrections] as const);
-    this.#crashBudgets = { '*': UNKNOWN_TASK_BUDGET, ...Object.fromEntries(budgets) };
+    this.#crashBudgets = crashBudgetsOf(deps.handlers);
     this.#turnedAt = deps.runtime.clock.monotonic();
     this.#wake = new Wakeable(deps.runtime.clock);
+    this.#lease = new LeaseWatch(deps.heart, deps.runtime.clock, deps.settings.leaseMs);
     this.#share = new LedgerShare(deps.runtime.clock);
     this.#ahead = new TakeAhead(deps.broker, deps.runtime.clock);
     this.#intake = new Intake(this.#ahead, deps.settings.queues, this.#wake.hint);
@@ -143,8 +143,7 @@ export class Worker {
    */
   async run(signal: AbortSignal, retire?: AbortSignal): Promise<void> {
     const undo = this.#deps.ledger.onReady(this.#wake.hint);
-    const { heart, runtime, settings } = this.#deps;
-    const unwatch = watchLease(heart, runtime.clock, settings.leaseMs, () => this.#fence());
+    const unwatch = this.#lease.watch(() => this.#fence());
     const unwatchOrders = this.#watch?.start();
     const either = retire ? AbortSignal.any([signal, retire]) : signal;
     try {
@@ -173,7 +172,7 @@ export class Worker {
       await endOfTick();
       if (signal.aborted) return;
       const free = this.#free();
-      if (free <= 0 || this.#isFenced || this.#intake.isShut) {
+      if (free <= 0 || this.#isFenced || this.#lease.isOver || this.#intake.isShut) {
         await this.#ahead.giveBackLate();
         const sleepMs = Math.min(settings.idleTimeMs, this.#ahead.patienceMs ?? Infinity);
         await this.#wake.sleep(sleepMs, signal);
@@ -217,6 +216,7 @@ export class Worker {
     this.#isClosed = false;
     this.#isFenced = false;
     this.#runDeps = this.#makeRunDeps();
+    this.#lease.noteBeat();
     heart.beatFor(worker, sentAt, beat => this.#onBeat(beat));
     runtime.log.info({ worker }, 'worker open');
   }
@@ -224,7 +224,7 @@ export class Worker {
   #makeRunDeps(): RunDeps {
     const worker = this.#worker;
     const isHopeless = (): boolean => this.#isClosed || this.#isGivingUp || this.#worker !== worker;
-    return makeRunDeps(this.#deps, isHopeless);
+    return makeRunDeps(this.#deps, { isHopeless, isLeaseOver: () => this.#lease.isOver });
   }
 
   /** Has the next batch begun; true: there is likely to be more, and it need not wait for the answer. */
@@ -343,6 +343,7 @@ export class Worker {
     if (beat.worker !== this.#worker || this.#isClosed) return;
     if (beat.reply.status === 'closed') return this.#close(beat.worker);
     this.#isFenced = false;
+    this.#lease.noteBeat();
     const stored = new Set(beat.reply.runs.map(runKey));
     for (const [key, run] of this.#runs) {
       run.acknowledgeInTime(this.#deps.runtime.clock.monotonic());

@@ -60,6 +60,17 @@ const filesOf = (queue: string): Readonly<Record<string, string>> => ({
         return { by, epoch: ctx.epoch };
       },
     );
+    export const mortal = outlast.handler(
+      task('apart.mortal', { queue: '${queue}', result: unchecked(), input: unchecked(), idempotent: true }),
+      {
+        maxResurrections: 0,
+        run: async (_, ctx) =>
+          await ctx.transaction(async tx => {
+            await note(tx, 'effect', ctx);
+            return ctx.id;
+          }),
+      },
+    );
     const keyed = task('apart.keyed', { queue: '${queue}', input: unchecked(), result: unchecked(), idempotent: true });
     export const once = outlast.handler(keyed, {
       maxResurrections: 20,
@@ -158,6 +169,25 @@ describe.each(Object.entries(PLACES))('a door to %s', { timeout: 90_000 }, (_, o
     expect(await sent.result({ timeout: '60s' })).toEqual({ by: 1, epoch: 2 });
     expect(await epochsOf('effect', sent.id)).toEqual([1]);
     expect((await worker.stop()).code).toBe(0);
+  });
+
+  it('whose task dies with its process after COMMIT hands the value to the next task of its key', async () => {
+    const shape = { queue, input: unchecked<string>(), result: unchecked<string>() };
+    const mortal = task('apart.mortal', { ...shape, idempotent: true });
+    const file = join(project.folder, `hit-${++faults}`);
+    const worker = project.start(['worker'], {
+      OUTLAST_FAULT_POINT: `door.committed-not-told:kill:1:${file}`,
+    });
+    const first = await outlast.push(mortal, '17');
+    await expect(first.result({ timeout: '60s' })).rejects.toMatchObject({
+      code: 'ERR_TASK_FAILED',
+    });
+    const second = await outlast.push(mortal, '17');
+    expect(await second.result({ timeout: '60s' })).toBe(first.id);
+    expect(existsSync(file)).toBe(true);
+    expect(await epochsOf('effect', first.id)).toEqual([1]);
+    expect(await epochsOf('effect', second.id)).toEqual([]);
+    await worker.stop();
   });
 
   it('whose process sleeps past its lease at the fence is shut for it when it wakes', async () => {

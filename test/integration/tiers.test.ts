@@ -70,6 +70,15 @@ const filesOf = (queue: string): Readonly<Record<string, string>> => ({
         return 'mended';
       },
     });
+    export const saves = outlast.handler(task('tier.saves', options), {
+      retry: { backoff: '1ms' },
+      checkpoint: unchecked(),
+      run: async (input, ctx) => {
+        if (ctx.attempt === 2) return ctx.lastCheckpoint.length;
+        await ctx.checkpoint('ü'.repeat(500_000));
+        throw new Error('after its checkpoint');
+      },
+    });
     export const held = outlast.handler(task('tier.held', options), async (input, ctx) => {
       appendFileSync('runs', ctx.id + ' ' + process.pid + '\\n');
       while (!existsSync('open-' + ctx.id)) await new Promise(resolve => setTimeout(resolve, 20));
@@ -160,6 +169,11 @@ describe.each(TIERS)('$tier', { timeout: 120_000 }, ({ open }) => {
     expect(json<Stats>(told.stdout).tasks).toMatchObject({ done: 2, dead: 0 });
     expect(doctor.stdout).toContain('ok       ledger memory');
     expect(doctor.stdout).toContain('ok       ledger durability');
+  });
+
+  it('gives the next run a checkpoint that is too large for the ledger', async () => {
+    const sent = await outlast.push(task('tier.saves', options), null);
+    expect(await sent.result({ timeout: '60s' })).toBe(500_000);
   });
 
   it('ends a task that is cancelled while it runs', async () => {

@@ -442,4 +442,12 @@ $$`,
   execute function outlast_chord_opened()`,
     ],
   },
+  {
+    version: 13, name: '0013-key-origin', breaking: false,
+    statements: [
+      `alter table outlast_idempotency add column origin text`,
+      `alter table outlast_idempotency add column ttl_ms bigint`,
+      `alter table outlast_idempotency add column freed_by text`,
+    ],
+  },
 ] as const;

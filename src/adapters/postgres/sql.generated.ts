@@ -678,17 +678,18 @@ where task_id in (
 where task_id in (
   select task_id from outlast_fence where task_id = any($1::text[]) and look_at < clock_timestamp() for update skip locked
 )`,
-  idempotencyAcquire: `insert into outlast_idempotency as k (key, state, task_id, epoch, digest, expires_at)
-values ($1::text, 'held', $3::text, $4::bigint, $2::text, clock_timestamp() + $5::bigint * interval '1 millisecond')
+  idempotencyAcquire: `insert into outlast_idempotency as k (key, state, task_id, epoch, digest, expires_at, origin, ttl_ms)
+values ($1::text, 'held', $3::text, $4::bigint, $2::text, clock_timestamp() + $5::bigint * interval '1 millisecond',
+  $3::text, $9::bigint)
 on conflict (key) do update set
-  (state, task_id, epoch, digest, result, held_at, reviewed_at, expires_at, waiters) = (
+  (state, task_id, epoch, digest, result, held_at, reviewed_at, expires_at, waiters, origin, ttl_ms, freed_by) = (
     select
       case when d.takes then 'held' else k.state end,
       case when d.takes then $3::text else k.task_id end,
       case when d.takes then $4::bigint else k.epoch end,
       case when d.takes then $2::text else k.digest end,
       case when d.takes then null else k.result end,
-      case when d.takes and (d.is_over or k.task_id <> $3::text) then d.at else k.held_at end,
+      case when d.takes and (d.is_over or d.is_free or k.task_id <> $3::text) then d.at else k.held_at end,
       case when d.takes then d.at else k.reviewed_at end,
       case when d.takes then d.at + $5::bigint * interval '1 millisecond' else k.expires_at end,
       case
@@ -696,26 +697,32 @@ on conflict (key) do update set
         when d.takes then k.waiters - $3::text
         when d.waits then jsonb_set(k.waiters, array[$3::text], to_jsonb(coalesce((k.waiters ->> $3::text)::int, 0) + 1))
         else k.waiters
-      end
+      end,
+      case when d.is_over then $3::text else coalesce(k.origin, k.task_id) end,
+      case when d.takes then $9::bigint else k.ttl_ms end,
+      case when d.takes then null else k.freed_by end
     from (
-      select c.at, c.is_over,
-        c.is_over
+      select c.at, c.is_over, c.is_free,
+        c.is_over or c.is_free
           or (k.state = 'held' and k.task_id = $3::text and k.epoch <= $4::bigint)
           or (k.state = 'held' and k.task_id <> $3::text and k.task_id = $6::text and k.epoch = $7::bigint) is true as takes,
         k.state = 'held' and k.task_id <> $3::text and k.digest = $2::text and $5::bigint is null
           and ((select count(*) from jsonb_object_keys(k.waiters)) < $8::int or k.waiters ? $3::text) as waits
       from (
-        select now.at, coalesce(k.expires_at <= now.at, false) as is_over from (select clock_timestamp() as at) now
+        select now.at, coalesce(k.expires_at <= now.at, false) as is_over,
+          coalesce(k.freed_by = k.task_id || '@' || k.epoch, false) as is_free
+        from (select clock_timestamp() as at) now
       ) c
     ) d
   )
-returning k.state, k.task_id, k.epoch::text as epoch, k.digest, k.result,
+returning k.state, k.task_id, k.epoch::text as epoch, k.digest, k.result, k.origin,
   (extract(epoch from clock_timestamp() - k.held_at) * 1000)::bigint::text as held_ms,
   (k.waiters ->> $3::text)::int as asked`,
   idempotencyComplete: `with moved as (
   update outlast_idempotency k set
     state = 'done', result = $4::bytea, expires_at = clock_timestamp() + $5::bigint * interval '1 millisecond'
   where k.key = $1::text and k.task_id = $2::text and k.epoch = $3::bigint and k.state = 'held'
+    and k.freed_by is distinct from k.task_id || '@' || k.epoch
     and coalesce(k.expires_at > clock_timestamp(), true)
   returning k.waiters
 )
@@ -723,21 +730,33 @@ select m.waiters::text as waiters from moved m
 union all
 select k.waiters::text from outlast_idempotency k
 where k.key = $1::text and k.task_id = $2::text and k.epoch = $3::bigint and k.state = 'done' and k.expires_at > clock_timestamp()`,
-  idempotencyFree: `delete from outlast_idempotency k
-where k.key = $1::text and k.task_id = $2::text and k.epoch = $3::bigint and (k.state = 'held' or $4::boolean)
-  and coalesce(k.expires_at > clock_timestamp(), true)
-returning k.waiters::text as waiters`,
+  idempotencyFree: `with mine as materialized (
+  select k.key, k.waiters, k.ttl_ms is null or $4::boolean as is_forgotten from outlast_idempotency k
+  where k.key = $1::text and k.task_id = $2::text and k.epoch = $3::bigint
+    and ($4::boolean or (k.state = 'held' and k.freed_by is distinct from k.task_id || '@' || k.epoch))
+    and coalesce(k.expires_at > clock_timestamp(), true)
+  for update
+), forgotten as (
+  delete from outlast_idempotency k using mine where k.key = mine.key and mine.is_forgotten
+), freed as (
+  update outlast_idempotency k set
+    freed_by = k.task_id || '@' || k.epoch, expires_at = clock_timestamp() + k.ttl_ms * interval '1 millisecond', waiters = '{}'
+  from mine where k.key = mine.key and not mine.is_forgotten
+)
+select mine.waiters::text as waiters from mine`,
   idempotencyPrune: `delete from outlast_idempotency k using (
   select key from outlast_idempotency where expires_at <= clock_timestamp() order by expires_at limit $1 for update skip locked
 ) over
 where k.key = over.key returning k.key`,
-  idempotencyRead: `select k.state, k.task_id, k.epoch::text as epoch, k.digest, k.result, k.waiters::text as waiters,
+  idempotencyRead: `select case when k.freed_by = k.task_id || '@' || k.epoch then 'free' else k.state end as state,
+  coalesce(k.origin, k.task_id) as origin, k.task_id, k.epoch::text as epoch, k.digest, k.result, k.waiters::text as waiters,
   (extract(epoch from clock_timestamp() - k.held_at) * 1000)::bigint::text as held_ms,
   (extract(epoch from k.expires_at - clock_timestamp()) * 1000)::bigint::text as left_ms
 from outlast_idempotency k
 where k.key = $1::text and coalesce(k.expires_at > clock_timestamp(), true)`,
   idempotencyRenew: `update outlast_idempotency k set expires_at = clock_timestamp() + $4::bigint * interval '1 millisecond'
-where k.key = $1::text and k.task_id = $2::text and k.epoch = $3::bigint and k.state = 'held' and k.expires_at > clock_timestamp()
+where k.key = $1::text and k.task_id = $2::text and k.epoch = $3::bigint and k.state = 'held'
+  and k.freed_by is distinct from k.task_id || '@' || k.epoch and k.expires_at > clock_timestamp()
 returning k.key`,
   idempotencyReview: `with old as (
   select key from outlast_idempotency
@@ -749,16 +768,18 @@ where k.key = old.key
 returning k.key, k.task_id, k.epoch::text as epoch,
   (extract(epoch from clock_timestamp() - k.held_at) * 1000)::bigint::text as held_ms`,
   ledgerEnded: `with withdrawn as materialized (
-  select count(*) filter (where ending = 'dead') as purged, count(*) filter (where ending <> 'dead') as cancelled
+  select count(*) filter (where ending = 'dead') as purged, count(*) filter (where ending = 'expired') as expired,
+    count(*) filter (where ending = 'cancelled') as cancelled
   from outlast_task where state = 'cancelled'
 ), forgotten as (
   select coalesce(sum(count) filter (where ending = 'dead'), 0) as purged,
-    coalesce(sum(count) filter (where ending in ('cancelled', 'expired')), 0) as cancelled,
+    coalesce(sum(count) filter (where ending = 'expired'), 0) as expired,
+    coalesce(sum(count) filter (where ending = 'cancelled'), 0) as cancelled,
     coalesce(sum(count) filter (where ending in ('done', 'discarded')), 0) as done
   from outlast_counter
 )
-select ((select count(*) from outlast_task where keep_until is not null) - w.purged - w.cancelled + f.done)::text as done,
-  (w.cancelled + f.cancelled)::text as cancelled, (w.purged + f.purged)::text as purged,
+select ((select count(*) from outlast_task where keep_until is not null) - w.purged - w.expired - w.cancelled + f.done)::text as done,
+  (w.cancelled + f.cancelled)::text as cancelled, (w.expired + f.expired)::text as expired, (w.purged + f.purged)::text as purged,
   (select count(*) from outlast_task where state = 'dead')::text as dead,
   (select count(*) from outlast_worker where state = 'open' and deadline >= clock_timestamp())::text as workers
 from withdrawn w, forgotten f`,

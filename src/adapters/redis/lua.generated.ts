@@ -196,29 +196,32 @@ end
 return put_back(KEYS[5], ARGV, { KEYS[1], KEYS[2], KEYS[3], KEYS[4] }, #ARGV)`,
   },
   idempotencyAcquire: {
-    sha: '0f39e5d2f6f448d0c1de31775c5d7f22a25d12bf',
+    sha: '45921494684dab66dc1f4edb42c2862d35ac6385',
     text: `#!lua flags=allow-oom
 local root, key, digest, task, epoch = KEYS[1], ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local lease_ms, instead_of, instead_epoch, most = ARGV[5], ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8])
+local ttl_ms = ARGV[9]
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local record, held = root .. 'k:' .. key, root .. 'held'
-local found = redis.call('HMGET', record, 'state', 'task', 'epoch', 'digest', 'held_at')
+local found = redis.call('HMGET', record, 'state', 'task', 'epoch', 'digest', 'held_at', 'origin', 'freed_by')
 local state, holder, holder_epoch, held_at = found[1], found[2], tonumber(found[3]), found[5]
 local is_held, is_own = state == 'held', holder == task
-local takes = not state or (is_held and is_own and holder_epoch <= epoch)
+local is_free = is_held and found[7] == holder .. '@' .. found[3]
+local takes = not state or is_free or (is_held and is_own and holder_epoch <= epoch)
   or (is_held and not is_own and holder == instead_of and holder_epoch == instead_epoch)
 if takes then
-  redis.call('HDEL', record, 'w:' .. task, 'result')
-  if not is_own then held_at = now_ms end
-  redis.call('HSET', record, 'state', 'held', 'task', task, 'epoch', ARGV[4], 'digest', digest, 'held_at', held_at)
+  local origin = found[6] or holder or task
+  redis.call('HDEL', record, 'w:' .. task, 'result', 'freed_by')
+  if not is_own or is_free then held_at = now_ms end
+  redis.call('HSET', record, 'state', 'held', 'task', task, 'epoch', ARGV[4], 'digest', digest, 'held_at', held_at, 'origin', origin, 'ttl', ttl_ms)
   if lease_ms == '' then
     redis.call('PERSIST', record)
     redis.call('ZADD', held, now_ms, key)
   else
     redis.call('PEXPIRE', record, lease_ms)
   end
-  return { 1 }
+  return { 1, origin }
 end
 if is_own and is_held then return { 2 } end
 if not is_own and found[4] ~= digest then
@@ -227,13 +230,13 @@ if not is_own and found[4] ~= digest then
 end
 if not is_held then return { 3, holder, redis.call('HGET', record, 'result') } end
 local asked = most
-if lease_ms == '' and (redis.call('HLEN', record) < most + 5 or redis.call('HEXISTS', record, 'w:' .. task) == 1) then
+if lease_ms == '' and (redis.call('HLEN', record) < most + 7 or redis.call('HEXISTS', record, 'w:' .. task) == 1) then
   asked = redis.call('HINCRBY', record, 'w:' .. task, 1)
 end
 return { 4, holder, found[3], now_ms - held_at, asked }`,
   },
   idempotencyComplete: {
-    sha: '258e62dee5efb48dfce21d779b74886068a0aee7',
+    sha: 'b1388d2cac1007754ae97e3a98e8c218392b14eb',
     text: `#!lua flags=allow-oom
 local root, key, task, epoch, ttl_ms, result = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local function waiters_of(record)
@@ -244,8 +247,8 @@ local function waiters_of(record)
   return waiters
 end
 local record = root .. 'k:' .. key
-local found = redis.call('HMGET', record, 'state', 'task', 'epoch')
-if found[2] ~= task or found[3] ~= epoch then return false end
+local found = redis.call('HMGET', record, 'state', 'task', 'epoch', 'freed_by')
+if found[2] ~= task or found[3] ~= epoch or found[4] == task .. '@' .. epoch then return false end
 if found[1] == 'held' then
   redis.call('HSET', record, 'state', 'done')
   if result then redis.call('HSET', record, 'result', result) end
@@ -255,7 +258,7 @@ end
 return waiters_of(record)`,
   },
   idempotencyFree: {
-    sha: 'b8945ad2bf9ff9890562aa4f1568f1f4528ba247',
+    sha: '69d65b62e16fb7accb92e95ffaeb153de2314707',
     text: `#!lua flags=allow-oom
 local root, key, task, epoch, even_done = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
 local function waiters_of(record)
@@ -266,11 +269,19 @@ local function waiters_of(record)
   return waiters
 end
 local record = root .. 'k:' .. key
-local found = redis.call('HMGET', record, 'state', 'task', 'epoch')
+local found = redis.call('HMGET', record, 'state', 'task', 'epoch', 'freed_by', 'ttl')
 if found[2] ~= task or found[3] ~= epoch then return false end
-if found[1] ~= 'held' and not even_done then return false end
+local freed_by = task .. '@' .. epoch
+if (found[1] ~= 'held' or found[4] == freed_by) and not even_done then return false end
 local waiters = waiters_of(record)
-redis.call('UNLINK', record)
+local ttl_ms = found[5]
+if even_done or not ttl_ms or ttl_ms == '' then
+  redis.call('UNLINK', record)
+else
+  for _, waiter in ipairs(waiters) do redis.call('HDEL', record, 'w:' .. waiter) end
+  redis.call('HSET', record, 'freed_by', freed_by)
+  redis.call('PEXPIRE', record, ttl_ms)
+end
 redis.call('ZREM', root .. 'held', key)
 return waiters`,
   },
@@ -284,12 +295,12 @@ local record = root .. 'k:' .. key
 return { now_ms, redis.call('PTTL', record), redis.call('HGETALL', record) }`,
   },
   idempotencyRenew: {
-    sha: 'd03ac9a687c6895eba78e145f66070772b4e11b1',
+    sha: '8288d608c44b45a930d183983c082b5b7a013932',
     text: `#!lua flags=allow-oom
 local root, key, task, epoch, lease_ms = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local record = root .. 'k:' .. key
-local found = redis.call('HMGET', record, 'state', 'task', 'epoch')
-if found[1] ~= 'held' or found[2] ~= task or found[3] ~= epoch then return 0 end
+local found = redis.call('HMGET', record, 'state', 'task', 'epoch', 'freed_by')
+if found[1] ~= 'held' or found[2] ~= task or found[3] ~= epoch or found[4] == task .. '@' .. epoch then return 0 end
 return redis.call('PEXPIRE', record, lease_ms)`,
   },
   idempotencyReview: {
