@@ -175,7 +175,7 @@ end
 return reply`,
   },
   giveBack: {
-    sha: 'ede3126fb902108d6e1d466567ebcb24d19e44c4',
+    sha: '4e1da2c5ac45a727c673af2c844c25ea160a8cee',
     text: `#!lua flags=allow-oom
 local function put_back(held, tags, lists, most)
   table.sort(tags)
@@ -183,7 +183,8 @@ local function put_back(held, tags, lists, most)
   for index = #tags, math.max(1, #tags - most + 1), -1 do
     local value = redis.call('HGET', held, tags[index])
     if value then
-      local pushed = redis.pcall('RPUSH', lists[tonumber(string.sub(value, 1, 1))], string.sub(value, 2))
+      local list = lists[tonumber(string.match(tags[index], '^%d+%.%d+%.(%d)%.'))]
+      local pushed = redis.pcall('RPUSH', list, value)
       if type(pushed) == 'number' then
         redis.call('HDEL', held, tags[index])
         returned = returned + 1
@@ -330,7 +331,7 @@ redis.call('HDEL', root .. 'after-entries', unpack(ARGV))
 return 1`,
   },
   ledgerBeginFull: {
-    sha: 'd05cb8d5fd5cd815390987ac37af7d79ab52a0e4',
+    sha: 'c47641394d935044a7c7720cb45ad21266a00761',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -351,7 +352,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -368,9 +369,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -395,6 +401,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -462,7 +474,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -518,7 +530,9 @@ local function wait(id, record, delay_ms)
   if delay_ms then record[DUE] = now_ms + delay_ms end
   enter(id, record)
 end
+local iso
 local function iso_text()
+  if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
   local era = math.floor(shifted / 146097)
@@ -529,14 +543,18 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+  return iso
+end
+local function json_text(text)
+  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -553,8 +571,8 @@ end
 local function tell_celery_revoked(id, record, why)
   tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
 end
-local BEGUN, HELD, DONE, EXPIRED, CONFLICT = 1, 2, 3, 4, 5
-local handed, running_fields = {}, {}
+local BEGUN, HELD, DONE, EXPIRED, CONFLICT, BEGUN_NEW = 1, 2, 3, 4, 5, 6
+local handed, running_fields, fresh = {}, {}, {}
 local of_messages, of_waiting, expired = {}, {}, {}
 local budgets
 local meta = redis.call('HMGET', root .. 'meta', 'generation', 'run_id')
@@ -575,11 +593,17 @@ end
 local function checkpoint_of(id, record)
   return record[CHECKPOINT_EPOCH] > 0 and redis.call('GET', root .. 'c:' .. id)
 end
-local function run_now(id, record)
+local function new_epoch()
+  return tonumber(meta[1]) * 2 ^ 20 + 1
+end
+local function budget_of(name)
   budgets = budgets or cmsgpack.unpack(packed_budgets)
+  return budgets[name] or budgets['*'] or 0
+end
+local function run_now(id, record)
   record[STATE], record[RUN], record[OWNER] = 'r', run, worker
-  record[EPOCH] = math.max(record[EPOCH] + 1, tonumber(meta[1]) * 2 ^ 20 + 1)
-  record[BUDGET] = budgets[record[NAME]] or budgets['*'] or 0
+  record[EPOCH] = math.max(record[EPOCH] + 1, new_epoch())
+  record[BUDGET] = budget_of(record[NAME])
   note(record, 'b', worker)
   running_fields[#running_fields + 1] = id
   running_fields[#running_fields + 1] = digits(record[EPOCH]) .. ' ' .. run
@@ -630,17 +654,47 @@ local function answer_known(place, id, record, digest)
   run_now(id, record)
   return hand_message(place, id, record)
 end
-local function answer(place, message, count_of_messages)
-  local id = message[1]
-  local record = records[id]
-  if record then return answer_known(place, id, record, message[6]) end
-  record = new_record(message, take_seq(count_of_messages))
-  if is_over(record) then
-    expire(id, record)
-    return EXPIRED
+local ID_OF, NAME_OF, QUEUE_OF, DIGEST_OF, EXPIRES_OF, TAG_OF, PART_OF, BODY_OF = 1, 2, 3, 4, 5, 6, 7, 8
+local packed
+local function pack_around()
+  local function pack_all(...)
+    local bytes = {}
+    for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+    return table.concat(bytes)
   end
-  run_now(id, record)
-  return hand_message(place, id, record)
+  local line = 'b' .. now_text .. ' ' .. digits(new_epoch()) .. ' ' .. worker .. '\\n'
+  packed = {
+    head = '\\220\\000\\030' .. pack_all('r', new_epoch(), run, worker, ''),
+    faults = pack_all(0, 0),
+    due = pack_all(now_ms),
+    tail = pack_all(now_ms, line, 0, 0, 0, '', 0, '', '', false, 0),
+    running = digits(new_epoch()) .. ' ' .. run,
+    budgets = {},
+  }
+end
+local function begin_new(message, count_of_messages)
+  local id, name, queue = message[ID_OF], message[NAME_OF], message[QUEUE_OF]
+  if not packed then pack_around() end
+  packed.budgets[name] = packed.budgets[name] or cmsgpack.pack(budget_of(name))
+  plan_new(id, packed.head .. message[PART_OF] .. packed.faults .. packed.budgets[name] .. packed.due
+    .. cmsgpack.pack(take_seq(count_of_messages)) .. packed.tail, message[BODY_OF])
+  running_fields[#running_fields + 1] = id
+  running_fields[#running_fields + 1] = packed.running
+  moved[queue] = (moved[queue] or 0) + 1
+  fresh[id] = message[DIGEST_OF]
+  return BEGUN_NEW
+end
+local function answer(place, message, count_of_messages)
+  local id = message[ID_OF]
+  local record = records[id]
+  if record then return answer_known(place, id, record, message[DIGEST_OF]) end
+  if fresh[id] then return fresh[id] == message[DIGEST_OF] and BEGUN or CONFLICT end
+  if not message[EXPIRES_OF] or message[EXPIRES_OF] > now_ms then return begin_new(message, count_of_messages) end
+  local parts = cmsgpack.unpack('\\153' .. message[PART_OF])
+  table.insert(parts, 1, id)
+  parts[10] = parts[10] or message[BODY_OF]
+  expire(id, new_record(parts, take_seq(count_of_messages)))
+  return EXPIRED
 end
 local function take_again(message_ids)
   local ids = {}
@@ -715,7 +769,7 @@ local function let_elements_go(messages, answers, held_keys)
   for _, pair in ipairs(held_keys) do
     local tags = {}
     for place, message in ipairs(messages) do
-      if message[3] == pair[1] and answers[place] ~= CONFLICT then tags[#tags + 1] = message[11] end
+      if message[QUEUE_OF] == pair[1] and answers[place] ~= CONFLICT then tags[#tags + 1] = message[TAG_OF] end
     end
     if #tags > 0 then plan('HDEL', pair[2], unpack(tags)) end
   end
@@ -725,8 +779,8 @@ local function begin(queues, messages, held_keys)
   if not is_settled() then return { 'unsettled' } end
   local ids, message_ids, answers = {}, {}, {}
   for place, message in ipairs(messages) do
-    ids[place] = message[1]
-    message_ids[message[1]] = true
+    ids[place] = message[ID_OF]
+    message_ids[message[ID_OF]] = true
   end
   local is_repeat = take_again(message_ids)
   read(ids)
@@ -741,13 +795,13 @@ local function begin(queues, messages, held_keys)
   let_elements_go(messages, answers, held_keys)
   if #running_fields > 0 then plan('HSET', root .. 'r:' .. worker, unpack(running_fields)) end
   flush()
-  local next = #of_messages + #of_waiting == 0 and next_due(queues)
-  return { 'open', answers, of_messages, of_waiting, expired, next }
+  local next = #running_fields + #of_messages == 0 and next_due(queues) or false
+  return { 'open', answers, of_messages, of_waiting, expired, next, new_epoch() }
 end
 return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]), cmsgpack.unpack(ARGV[11]))`,
   },
   ledgerBegin: {
-    sha: '39b697142f8ce447c859ce4f424c6c2a907b63d5',
+    sha: '48f2b739aabaa8c699e8511f3b75937d51bc8750',
     text: `#!lua
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -768,7 +822,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -785,9 +839,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -812,6 +871,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -879,7 +944,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -935,7 +1000,9 @@ local function wait(id, record, delay_ms)
   if delay_ms then record[DUE] = now_ms + delay_ms end
   enter(id, record)
 end
+local iso
 local function iso_text()
+  if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
   local era = math.floor(shifted / 146097)
@@ -946,14 +1013,18 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+  return iso
+end
+local function json_text(text)
+  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -970,8 +1041,8 @@ end
 local function tell_celery_revoked(id, record, why)
   tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
 end
-local BEGUN, HELD, DONE, EXPIRED, CONFLICT = 1, 2, 3, 4, 5
-local handed, running_fields = {}, {}
+local BEGUN, HELD, DONE, EXPIRED, CONFLICT, BEGUN_NEW = 1, 2, 3, 4, 5, 6
+local handed, running_fields, fresh = {}, {}, {}
 local of_messages, of_waiting, expired = {}, {}, {}
 local budgets
 local meta = redis.call('HMGET', root .. 'meta', 'generation', 'run_id')
@@ -992,11 +1063,17 @@ end
 local function checkpoint_of(id, record)
   return record[CHECKPOINT_EPOCH] > 0 and redis.call('GET', root .. 'c:' .. id)
 end
-local function run_now(id, record)
+local function new_epoch()
+  return tonumber(meta[1]) * 2 ^ 20 + 1
+end
+local function budget_of(name)
   budgets = budgets or cmsgpack.unpack(packed_budgets)
+  return budgets[name] or budgets['*'] or 0
+end
+local function run_now(id, record)
   record[STATE], record[RUN], record[OWNER] = 'r', run, worker
-  record[EPOCH] = math.max(record[EPOCH] + 1, tonumber(meta[1]) * 2 ^ 20 + 1)
-  record[BUDGET] = budgets[record[NAME]] or budgets['*'] or 0
+  record[EPOCH] = math.max(record[EPOCH] + 1, new_epoch())
+  record[BUDGET] = budget_of(record[NAME])
   note(record, 'b', worker)
   running_fields[#running_fields + 1] = id
   running_fields[#running_fields + 1] = digits(record[EPOCH]) .. ' ' .. run
@@ -1047,17 +1124,47 @@ local function answer_known(place, id, record, digest)
   run_now(id, record)
   return hand_message(place, id, record)
 end
-local function answer(place, message, count_of_messages)
-  local id = message[1]
-  local record = records[id]
-  if record then return answer_known(place, id, record, message[6]) end
-  record = new_record(message, take_seq(count_of_messages))
-  if is_over(record) then
-    expire(id, record)
-    return EXPIRED
+local ID_OF, NAME_OF, QUEUE_OF, DIGEST_OF, EXPIRES_OF, TAG_OF, PART_OF, BODY_OF = 1, 2, 3, 4, 5, 6, 7, 8
+local packed
+local function pack_around()
+  local function pack_all(...)
+    local bytes = {}
+    for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+    return table.concat(bytes)
   end
-  run_now(id, record)
-  return hand_message(place, id, record)
+  local line = 'b' .. now_text .. ' ' .. digits(new_epoch()) .. ' ' .. worker .. '\\n'
+  packed = {
+    head = '\\220\\000\\030' .. pack_all('r', new_epoch(), run, worker, ''),
+    faults = pack_all(0, 0),
+    due = pack_all(now_ms),
+    tail = pack_all(now_ms, line, 0, 0, 0, '', 0, '', '', false, 0),
+    running = digits(new_epoch()) .. ' ' .. run,
+    budgets = {},
+  }
+end
+local function begin_new(message, count_of_messages)
+  local id, name, queue = message[ID_OF], message[NAME_OF], message[QUEUE_OF]
+  if not packed then pack_around() end
+  packed.budgets[name] = packed.budgets[name] or cmsgpack.pack(budget_of(name))
+  plan_new(id, packed.head .. message[PART_OF] .. packed.faults .. packed.budgets[name] .. packed.due
+    .. cmsgpack.pack(take_seq(count_of_messages)) .. packed.tail, message[BODY_OF])
+  running_fields[#running_fields + 1] = id
+  running_fields[#running_fields + 1] = packed.running
+  moved[queue] = (moved[queue] or 0) + 1
+  fresh[id] = message[DIGEST_OF]
+  return BEGUN_NEW
+end
+local function answer(place, message, count_of_messages)
+  local id = message[ID_OF]
+  local record = records[id]
+  if record then return answer_known(place, id, record, message[DIGEST_OF]) end
+  if fresh[id] then return fresh[id] == message[DIGEST_OF] and BEGUN or CONFLICT end
+  if not message[EXPIRES_OF] or message[EXPIRES_OF] > now_ms then return begin_new(message, count_of_messages) end
+  local parts = cmsgpack.unpack('\\153' .. message[PART_OF])
+  table.insert(parts, 1, id)
+  parts[10] = parts[10] or message[BODY_OF]
+  expire(id, new_record(parts, take_seq(count_of_messages)))
+  return EXPIRED
 end
 local function take_again(message_ids)
   local ids = {}
@@ -1132,7 +1239,7 @@ local function let_elements_go(messages, answers, held_keys)
   for _, pair in ipairs(held_keys) do
     local tags = {}
     for place, message in ipairs(messages) do
-      if message[3] == pair[1] and answers[place] ~= CONFLICT then tags[#tags + 1] = message[11] end
+      if message[QUEUE_OF] == pair[1] and answers[place] ~= CONFLICT then tags[#tags + 1] = message[TAG_OF] end
     end
     if #tags > 0 then plan('HDEL', pair[2], unpack(tags)) end
   end
@@ -1142,8 +1249,8 @@ local function begin(queues, messages, held_keys)
   if not is_settled() then return { 'unsettled' } end
   local ids, message_ids, answers = {}, {}, {}
   for place, message in ipairs(messages) do
-    ids[place] = message[1]
-    message_ids[message[1]] = true
+    ids[place] = message[ID_OF]
+    message_ids[message[ID_OF]] = true
   end
   local is_repeat = take_again(message_ids)
   read(ids)
@@ -1158,13 +1265,13 @@ local function begin(queues, messages, held_keys)
   let_elements_go(messages, answers, held_keys)
   if #running_fields > 0 then plan('HSET', root .. 'r:' .. worker, unpack(running_fields)) end
   flush()
-  local next = #of_messages + #of_waiting == 0 and next_due(queues)
-  return { 'open', answers, of_messages, of_waiting, expired, next }
+  local next = #running_fields + #of_messages == 0 and next_due(queues) or false
+  return { 'open', answers, of_messages, of_waiting, expired, next, new_epoch() }
 end
 return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]), cmsgpack.unpack(ARGV[11]))`,
   },
   ledgerBuryMessages: {
-    sha: '56fa413ceb106af693bea84cebe3ff48b06b62be',
+    sha: '046f76c242402b7552d8d68090abf916bd432b56',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -1178,7 +1285,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -1195,9 +1302,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -1222,6 +1334,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -1289,7 +1407,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -1334,7 +1452,7 @@ flush()
 return statuses`,
   },
   ledgerBuryRuns: {
-    sha: '0962bdb91fdd63b13b90acf79bfb293497e59fea',
+    sha: 'f9a5b0044f4e1028b8682aab9748f3319e38c7b6',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -1348,7 +1466,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -1365,9 +1483,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -1392,6 +1515,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -1459,7 +1588,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -1484,7 +1613,9 @@ local function flush()
   end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
+local iso
 local function iso_text()
+  if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
   local era = math.floor(shifted / 146097)
@@ -1495,14 +1626,18 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+  return iso
+end
+local function json_text(text)
+  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -1551,7 +1686,7 @@ return settle(cmsgpack.unpack(ARGV[1]), 'u', function(id, record, item)
 end)`,
   },
   ledgerCancel: {
-    sha: 'd636722c4f4529392e21349bca37b8034f45f542',
+    sha: 'd9d8a4abab953c7d87397f2db2b6d2cc9c29043f',
     text: `#!lua flags=allow-oom
 local root, id, how, celery_keep_ms = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local time = redis.call('TIME')
@@ -1565,7 +1700,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -1582,9 +1717,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -1609,6 +1749,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -1676,7 +1822,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -1732,7 +1878,9 @@ local function wait(id, record, delay_ms)
   if delay_ms then record[DUE] = now_ms + delay_ms end
   enter(id, record)
 end
+local iso
 local function iso_text()
+  if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
   local era = math.floor(shifted / 146097)
@@ -1743,14 +1891,18 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+  return iso
+end
+local function json_text(text)
+  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -1790,7 +1942,7 @@ flush()
 return 1`,
   },
   ledgerCheckpoint: {
-    sha: 'f633d18b55d6bd77a6248835518fd8719dd4c166',
+    sha: '196843c7b6aae470d46a450dd0e3e9f58591aa1c',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local id, epoch, run, seq, data = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
@@ -1805,7 +1957,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -1822,9 +1974,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -1849,6 +2006,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -1916,7 +2079,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -1956,7 +2119,7 @@ flush()
 return 1`,
   },
   ledgerCommit: {
-    sha: '543a779a0d1cdfd37fa280c3445b7522da2b07d7',
+    sha: 'c8b0bbb056598b513ed6d31e5791cec92ec37349',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -1970,7 +2133,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -1987,9 +2150,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -2014,6 +2182,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -2081,7 +2255,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -2106,7 +2280,9 @@ local function flush()
   end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
+local iso
 local function iso_text()
+  if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
   local era = math.floor(shifted / 146097)
@@ -2117,14 +2293,18 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+  return iso
+end
+local function json_text(text)
+  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -2239,7 +2419,7 @@ end
 return close(cmsgpack.unpack(ARGV[2]), ARGV[1] == '1')`,
   },
   ledgerFail: {
-    sha: '3f3124211e72524756e2eb8b2793c60894d722c2',
+    sha: '98c162f7db7a47cf42806aaccd35710f5c277149',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -2253,7 +2433,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -2270,9 +2450,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -2297,6 +2482,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -2364,7 +2555,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -2389,7 +2580,9 @@ local function flush()
   end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
+local iso
 local function iso_text()
+  if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
   local era = math.floor(shifted / 146097)
@@ -2400,14 +2593,18 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+  return iso
+end
+local function json_text(text)
+  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -2609,7 +2806,7 @@ redis.call('PEXPIRE', chord, KEEP_COMPLETE_MS, 'LT')
 return { 3, results }`,
   },
   ledgerLift: {
-    sha: '5697baff37dbd16da8e6fa3d3a84eac22d7db0a6',
+    sha: '4f22dc98951cbb14cbb016679c9fb8c8cbe10952',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local id, epoch, run, above = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
@@ -2624,7 +2821,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -2641,9 +2838,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -2668,6 +2870,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -2735,7 +2943,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -2846,7 +3054,7 @@ redis.call('ZADD', leases, now_ms + lease_ms, worker)
 return 1`,
   },
   ledgerPark: {
-    sha: 'cab45d6220ae9c58dcb3b813567ec8ac046f0048',
+    sha: '40aac5820179cbfb5db2e5e257d97bbb72d2b5c6',
     text: `#!lua
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -2860,7 +3068,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -2877,9 +3085,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -2904,6 +3117,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -2971,7 +3190,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -3063,7 +3282,7 @@ flush()
 return 1`,
   },
   ledgerPurge: {
-    sha: '106c08c7bfa0b2f64afb31d689f4054cc8605d1d',
+    sha: 'c49de6c3be26203c27aa7967284033e3f9a43372',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -3077,7 +3296,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -3094,9 +3313,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -3121,6 +3345,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -3188,7 +3418,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -3232,7 +3462,7 @@ flush()
 return statuses`,
   },
   ledgerReap: {
-    sha: 'd84634ef374af2e3d6bfe692b48950cea3cd8866',
+    sha: 'fff0bed01ad452e3eeb7269a64fc5b3498df88e7',
     text: `#!lua flags=allow-oom
 local root, limit, celery_keep_ms = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -3246,7 +3476,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -3263,9 +3493,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -3290,6 +3525,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -3357,7 +3598,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -3413,7 +3654,9 @@ local function wait(id, record, delay_ms)
   if delay_ms then record[DUE] = now_ms + delay_ms end
   enter(id, record)
 end
+local iso
 local function iso_text()
+  if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
   local era = math.floor(shifted / 146097)
@@ -3424,14 +3667,18 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+  return iso
+end
+local function json_text(text)
+  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -3492,7 +3739,7 @@ end
 return { now_ms, tasks }`,
   },
   ledgerRelease: {
-    sha: 'c17bf9989a9821acbfa0b7f331321b4069d5af6b',
+    sha: '042bf2c26100db0988f15c0e91925ad14b3f0c66',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -3506,7 +3753,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -3523,9 +3770,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -3550,6 +3802,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -3617,7 +3875,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -3717,7 +3975,7 @@ redis.call('ZADD', leases, now_ms + cmsgpack.unpack(row)[4], worker)
 return { 'open', redis.call('HGETALL', root .. 'r:' .. worker) }`,
   },
   ledgerRevive: {
-    sha: '7145061977180e19a9ce3b5ff4fc2b29b7368331',
+    sha: 'f0841e66561505b8b934667aa32872b5ab232da4',
     text: `#!lua flags=allow-oom
 local root, id, version = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -3731,7 +3989,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -3748,9 +4006,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -3775,6 +4038,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -3842,7 +4111,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -3938,7 +4207,7 @@ return {
 }`,
   },
   ledgerWake: {
-    sha: '550fb1fcc5f15daca256befbbe3774aa6db7ac87',
+    sha: '952094c54e28f98d1f6b7d02841b07a3961f73c7',
     text: `#!lua flags=allow-oom
 local root, ids = KEYS[1], cmsgpack.unpack(ARGV[1])
 local time = redis.call('TIME')
@@ -3952,7 +4221,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -3969,9 +4238,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -3996,6 +4270,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -4063,7 +4343,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -4134,7 +4414,7 @@ flush()
 return woken`,
   },
   release: {
-    sha: '8d37a81c28ee0645c8cdbe9ac276bec82d1d88b6',
+    sha: 'ab3198674600a77c0d57601652e4ef2ab8657e09',
     text: `#!lua flags=allow-oom
 local function put_back(held, tags, lists, most)
   table.sort(tags)
@@ -4142,7 +4422,8 @@ local function put_back(held, tags, lists, most)
   for index = #tags, math.max(1, #tags - most + 1), -1 do
     local value = redis.call('HGET', held, tags[index])
     if value then
-      local pushed = redis.pcall('RPUSH', lists[tonumber(string.sub(value, 1, 1))], string.sub(value, 2))
+      local list = lists[tonumber(string.match(tags[index], '^%d+%.%d+%.(%d)%.'))]
+      local pushed = redis.pcall('RPUSH', list, value)
       if type(pushed) == 'number' then
         redis.call('HDEL', held, tags[index])
         returned = returned + 1
@@ -4173,7 +4454,7 @@ end
 return tags`,
   },
   take: {
-    sha: 'd2ad871d0c555844faae36404edf0a4a5f50a20e',
+    sha: 'cb211b7977f6e215a0083e0a74f9239d42c83f7b',
     text: `#!lua flags=allow-oom
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -4183,7 +4464,8 @@ local function put_back(held, tags, lists, most)
   for index = #tags, math.max(1, #tags - most + 1), -1 do
     local value = redis.call('HGET', held, tags[index])
     if value then
-      local pushed = redis.pcall('RPUSH', lists[tonumber(string.sub(value, 1, 1))], string.sub(value, 2))
+      local list = lists[tonumber(string.match(tags[index], '^%d+%.%d+%.(%d)%.'))]
+      local pushed = redis.pcall('RPUSH', list, value)
       if type(pushed) == 'number' then
         redis.call('HDEL', held, tags[index])
         returned = returned + 1
@@ -4194,8 +4476,8 @@ local function put_back(held, tags, lists, most)
 end
 local consumer, token, lease_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local left, reap_limit = tonumber(ARGV[4]), tonumber(ARGV[5])
-local stamp = time[1] .. string.format('%06d', time[2])
-local reply, count = {}, 0
+local stamp = time[1] .. string.format('%06d', time[2]) .. '.'
+local reply, count = { stamp }, 10000
 local function reap(lists, leases, prefix)
   for _, name in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now_ms, 'LIMIT', 0, 10)) do
     local held = prefix .. name
@@ -4206,16 +4488,14 @@ end
 local function move(list, step, place, held)
   local popped = redis.pcall('RPOP', list, left)
   if not popped or popped.err then return end
-  local fields = {}
-  for _, element in ipairs(popped) do
-    count = count + 1
-    local tag = stamp .. string.format('.%05d.', count) .. token
-    fields[#fields + 1] = tag
-    fields[#fields + 1] = step .. element
-    for _, value in ipairs({ place, step, tag, element }) do reply[#reply + 1] = value end
+  local fields, rest = {}, '.' .. step .. '.' .. token
+  for index, element in ipairs(popped) do
+    fields[index * 2 - 1] = stamp .. (count + index) .. rest
+    fields[index * 2] = element
   end
   redis.call('HSET', held, unpack(fields))
-  left = left - #popped
+  for _, value in ipairs({ place, step, count + 1, popped }) do reply[#reply + 1] = value end
+  count, left = count + #popped, left - #popped
 end
 for place = 1, #KEYS / 6 do
   local first = (place - 1) * 6
