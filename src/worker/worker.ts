@@ -255,6 +255,7 @@ export class Worker {
       suspects: hasSuspect ? 0 : 1,
       messages,
       ...(isAcknowledged ? { tags: deliveries.map(({ delivery }) => delivery.tag) } : {}),
+      ...(settings.runsAt ? { runsAt: settings.runsAt } : {}),
       crashBudgets: this.#crashBudgets,
     };
     this.#lanes.add(free, request.suspects, this.#beginAll(request, deliveries, signal));

@@ -331,12 +331,12 @@ redis.call('HDEL', root .. 'after-entries', unpack(ARGV))
 return 1`,
   },
   ledgerBeginFull: {
-    sha: 'c47641394d935044a7c7720cb45ad21266a00761',
+    sha: 'a142a085b2e4ff10878250959f0064adb5f1df21',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local run_id, known_generation, packed_budgets = ARGV[5], tonumber(ARGV[6]), ARGV[8]
-local celery_keep_ms = tonumber(ARGV[10])
+local celery_keep_ms, started = tonumber(ARGV[10]), ARGV[12]
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local function run_id_of_server()
@@ -437,7 +437,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -550,11 +551,12 @@ end
 local function json_text(text)
   return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
+local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. json_text(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -593,6 +595,12 @@ end
 local function checkpoint_of(id, record)
   return record[CHECKPOINT_EPOCH] > 0 and redis.call('GET', root .. 'c:' .. id)
 end
+local FINISHED = { SUCCESS = true, FAILURE = true, REVOKED = true }
+local is_start_told = started ~= '' and celery_keep_ms > 0
+local function tell_celery_started(id, record)
+  local said = redis.call('GETRANGE', 'celery-task-meta-' .. id, 0, 40)
+  if not FINISHED[string.match(said, '^{"status": "(%u+)"')] then tell_celery(id, record, 'STARTED', started, 'null') end
+end
 local function new_epoch()
   return tonumber(meta[1]) * 2 ^ 20 + 1
 end
@@ -608,6 +616,7 @@ local function run_now(id, record)
   running_fields[#running_fields + 1] = id
   running_fields[#running_fields + 1] = digits(record[EPOCH]) .. ' ' .. run
   moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) + 1
+  if is_start_told then tell_celery_started(id, record) end
   write(id, record)
 end
 local function expire(id, record)
@@ -682,6 +691,10 @@ local function begin_new(message, count_of_messages)
   running_fields[#running_fields + 1] = packed.running
   moved[queue] = (moved[queue] or 0) + 1
   fresh[id] = message[DIGEST_OF]
+  if is_start_told then
+    local parts = cmsgpack.unpack('\\153' .. message[PART_OF])
+    tell_celery_started(id, { [OPTIONS] = parts[OPTIONS - NAME + 1] })
+  end
   return BEGUN_NEW
 end
 local function answer(place, message, count_of_messages)
@@ -801,12 +814,12 @@ end
 return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]), cmsgpack.unpack(ARGV[11]))`,
   },
   ledgerBegin: {
-    sha: '48f2b739aabaa8c699e8511f3b75937d51bc8750',
+    sha: 'f37a6eeb42b259c2fc31af3b692ee2e5908cbfc9',
     text: `#!lua
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local run_id, known_generation, packed_budgets = ARGV[5], tonumber(ARGV[6]), ARGV[8]
-local celery_keep_ms = tonumber(ARGV[10])
+local celery_keep_ms, started = tonumber(ARGV[10]), ARGV[12]
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local function run_id_of_server()
@@ -907,7 +920,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -1020,11 +1034,12 @@ end
 local function json_text(text)
   return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
+local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. json_text(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -1063,6 +1078,12 @@ end
 local function checkpoint_of(id, record)
   return record[CHECKPOINT_EPOCH] > 0 and redis.call('GET', root .. 'c:' .. id)
 end
+local FINISHED = { SUCCESS = true, FAILURE = true, REVOKED = true }
+local is_start_told = started ~= '' and celery_keep_ms > 0
+local function tell_celery_started(id, record)
+  local said = redis.call('GETRANGE', 'celery-task-meta-' .. id, 0, 40)
+  if not FINISHED[string.match(said, '^{"status": "(%u+)"')] then tell_celery(id, record, 'STARTED', started, 'null') end
+end
 local function new_epoch()
   return tonumber(meta[1]) * 2 ^ 20 + 1
 end
@@ -1078,6 +1099,7 @@ local function run_now(id, record)
   running_fields[#running_fields + 1] = id
   running_fields[#running_fields + 1] = digits(record[EPOCH]) .. ' ' .. run
   moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) + 1
+  if is_start_told then tell_celery_started(id, record) end
   write(id, record)
 end
 local function expire(id, record)
@@ -1152,6 +1174,10 @@ local function begin_new(message, count_of_messages)
   running_fields[#running_fields + 1] = packed.running
   moved[queue] = (moved[queue] or 0) + 1
   fresh[id] = message[DIGEST_OF]
+  if is_start_told then
+    local parts = cmsgpack.unpack('\\153' .. message[PART_OF])
+    tell_celery_started(id, { [OPTIONS] = parts[OPTIONS - NAME + 1] })
+  end
   return BEGUN_NEW
 end
 local function answer(place, message, count_of_messages)
@@ -1271,7 +1297,7 @@ end
 return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]), cmsgpack.unpack(ARGV[11]))`,
   },
   ledgerBuryMessages: {
-    sha: '046f76c242402b7552d8d68090abf916bd432b56',
+    sha: '980336ab23077701e7cfb7af68a815f618727147',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -1370,7 +1396,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -1452,7 +1479,7 @@ flush()
 return statuses`,
   },
   ledgerBuryRuns: {
-    sha: 'f9a5b0044f4e1028b8682aab9748f3319e38c7b6',
+    sha: 'e14344a21b29f72f6b71ec1ddd3621d23720b130',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -1551,7 +1578,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -1633,11 +1661,12 @@ end
 local function json_text(text)
   return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
+local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. json_text(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -1686,7 +1715,7 @@ return settle(cmsgpack.unpack(ARGV[1]), 'u', function(id, record, item)
 end)`,
   },
   ledgerCancel: {
-    sha: 'd9d8a4abab953c7d87397f2db2b6d2cc9c29043f',
+    sha: '9880ad3b2b1b15fbef9d2700935649562dbb39fb',
     text: `#!lua flags=allow-oom
 local root, id, how, celery_keep_ms = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local time = redis.call('TIME')
@@ -1785,7 +1814,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -1898,11 +1928,12 @@ end
 local function json_text(text)
   return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
+local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. json_text(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -1942,7 +1973,7 @@ flush()
 return 1`,
   },
   ledgerCheckpoint: {
-    sha: '196843c7b6aae470d46a450dd0e3e9f58591aa1c',
+    sha: '28b4321561a38e5b01f4f5c260396b8e09bc7370',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local id, epoch, run, seq, data = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
@@ -2042,7 +2073,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -2119,7 +2151,7 @@ flush()
 return 1`,
   },
   ledgerCommit: {
-    sha: 'c8b0bbb056598b513ed6d31e5791cec92ec37349',
+    sha: '73f2cec008e62d77f2a823254ffd6cd7ec3f5769',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -2218,7 +2250,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -2300,11 +2333,12 @@ end
 local function json_text(text)
   return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
+local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. json_text(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -2419,7 +2453,7 @@ end
 return close(cmsgpack.unpack(ARGV[2]), ARGV[1] == '1')`,
   },
   ledgerFail: {
-    sha: '98c162f7db7a47cf42806aaccd35710f5c277149',
+    sha: 'ca49de8c67d0ce89f60dd5a566133094cb8d18b0',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -2518,7 +2552,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -2600,11 +2635,12 @@ end
 local function json_text(text)
   return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
+local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. json_text(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -2806,7 +2842,7 @@ redis.call('PEXPIRE', chord, KEEP_COMPLETE_MS, 'LT')
 return { 3, results }`,
   },
   ledgerLift: {
-    sha: '4f22dc98951cbb14cbb016679c9fb8c8cbe10952',
+    sha: '52e54cf95a42c299402e3852b6e72e5f72b44ac8',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local id, epoch, run, above = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
@@ -2906,7 +2942,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -3054,7 +3091,7 @@ redis.call('ZADD', leases, now_ms + lease_ms, worker)
 return 1`,
   },
   ledgerPark: {
-    sha: '40aac5820179cbfb5db2e5e257d97bbb72d2b5c6',
+    sha: '6a3e2e54ed0976fc38a81c78f1a3164b08012714',
     text: `#!lua
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -3153,7 +3190,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -3282,7 +3320,7 @@ flush()
 return 1`,
   },
   ledgerPurge: {
-    sha: 'c49de6c3be26203c27aa7967284033e3f9a43372',
+    sha: '42fab66e4e979cb7aff41e7ad9e89e61ddb04cda',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -3381,7 +3419,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -3462,7 +3501,7 @@ flush()
 return statuses`,
   },
   ledgerReap: {
-    sha: 'fff0bed01ad452e3eeb7269a64fc5b3498df88e7',
+    sha: '56ad87856f9ff49b7f631c276a545956fa077b5f',
     text: `#!lua flags=allow-oom
 local root, limit, celery_keep_ms = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -3561,7 +3600,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -3674,11 +3714,12 @@ end
 local function json_text(text)
   return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
+local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. json_text(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -3739,7 +3780,7 @@ end
 return { now_ms, tasks }`,
   },
   ledgerRelease: {
-    sha: '042bf2c26100db0988f15c0e91925ad14b3f0c66',
+    sha: '35ab81ed7ddbf5e7b0a9cc0330dfed05c72b07d1',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -3838,7 +3879,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -3975,7 +4017,7 @@ redis.call('ZADD', leases, now_ms + cmsgpack.unpack(row)[4], worker)
 return { 'open', redis.call('HGETALL', root .. 'r:' .. worker) }`,
   },
   ledgerRevive: {
-    sha: 'f0841e66561505b8b934667aa32872b5ab232da4',
+    sha: '050ac7f5835c3015987ac26306dc1e4510e02c29',
     text: `#!lua flags=allow-oom
 local root, id, version = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -4074,7 +4116,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -4207,7 +4250,7 @@ return {
 }`,
   },
   ledgerWake: {
-    sha: '952094c54e28f98d1f6b7d02841b07a3961f73c7',
+    sha: 'a3788da45e3e630e73d581e8ccecdffad877d7c1',
     text: `#!lua flags=allow-oom
 local root, ids = KEYS[1], cmsgpack.unpack(ARGV[1])
 local time = redis.call('TIME')
@@ -4306,7 +4349,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)

@@ -24,11 +24,14 @@ local function json_text(text)
   return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
 
+-- Of these Celery says no time: they are not over.
+local UNDER_WAY = { STARTED = true, RETRY = true }
+
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. json_text(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end

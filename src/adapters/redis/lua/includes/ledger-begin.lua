@@ -28,6 +28,14 @@ local function checkpoint_of(id, record)
   return record[CHECKPOINT_EPOCH] > 0 and redis.call('GET', root .. 'c:' .. id)
 end
 
+-- A task that its results outlived is begun again by a late copy of its message: what is said of its end stays.
+local FINISHED = { SUCCESS = true, FAILURE = true, REVOKED = true }
+local is_start_told = started ~= '' and celery_keep_ms > 0
+local function tell_celery_started(id, record)
+  local said = redis.call('GETRANGE', 'celery-task-meta-' .. id, 0, 40)
+  if not FINISHED[string.match(said, '^{"status": "(%u+)"')] then tell_celery(id, record, 'STARTED', started, 'null') end
+end
+
 local function new_epoch()
   return tonumber(meta[1]) * 2 ^ 20 + 1
 end
@@ -45,6 +53,7 @@ local function run_now(id, record)
   running_fields[#running_fields + 1] = id
   running_fields[#running_fields + 1] = digits(record[EPOCH]) .. ' ' .. run
   moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) + 1
+  if is_start_told then tell_celery_started(id, record) end
   write(id, record)
 end
 
@@ -135,6 +144,10 @@ local function begin_new(message, count_of_messages)
   running_fields[#running_fields + 1] = packed.running
   moved[queue] = (moved[queue] or 0) + 1
   fresh[id] = message[DIGEST_OF]
+  if is_start_told then
+    local parts = cmsgpack.unpack('\153' .. message[PART_OF])
+    tell_celery_started(id, { [OPTIONS] = parts[OPTIONS - NAME + 1] })
+  end
   return BEGUN_NEW
 end
 

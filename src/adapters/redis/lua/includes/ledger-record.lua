@@ -121,11 +121,13 @@ end
 -- Where nothing follows a task the last bytes of its body are always these.
 local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
 
--- A task that ended otherwise than done: its error links and its chord must hear of it. Its bytes are still there.
+-- A task that ended otherwise than done: its error links, its chord and a sender who waits for an answer must hear of it.
+-- Its bytes are still there.
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
