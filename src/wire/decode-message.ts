@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { inflateSync } from 'node:zlib';
-import { digestOf } from '../task/digest.ts';
+import { digestOf, MeasuredEnvelope } from '../task/digest.ts';
 import { earliest, type Envelope, type EnvelopeOptions } from '../task/envelope.ts';
 import { toBytes } from '../task/json.ts';
 import { safeName } from '../task/names.ts';
@@ -53,7 +53,7 @@ function decode(message: IncomingMessage): Envelope {
   const body = inflated(headers, message.body);
   const digest = digestOf({ name, id, version, body });
   const signature = checkBody(headers, body, digest);
-  return {
+  return new MeasuredEnvelope({
     id,
     name,
     queue: message.queue,
@@ -65,7 +65,7 @@ function decode(message: IncomingMessage): Envelope {
     // Not before, and not after: a fraction of a millisecond is given away in the safe direction.
     etaMs: instantOf(headers, 'eta', Math.ceil),
     expiresMs: earliest(instantOf(headers, 'expires', Math.floor), deadlineOf(headers)),
-  };
+  });
 }
 
 const NO_OPTIONS = toBytes('{}');

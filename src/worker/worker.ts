@@ -38,7 +38,7 @@ const RELEASE_PATIENCE_MS = 5_000;
  */
 export class Worker {
   readonly #deps: WorkerDeps;
-  readonly #runs = new Map<string, Run>();
+  readonly #runs = new Set<Run>();
   readonly #asked = new Set<string>();
   readonly #wake: Wakeable;
   readonly #draining = new AbortController();
@@ -81,10 +81,9 @@ export class Worker {
 
   /** How it is, for probes. A drain has an end of its own, so whoever drains makes progress. */
   get status(): WorkerStatus {
-    const { clock } = this.#deps.runtime;
-    const idleMs = this.#isLeaving ? 0 : clock.monotonic() - this.#turnedAt;
+    const { broker, runtime } = this.#deps;
+    const idleMs = this.#isLeaving ? 0 : runtime.clock.monotonic() - this.#turnedAt;
     const isOpen = !this.#isClosed && !this.#isFenced && !this.#isLeaving;
-    const { broker } = this.#deps;
     const isAsking = isOpen && this.#free() > 0 && !this.#intake.isShut;
     const deafMs =
       isAsking && broker.silentMs ? broker.silentMs(Object.keys(this.#intake.open)) : 0;
@@ -107,7 +106,7 @@ export class Worker {
   }
 
   get runs(): readonly Run[] {
-    return [...this.#runs.values()];
+    return [...this.#runs];
   }
 
   /** The queues it takes from, with their weights; paused ones too. */
@@ -243,7 +242,7 @@ export class Worker {
       run: runtime.random.token(),
       queues,
       limit: free - messages.length,
-      suspects: [...this.#runs.values()].some(run => run.task.isSuspect) ? 0 : 1,
+      suspects: [...this.#runs].some(run => run.task.isSuspect) ? 0 : 1,
       messages,
       ...(isAcknowledged ? { tags: deliveries.map(({ delivery }) => delivery.tag) } : {}),
       crashBudgets: this.#crashBudgets,
@@ -269,10 +268,13 @@ export class Worker {
         runtime.emit('task:expired', ref);
         observer?.expired(ref);
       }
-      for (const task of reply.begun)
-        this.#start(task, isLetGo ? null : (byId.get(task.id) ?? null));
+      const runs = reply.begun.map(task =>
+        this.#makeRun(task, isLetGo ? null : (byId.get(task.id) ?? null)),
+      );
       // An ack that fails brings copies back, to be acked then: the ledger has their tasks.
-      if (isLetGo && byId.size > 0) await broker.ack([...byId.values()]).catch(() => undefined);
+      const letGo = isLetGo && byId.size > 0 ? broker.ack([...byId.values()]) : undefined;
+      for (const run of runs) this.#start(run);
+      await letGo?.catch(() => undefined);
       return reply;
     } finally {
       this.#asked.delete(request.run);
@@ -292,31 +294,34 @@ export class Worker {
     return reply?.status === 'open' && isOurs() ? reply : null;
   }
 
-  #start(task: BegunTask, delivery: Delivery | null): void {
+  #makeRun(task: BegunTask, delivery: Delivery | null): Run {
     this.#begun += 1;
     this.#handling += 1;
-    let isHandling = true;
-    const onRan = (): void => {
-      if (isHandling) {
-        this.#handling -= 1;
-        this.#ahead.noteRun(this.#deps.runtime.clock.monotonic() - run.startedAt);
-      }
-      isHandling = false;
+    const start = { task, delivery, draining: this.#draining.signal, onRan: this.#onRan };
+    const run = new Run(start, this.#runDeps);
+    this.#runs.add(run);
+    return run;
+  }
+
+  #start(run: Run): void {
+    const done = (): void => {
+      this.#runs.delete(run);
+      run.leavePlace();
       this.#wake.hint();
     };
-    const draining = this.#draining.signal;
-    const run = new Run({ task, delivery, draining, onRan }, this.#runDeps);
-    const key = runKey(task);
-    this.#runs.set(key, run);
-    const done = (): void => {
-      this.#runs.delete(key);
-      onRan();
-    };
-    run.finished.then(done, (error: unknown) => {
-      this.#deps.runtime.log.error({ error, task: task.id }, 'a run ended in a way it should not');
+    run.start().then(done, (error: unknown) => {
+      const { id: task } = run.task;
+      this.#deps.runtime.log.error({ error, task }, 'a run ended in a way it should not');
       done();
     });
   }
+
+  /** The handler of a run has ended. */
+  readonly #onRan = (ranMs: number): void => {
+    this.#handling -= 1;
+    this.#ahead.noteRun(ranMs);
+    this.#wake.hint();
+  };
 
   /** Compares what the store says we run with what we hold. */
   #onBeat(beat: Beat): void {
@@ -324,13 +329,16 @@ export class Worker {
     if (beat.reply.status === 'closed') return this.#close(beat.worker);
     this.#isFenced = false;
     const stored = new Set(beat.reply.runs.map(runKey));
-    for (const [key, run] of this.#runs) {
+    const ours = new Set<string>();
+    for (const run of this.#runs) {
+      const key = runKey(run.task);
+      ours.add(key);
       run.acknowledgeInTime(this.#deps.runtime.clock.monotonic());
       // Begun after the beat was sent: the answer cannot know of it.
       if (run.startedAt < beat.sentAt && !stored.has(key)) run.stop('lost');
     }
     const orphans = beat.reply.runs.filter(
-      ref => !this.#runs.has(runKey(ref)) && !this.#asked.has(ref.run),
+      ref => !ours.has(runKey(ref)) && !this.#asked.has(ref.run),
     );
     for (const ref of orphans) void this.#runDeps.settler.release.settle(ref);
     this.#wake.hint();
@@ -342,7 +350,7 @@ export class Worker {
     this.#isClosed = true;
     this.#deps.runtime.emit('worker:lease-lost', { worker });
     this.#deps.runtime.log.warn({ worker }, 'lease lost; opening a new incarnation');
-    for (const run of this.#runs.values()) run.stop('lost');
+    for (const run of this.#runs) run.stop('lost');
     this.#wake.hint();
   }
 
@@ -353,7 +361,7 @@ export class Worker {
       { worker: this.#worker },
       'no beat was answered; handlers are aborted',
     );
-    for (const run of this.#runs.values()) run.stop('release');
+    for (const run of this.#runs) run.stop('release');
     this.#intake.leave();
     void this.#ahead.giveBack().catch(() => undefined);
   }
@@ -365,7 +373,7 @@ export class Worker {
     this.#draining.abort();
     const given = this.#ahead.giveBack().catch(() => undefined);
     const all = (): Promise<unknown> =>
-      Promise.all([...this.#runs.values()].map(run => run.finished.catch(() => undefined)));
+      Promise.all([...this.#runs].map(run => run.finished.catch(() => undefined)));
     const patience = new AbortController();
     const signal = hurry ? AbortSignal.any([patience.signal, hurry]) : patience.signal;
     await Promise.race([
@@ -374,7 +382,7 @@ export class Worker {
     ]);
     const released = this.#runs.size;
     await faultPoint('worker.drain-before-release');
-    for (const run of this.#runs.values()) run.stop('release');
+    for (const run of this.#runs) run.stop('release');
     // What the broker does not take back now it takes when it is closed.
     await Promise.race([Promise.all([all(), given]), sleep(clock, RELEASE_PATIENCE_MS)]);
     // The store does not answer: what we run comes back when our lease is over.
