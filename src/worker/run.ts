@@ -68,6 +68,8 @@ const NOT_STARTED = Promise.resolve();
 export class Run implements RunLedger {
   readonly task: BegunTask;
   readonly startedAt: number;
+  /** Of `RunSet`: where it stands there. */
+  place = 0;
   #finished = NOT_STARTED;
   /** Null: its handler has not ended. */
   #ranMs: number | null = null;

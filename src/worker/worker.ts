@@ -14,6 +14,7 @@ import { Intake } from './intake.ts';
 import { watchLease } from './watch-lease.ts';
 import { orderQueues } from './order-queues.ts';
 import { Run, type RunDeps } from './run.ts';
+import { RunSet } from './run-set.ts';
 import { runKey } from './run-key.ts';
 import { LedgerShare } from './ledger-share.ts';
 import { makeRunDeps } from './make-run-deps.ts';
@@ -38,7 +39,7 @@ const RELEASE_PATIENCE_MS = 5_000;
  */
 export class Worker {
   readonly #deps: WorkerDeps;
-  readonly #runs = new Set<Run>();
+  readonly #runs = new RunSet();
   readonly #asked = new Set<string>();
   readonly #wake: Wakeable;
   readonly #draining = new AbortController();
