@@ -1,3 +1,5 @@
+import type { RunRef } from '../ledger/ledger.ts';
+import { runKey } from './run-key.ts';
 import type { Run } from './run.ts';
 
 /**
@@ -10,6 +12,16 @@ export class RunSet implements Iterable<Run> {
 
   get size(): number {
     return this.#runs.length;
+  }
+
+  get hasSuspect(): boolean {
+    return this.#runs.some(run => run.task.isSuspect);
+  }
+
+  /** Those of the runs of the store that are not here. */
+  strangersAmong(stored: readonly RunRef[]): readonly RunRef[] {
+    const ours = new Set(this.#runs.map(run => runKey(run.task)));
+    return stored.filter(ref => !ours.has(runKey(ref)));
   }
 
   add(run: Run): void {

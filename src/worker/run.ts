@@ -283,11 +283,12 @@ export class Run implements RunLedger {
   #tell(settlement: Settlement): void {
     const { runtime } = this.#deps;
     const { id, envelope, epoch } = this.task;
-    const ref = { id, name: envelope.name, queue: envelope.queue };
+    const { name, queue } = envelope;
+    const ref = { id, name, queue };
     switch (settlement.kind) {
       case 'commit': {
         const { outcome } = settlement;
-        if (outcome.kind === 'done') runtime.emit('task:done', { ...ref, epoch });
+        if (outcome.kind === 'done') runtime.emit('task:done', { id, name, queue, epoch });
         else runtime.emit('task:discarded', { ...ref, why: outcome.why });
         return;
       }

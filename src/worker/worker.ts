@@ -8,7 +8,7 @@ import { endOfTick } from '../runtime/end-of-tick.ts';
 import { Wakeable } from '../runtime/wakeable.ts';
 import { beginSurely, STORE_RETRY_MS } from './begin-surely.ts';
 import { ControlWatch } from './control-watch.ts';
-import { acceptDeliveries, answerDeliveries } from './deliveries.ts';
+import { acceptDeliveries, answerDeliveries, tellExpired, type Beginnable } from './deliveries.ts';
 import { untilReady, type Beat } from './heart.ts';
 import { Intake } from './intake.ts';
 import { watchLease } from './watch-lease.ts';
@@ -16,6 +16,8 @@ import { orderQueues } from './order-queues.ts';
 import { Run, type RunDeps } from './run.ts';
 import { RunSet } from './run-set.ts';
 import { runKey } from './run-key.ts';
+import { letRunsEnd, untilEnded } from './let-runs-end.ts';
+import { Lanes } from './lanes.ts';
 import { LedgerShare } from './ledger-share.ts';
 import { makeRunDeps } from './make-run-deps.ts';
 import { TakeAhead } from './take-ahead.ts';
@@ -25,8 +27,6 @@ import type { WorkerDeps, WorkerStatus } from './worker-deps.ts';
 const UNKNOWN_TASK_BUDGET = 5;
 /** What is due and was not handed out is being handed to others: asking again at once would only burn the store. */
 const SHORTEST_NAP_MS = 10;
-/** How long a drain waits for the store to take back what was not finished. */
-const RELEASE_PATIENCE_MS = 5_000;
 
 /**
  * Takes tasks and runs them, under one incarnation at a time.
@@ -45,6 +45,7 @@ export class Worker {
   readonly #draining = new AbortController();
   readonly #ahead: TakeAhead;
   readonly #share: LedgerShare;
+  readonly #lanes = new Lanes<BeginOpen | null>();
   readonly #crashBudgets: Readonly<Record<string, number>>;
   readonly #watch: ControlWatch | null;
   readonly #intake: Intake;
@@ -57,6 +58,8 @@ export class Worker {
   #isGivingUp = false;
   /** False: the only free place was for the ledger, and the broker may have something for it. */
   #hasAskedBroker = true;
+  /** The last batch was as large as it could be. */
+  #isPlenty = false;
   #begun = 0;
   /** Runs whose handler has not ended. */
   #handling = 0;
@@ -147,11 +150,13 @@ export class Worker {
     try {
       while (!either.aborted) await this.#turn(either);
       this.#isLeaving = true;
+      await this.#lanes.over();
       while (!signal.aborted && this.#runs.size > 0)
         await this.#wake.sleep(this.#deps.settings.idleTimeMs, signal);
     } finally {
       undo();
       this.#intake.leave();
+      await this.#lanes.over();
       await this.#drain();
       unwatchOrders?.();
       unwatch();
@@ -174,7 +179,8 @@ export class Worker {
         await this.#wake.sleep(sleepMs, signal);
         return;
       }
-      const reply = await this.#take(free, signal);
+      const isMore = await this.#take(Math.min(free, Lanes.share(settings.concurrency)), signal);
+      const reply = await (isMore ? this.#lanes.room() : this.#lanes.last());
       const isIdle = reply?.begun.length === 0 && reply.answers.length === 0;
       if (isIdle && this.#hasAskedBroker) {
         const dueMs = Math.max(reply.nextDueMs ?? Infinity, SHORTEST_NAP_MS);
@@ -193,7 +199,8 @@ export class Worker {
    */
   #free(): number {
     const { concurrency } = this.#deps.settings;
-    return Math.min(concurrency - this.#handling, 2 * concurrency - this.#runs.size);
+    const { places } = this.#lanes;
+    return Math.min(concurrency - this.#handling, 2 * concurrency - this.#runs.size) - places;
   }
 
   async #open(signal: AbortSignal): Promise<void> {
@@ -220,8 +227,9 @@ export class Worker {
     return makeRunDeps(this.#deps, isHopeless);
   }
 
-  async #take(free: number, signal: AbortSignal): Promise<BeginOpen | null> {
-    const { broker, ledger, runtime, settings, observer } = this.#deps;
+  /** Has the next batch begun; true: there is likely to be more, and it need not wait for the answer. */
+  async #take(free: number, signal: AbortSignal): Promise<boolean> {
+    const { ledger, runtime, settings } = this.#deps;
     const queues = orderQueues(this.#intake.open, () => runtime.random.next());
     const wanted = this.#isLedgerAway ? 0 : free - this.#share.of(free);
     this.#hasAskedBroker = wanted > 0 || this.#isLedgerAway;
@@ -235,40 +243,48 @@ export class Worker {
       },
     );
     if (deliveries.length > 0) await runtime.faultPoint('worker.taken-not-begun');
-    const messages = deliveries.map(({ envelope }) => envelope);
-    const isLetGo = settings.ackOn === 'begin';
-    const isAcknowledged = isLetGo && ledger.acknowledges === true;
+    const isAcknowledged = settings.ackOn === 'begin' && ledger.acknowledges === true;
+    const hasSuspect = this.#lanes.suspects > 0 || this.#runs.hasSuspect;
     const request: BeginRequest = {
       worker: this.#worker,
       run: runtime.random.token(),
       queues,
-      limit: free - messages.length,
-      suspects: [...this.#runs].some(run => run.task.isSuspect) ? 0 : 1,
-      messages,
+      limit: free - deliveries.length,
+      suspects: hasSuspect ? 0 : 1,
+      messages: deliveries.map(({ envelope }) => envelope),
       ...(isAcknowledged ? { tags: deliveries.map(({ delivery }) => delivery.tag) } : {}),
       crashBudgets: this.#crashBudgets,
     };
+    this.#lanes.add(free, request.suspects, this.#beginAll(request, deliveries, signal));
+    const isFull = wanted > 0 && taken.length === wanted;
+    // There was more than we asked for: the next batch comes while this one is begun.
+    if (isFull) this.#ahead.ask(queues, settings.concurrency);
+    return isFull || this.#isPlenty;
+  }
+
+  async #beginAll(
+    request: BeginRequest,
+    deliveries: readonly Beginnable[],
+    signal: AbortSignal,
+  ): Promise<BeginOpen | null> {
+    const { broker, settings } = this.#deps;
+    const isLetGo = settings.ackOn === 'begin';
+    const isAcknowledged = request.tags !== undefined;
     // Until its tasks are started the answer is ours to know: a beat must not take them for forgotten ones.
     this.#asked.add(request.run);
     try {
-      const asking = this.#begin(request, signal);
-      // There was more than we asked for: the next batch comes while this one is begun.
-      if (wanted > 0 && taken.length === wanted) this.#ahead.ask(queues, settings.concurrency);
-      const reply = await asking;
+      const reply = await this.#begin(request, signal);
       this.#isLedgerAway = reply === null;
+      this.#isPlenty = reply?.begun.length === request.limit + deliveries.length;
       if (reply === null) {
         await this.#giveBack(deliveries.map(({ delivery }) => delivery));
         return null;
       }
-      const { answers } = reply;
-      const ofMessages = answers.filter(answer => answer === 'begun').length;
+      const ofMessages = reply.answers.filter(answer => answer === 'begun').length;
       this.#share.note(request.limit, reply.begun.length - ofMessages);
-      const begun = { given: deliveries, answers, isAcknowledged };
+      const begun = { given: deliveries, answers: reply.answers, isAcknowledged };
       const byId = await answerDeliveries(begun, this.#runDeps);
-      for (const ref of reply.expired) {
-        runtime.emit('task:expired', ref);
-        observer?.expired(ref);
-      }
+      tellExpired(reply.expired, this.#runDeps);
       const runs = reply.begun.map(task =>
         this.#makeRun(task, isLetGo ? null : (byId.get(task.id) ?? null)),
       );
@@ -330,18 +346,13 @@ export class Worker {
     if (beat.reply.status === 'closed') return this.#close(beat.worker);
     this.#isFenced = false;
     const stored = new Set(beat.reply.runs.map(runKey));
-    const ours = new Set<string>();
     for (const run of this.#runs) {
-      const key = runKey(run.task);
-      ours.add(key);
       run.acknowledgeInTime(this.#deps.runtime.clock.monotonic());
       // Begun after the beat was sent: the answer cannot know of it.
-      if (run.startedAt < beat.sentAt && !stored.has(key)) run.stop('lost');
+      if (run.startedAt < beat.sentAt && !stored.has(runKey(run.task))) run.stop('lost');
     }
-    const orphans = beat.reply.runs.filter(
-      ref => !ours.has(runKey(ref)) && !this.#asked.has(ref.run),
-    );
-    for (const ref of orphans) void this.#runDeps.settler.release.settle(ref);
+    for (const ref of this.#runs.strangersAmong(beat.reply.runs))
+      if (!this.#asked.has(ref.run)) void this.#runDeps.settler.release.settle(ref);
     this.#wake.hint();
   }
 
@@ -369,26 +380,14 @@ export class Worker {
 
   /** Lets what runs come to an end, releases what does not, and leaves. */
   async #drain(): Promise<void> {
-    const { clock, faultPoint, log, emit } = this.#deps.runtime;
-    const { ledger, heart, settings, hurry } = this.#deps;
+    const { log, emit } = this.#deps.runtime;
+    const { ledger, heart } = this.#deps;
     this.#draining.abort();
     const given = this.#ahead.giveBack().catch(() => undefined);
-    const all = (): Promise<unknown> =>
-      Promise.all([...this.#runs].map(run => run.finished.catch(() => undefined)));
-    const patience = new AbortController();
-    const signal = hurry ? AbortSignal.any([patience.signal, hurry]) : patience.signal;
-    await Promise.race([
-      all().then(() => patience.abort()),
-      sleep(clock, settings.shutdownTimeoutMs, signal),
-    ]);
-    const released = this.#runs.size;
-    await faultPoint('worker.drain-before-release');
-    for (const run of this.#runs) run.stop('release');
-    // What the broker does not take back now it takes when it is closed.
-    await Promise.race([Promise.all([all(), given]), sleep(clock, RELEASE_PATIENCE_MS)]);
+    const released = await letRunsEnd(this.#runs, given, this.#deps);
     // The store does not answer: what we run comes back when our lease is over.
     this.#isGivingUp = true;
-    await all();
+    await untilEnded(this.#runs);
     await heart.stop();
     if (!this.#isClosed) {
       const left = { kind: 'worker', worker: this.#worker } as const;
