@@ -62,7 +62,8 @@ export class RedisHold {
   }
 
   async #takeFrom(queues: readonly string[], limit: number): Promise<readonly TakenElement[]> {
-    const token = systemRandom.token();
+    // 72 bits of it: it is part of every tag.
+    const token = systemRandom.token().slice(0, 18);
     const keys = queues.flatMap(queue => {
       const { lists, leases, heldPrefix } = this.#keys(queue);
       return [...lists, leases, heldPrefix];
