@@ -121,7 +121,6 @@ function invoke(handler: Handler, input: unknown, scope: RunScope): Promise<unkn
   try {
     return Promise.resolve(handler.run(input, scope.context));
   } catch (error) {
-    // oxlint-disable-next-line prefer-promise-reject-errors -- handlers may throw anything
     return Promise.reject(error);
   }
 }

@@ -36,9 +36,9 @@ export interface RunScopeStart {
 /** What the end of a handler means for its task. */
 export interface Endings<T> {
   /** An error that it throws is one of the handler. */
-  done(value: unknown): T | Promise<T>;
+  readonly done: (value: unknown) => T | Promise<T>;
   /** Never throws. */
-  failed(error: unknown): T;
+  readonly failed: (error: unknown) => T;
 }
 
 /** One run of one handler: its context, its clocks and its signals, all over with the run. */
@@ -307,7 +307,7 @@ export class RunScope implements RunDesk {
     const [input, options] = rest as [unknown, SendOptions | undefined];
     // Named by what is sent, not by its turn: a rerun that takes another path sends something else.
     const what = fingerprintOf(task.name, task.contract.version, encodeJson(input ?? null), '');
-    const sends = (this.#sends ??= new Map());
+    const sends = (this.#sends ??= new Map<string, number>());
     const nth = (sends.get(what) ?? 0) + 1;
     sends.set(what, nth);
     const step = `send:${what.slice(0, 32)}:${nth}`;
@@ -320,7 +320,7 @@ export class RunScope implements RunDesk {
   }
 
   #claimStep(step: string): void {
-    const steps = (this.#steps ??= new Set());
+    const steps = (this.#steps ??= new Set<string>());
     if (!steps.has(step)) return void steps.add(step);
     throw outlastError('ERR_STEP_REUSED', {
       message: `the step ${step} was used before in this run`,
