@@ -67,6 +67,11 @@ export interface WorkerOptions {
    * @default 'off'
    */
   readonly celeryEvents?: 'on' | 'off' | undefined;
+  /**
+   * Tell those who wait for a result when its task begins, as Celery's `task_track_started` does (`STARTED`).
+   * @default 'off'
+   */
+  readonly trackStarted?: 'on' | 'off' | undefined;
 }
 
 export const WORKER_DEFAULTS: Defaults<WorkerOptions> = Object.freeze({
@@ -89,6 +94,7 @@ export const WORKER_DEFAULTS: Defaults<WorkerOptions> = Object.freeze({
   checkpointFolder: '',
   celeryControl: 'on',
   celeryEvents: 'off',
+  trackStarted: 'off',
 });
 
 /** What a worker runs on: checked, complete, in milliseconds. */
@@ -113,6 +119,7 @@ export interface ResolvedWorkerOptions {
   readonly checkpointFolder: string | null;
   readonly celeryControl: 'on' | 'off';
   readonly celeryEvents: 'on' | 'off';
+  readonly trackStarted: 'on' | 'off';
 }
 
 export const WORKER_SECTION: Section<WorkerOptions> = {
@@ -225,6 +232,12 @@ export const WORKER_SECTION: Section<WorkerOptions> = {
       sentence:
         "Send Celery's events (`celery events`, Flower) on RabbitMQ and Redis; off: until remote control asks for them.",
     },
+    trackStarted: {
+      kind: 'choice',
+      choices: ['on', 'off'],
+      sentence:
+        "Tell those who wait for a result when its task begins, as Celery's `task_track_started` does (`STARTED`).",
+    },
   },
 };
 
@@ -254,6 +267,7 @@ export function resolveWorkerOptions(
     checkpointFolder: reader.path('checkpointFolder'),
     celeryControl: reader.choice('celeryControl'),
     celeryEvents: reader.choice('celeryEvents'),
+    trackStarted: reader.choice('trackStarted'),
   });
   checkRelations(options, reader);
   return { options, warnings: reader.warnings };

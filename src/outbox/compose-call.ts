@@ -1,9 +1,18 @@
-import type { Call, ChordCall, GroupCall, Member, Task, TaskCall } from '../task/define-task.ts';
+import type {
+  Call,
+  ChainCall,
+  ChordCall,
+  GroupCall,
+  Member,
+  Task,
+  TaskCall,
+} from '../task/define-task.ts';
 import { derivedId } from '../task/digest.ts';
 import { rawCall } from '../task/input.ts';
 import { itemsOf } from '../task/json-slices.ts';
 import { ALONE, composeTask, type ComposeDeps, type Place } from './compose.ts';
 import { chainIds } from './compose-embed.ts';
+import { draftChain, groupTasks, isGroupDraft, unfit, type ChainDraft } from './compose-group.ts';
 import { conflict } from './compose-options.ts';
 import { draftStep, notATask, type StepDraft } from './compose-step.ts';
 import type { NewTask } from './outbox-writer.ts';
@@ -47,7 +56,7 @@ export async function composeCall(call: Call, deps: ComposeDeps): Promise<Compos
   if (!('flow' in call)) return await composeMember(call, ALONE, deps);
   switch (call.flow) {
     case 'chain':
-      return await composeMember(call, ALONE, deps);
+      return await composeChain(call, ALONE, deps);
     case 'group':
       return await composeGroup(call, deps);
     case 'chord':
@@ -55,6 +64,10 @@ export async function composeCall(call: Call, deps: ComposeDeps): Promise<Compos
     default:
       throw notATask();
   }
+}
+
+interface ComposedChain extends Composed {
+  readonly rows: readonly [NewTask];
 }
 
 interface ComposedMember extends Composed {
@@ -68,20 +81,51 @@ async function composeMember(
   place: Omit<Place, 'chain'>,
   deps: ComposeDeps,
 ): Promise<ComposedMember> {
-  if (!('flow' in member)) return await composeAlone(member, place, deps);
-  const { first, rest } = member;
-  const chain = await Promise.all(rest.map(draftStep));
+  if (!('flow' in member)) {
+    // A step that waits for a result, in a group that follows nothing.
+    if (!('input' in member)) throw notATask();
+    return await composeAlone(member, place, deps);
+  }
+  const { rows, sent } = await composeChain(member, place, deps);
+  // In a group it ends with a task, or it would have been refused.
+  return { rows, sent: answers => sent(answers) as SentTask };
+}
+
+async function composeChain(
+  { first, rest }: ChainCall,
+  place: Omit<Place, 'chain'>,
+  deps: ComposeDeps,
+): Promise<ComposedChain> {
+  const chain = await draftChain(rest);
+  const last = chain.at(-1);
+  if (place.group !== null && last !== undefined && isGroupDraft(last))
+    throw unfit('a chain in a group ends with a group');
   const row = await composeTask(first, { ...place, chain }, deps);
-  const tasks = [first.task, ...chain.map(({ task }) => task)];
   return {
     rows: [row],
-    sent: ([answer = { id: row.envelope.id, isNew: true }]) => {
-      const ids = chainIds(answer.id, chain);
-      const steps = tasks.map((task, at) => ({ task, id: ids[at - 1] ?? answer.id }));
-      const last = steps.at(-1) ?? { task: first.task, id: answer.id };
-      return { ...last, isNew: answer.isNew, before: steps.slice(0, -1) };
-    },
+    sent: ([answer = { id: row.envelope.id, isNew: true }]) =>
+      sentChain({ ...answer, task: first.task, before: [] }, chain),
   };
+}
+
+/** What became of a task and the steps that follow it: its last task, or the group at its end. */
+function sentChain(first: SentTask, chain: readonly ChainDraft[]): SentCall {
+  const last = chain.at(-1);
+  if (last === undefined) return first;
+  const { id, task, isNew } = first;
+  const ids = chainIds(id, chain);
+  const idAt = (index: number): string => ids.at(index) ?? '';
+  const stages = chain.map((draft, index) =>
+    isGroupDraft(draft)
+      ? groupTasks(idAt(index), draft)
+      : [[{ id: idAt(index), task: draft.task }]],
+  );
+  const before = [...first.before, { id, task }, ...stages.slice(0, -1).flat(2)];
+  const members = (stages.at(-1) ?? []).map(steps => {
+    const end = steps.at(-1) ?? { id, task };
+    return { ...end, isNew, before: [...before, ...steps.slice(0, -1)] };
+  });
+  return isGroupDraft(last) ? { id: idAt(-1), isNew, members } : (members[0] ?? first);
 }
 
 async function composeAlone(
@@ -146,25 +190,24 @@ async function composeGroup({ members }: GroupCall, deps: ComposeDeps): Promise<
   };
 }
 
-async function composeChord({ header, body }: ChordCall, deps: ComposeDeps): Promise<Composed> {
+async function composeChord(call: ChordCall, deps: ComposeDeps): Promise<Composed> {
+  const { header, body } = call;
   const draft = await draftStep(body);
-  if (header.length === 0) return await composeBodyAlone(draft, body, deps);
+  if (header.length === 0) return await composeBodyAlone(draft, call, deps);
+  const rest = await draftChain(call.rest ?? []);
   for (const member of header) refuseKey(member);
   const { named, groupId } = nameMembers(header, deps);
   const bodyId = draft.id ?? derivedId(groupId, 'chord');
-  const chord = { body: draft, bodyId, size: header.length };
+  const chord = { body: draft, bodyId, size: header.length, rest };
   const composed = await composeMembers(named, groupId, chord, deps);
   return {
     rows: composed.flatMap(member => member.rows),
-    sent: rows => ({
-      task: draft.task,
-      id: bodyId,
-      isNew: rows.every(row => row.isNew),
-      before: sentMembers(composed, rows).flatMap(({ id, task, before }) => [
-        ...before,
-        { id, task },
-      ]),
-    }),
+    sent: rows => {
+      const members = sentMembers(composed, rows);
+      const before = members.flatMap(({ id, task, before: steps }) => [...steps, { id, task }]);
+      const isNew = rows.every(row => row.isNew);
+      return sentChain({ task: draft.task, id: bodyId, isNew, before }, rest);
+    },
   };
 }
 
@@ -181,11 +224,12 @@ function refuseKey(member: Member): void {
 /** A chord of nothing is its body with no results. */
 async function composeBodyAlone(
   draft: StepDraft,
-  body: ChordCall['body'],
+  { body, rest = [] }: ChordCall,
   deps: ComposeDeps,
 ): Promise<Composed> {
   const { call, isImmutable, task } = draft;
   const args = isImmutable ? call.args : `[${['[]', ...itemsOf(call.args)].join(',')}]`;
   const options = 'options' in body ? body.options : {};
-  return await composeMember({ task, input: rawCall(args, call.kwargs), options }, ALONE, deps);
+  const first = { task, input: rawCall(args, call.kwargs), options };
+  return await composeChain({ flow: 'chain', first, rest }, ALONE, deps);
 }

@@ -18,5 +18,6 @@ export function makeRunDeps(deps: WorkerDeps, isHopeless: () => boolean): RunDep
     dedupMs: settings.dedupWindowMs,
     resultMs: settings.resultTtlMs,
     redact: deps.redact ?? null,
+    ...(settings.runsAt ? { runsAt: settings.runsAt } : {}),
   };
 }

@@ -9,6 +9,7 @@ import {
   type Ledger,
   type LiftReply,
   type RunRef,
+  type RunsAt,
   type StepStatus,
 } from '../ledger/ledger.ts';
 import type { Refused } from '../admission/places.ts';
@@ -16,7 +17,7 @@ import { NO_KEYS } from '../task/keyring.ts';
 import type { Redact } from '../task/redact.ts';
 import type { BrokerAnswers } from './broker-answers.ts';
 import { claimKey, type KeyClaim, type KeyDeps } from './claim-key.ts';
-import { replyOf } from '../wire/reply.ts';
+import { replyOf, type Told } from '../wire/reply.ts';
 import type { ResultStore } from '../result/result-store.ts';
 import type { Checkpoints } from './checkpoints.ts';
 import { rescueRun } from './rescue-run.ts';
@@ -45,6 +46,8 @@ export interface RunDeps extends ExecuteDeps {
   readonly results?: ResultStore;
   /** Left out: any number of tasks may run at once. */
   readonly gate?: Gate;
+  /** Left out: senders who wait for an answer are not told that their task has begun. */
+  readonly runsAt?: RunsAt;
 }
 
 /** No broker's copy is held for longer: RabbitMQ closes the channel of a message held for half an hour. */
@@ -131,6 +134,9 @@ export class Run implements RunLedger {
     // What waits for another task has not started.
     const isStarted = claim.kind !== 'wait';
     if (isStarted) this.#tellStart();
+    const { runsAt } = this.#deps;
+    // Before the handler: word of the end must not come first.
+    if (runsAt && claim.kind === 'run') await this.#tellSender({ status: 'STARTED', runsAt });
     const running = claim.kind === 'run' ? this.#execute() : claim.settlement;
     const ran = running instanceof Promise ? await running : running;
     const ranMs = this.leavePlace();
@@ -159,7 +165,8 @@ export class Run implements RunLedger {
     if (hold !== null) await hold.ended(settlement);
     const ends = this.#ended(settlement);
     if (followUps.length + ends.length > 0) await this.#follow([...followUps, ...ends]);
-    if (settlement.kind === 'fail') await this.#tellRetry(settlement);
+    if (settlement.kind === 'fail' && settlement.delayMs !== null)
+      await this.#tellSender({ status: 'RETRY', error: settlement.error });
   }
 
   /** The limits of its task have no room: it comes again. */
@@ -346,15 +353,13 @@ export class Run implements RunLedger {
     return [{ key: endedKey(envelope.id, epoch), ended: { envelope, how: 'dead', epoch, error } }];
   }
 
-  /** Whoever waits for the result hears that it takes longer. Said once: nothing is lost with it. */
-  async #tellRetry(settlement: Settlement): Promise<void> {
+  /** Whoever waits for the result hears that it has begun, or takes longer. Said once: nothing is lost with it. */
+  async #tellSender(told: Told): Promise<void> {
     const { broker, runtime } = this.#deps;
-    if (!broker.reply || settlement.kind !== 'fail' || settlement.delayMs === null) return;
-    const told = { status: 'RETRY', error: settlement.error } as const;
-    const reply = replyOf(this.task.envelope, told);
+    const reply = broker.reply ? replyOf(this.task.envelope, told) : null;
     if (reply === null) return;
-    await broker.reply([reply]).catch((error: unknown) => {
-      runtime.log.warn({ error, task: this.task.id }, 'nobody was told of the retry');
+    await broker.reply?.([reply]).catch((error: unknown) => {
+      runtime.log.warn({ error, task: this.task.id, status: told.status }, 'nobody was told');
     });
   }
 

@@ -253,6 +253,7 @@ export class Worker {
       suspects: hasSuspect ? 0 : 1,
       messages: deliveries.map(({ envelope }) => envelope),
       ...(isAcknowledged ? { tags: deliveries.map(({ delivery }) => delivery.tag) } : {}),
+      ...(settings.runsAt ? { runsAt: settings.runsAt } : {}),
       crashBudgets: this.#crashBudgets,
     };
     this.#lanes.add(free, request.suspects, this.#beginAll(request, deliveries, signal));
@@ -267,9 +268,7 @@ export class Worker {
     deliveries: readonly Beginnable[],
     signal: AbortSignal,
   ): Promise<BeginOpen | null> {
-    const { broker, settings } = this.#deps;
-    const isLetGo = settings.ackOn === 'begin';
-    const isAcknowledged = request.tags !== undefined;
+    const isLetGo = this.#deps.settings.ackOn === 'begin';
     // Until its tasks are started the answer is ours to know: a beat must not take them for forgotten ones.
     this.#asked.add(request.run);
     try {
@@ -280,16 +279,17 @@ export class Worker {
         await this.#giveBack(deliveries.map(({ delivery }) => delivery));
         return null;
       }
-      const ofMessages = reply.answers.filter(answer => answer === 'begun').length;
+      const { answers } = reply;
+      const ofMessages = answers.filter(answer => answer === 'begun').length;
       this.#share.note(request.limit, reply.begun.length - ofMessages);
-      const begun = { given: deliveries, answers: reply.answers, isAcknowledged };
+      const begun = { given: deliveries, answers, isAcknowledged: request.tags !== undefined };
       const byId = await answerDeliveries(begun, this.#runDeps);
       tellExpired(reply.expired, this.#runDeps);
-      const runs = reply.begun.map(task =>
-        this.#makeRun(task, isLetGo ? null : (byId.get(task.id) ?? null)),
-      );
+      const kept = isLetGo ? null : byId;
+      const runs = reply.begun.map(task => this.#makeRun(task, kept?.get(task.id) ?? null));
       // An ack that fails brings copies back, to be acked then: the ledger has their tasks.
-      const letGo = isLetGo && byId.size > 0 ? broker.ack([...byId.values()]) : undefined;
+      const copies = isLetGo ? [...byId.values()] : [];
+      const letGo = copies.length > 0 ? this.#deps.broker.ack(copies) : undefined;
       for (const run of runs) this.#start(run);
       await letGo?.catch(() => undefined);
       return reply;

@@ -23,11 +23,11 @@ const TIERS: readonly {
   readonly open: (redis: OwnRedis) => Promise<Place>;
 }[] = [
   {
-    tier: 'Redis alone, beside PostgreSQL',
+    tier: 'Redis alone, PostgreSQL',
     open: async ({ url }) => ({ database: await withDatabase('tier'), broker: url }),
   },
   {
-    tier: 'RabbitMQ and a ledger in Redis, beside PostgreSQL',
+    tier: 'RabbitMQ, ledger in Redis, PostgreSQL',
     open: async ({ url }) => ({
       database: await withDatabase('tier'),
       broker: rabbitmqUrl(),
@@ -35,8 +35,16 @@ const TIERS: readonly {
     }),
   },
   {
-    tier: 'Redis alone, beside MariaDB',
+    tier: 'Redis alone, MariaDB',
     open: async ({ url }) => ({ database: await withMariadb('tier'), broker: url }),
+  },
+  {
+    tier: 'RabbitMQ, ledger in Redis, MariaDB',
+    open: async ({ url }) => ({
+      database: await withMariadb('tier'),
+      broker: rabbitmqUrl(),
+      ledger: url,
+    }),
   },
 ];
 

@@ -175,7 +175,7 @@ end
 return reply`,
   },
   giveBack: {
-    sha: 'ede3126fb902108d6e1d466567ebcb24d19e44c4',
+    sha: '4e1da2c5ac45a727c673af2c844c25ea160a8cee',
     text: `#!lua flags=allow-oom
 local function put_back(held, tags, lists, most)
   table.sort(tags)
@@ -183,7 +183,8 @@ local function put_back(held, tags, lists, most)
   for index = #tags, math.max(1, #tags - most + 1), -1 do
     local value = redis.call('HGET', held, tags[index])
     if value then
-      local pushed = redis.pcall('RPUSH', lists[tonumber(string.sub(value, 1, 1))], string.sub(value, 2))
+      local list = lists[tonumber(string.match(tags[index], '^%d+%.%d+%.(%d)%.'))]
+      local pushed = redis.pcall('RPUSH', list, value)
       if type(pushed) == 'number' then
         redis.call('HDEL', held, tags[index])
         returned = returned + 1
@@ -330,12 +331,12 @@ redis.call('HDEL', root .. 'after-entries', unpack(ARGV))
 return 1`,
   },
   ledgerBeginFull: {
-    sha: 'd05cb8d5fd5cd815390987ac37af7d79ab52a0e4',
+    sha: 'a142a085b2e4ff10878250959f0064adb5f1df21',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local run_id, known_generation, packed_budgets = ARGV[5], tonumber(ARGV[6]), ARGV[8]
-local celery_keep_ms = tonumber(ARGV[10])
+local celery_keep_ms, started = tonumber(ARGV[10]), ARGV[12]
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local function run_id_of_server()
@@ -351,7 +352,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -368,9 +369,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -395,6 +401,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -425,7 +437,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -462,7 +475,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -518,7 +531,9 @@ local function wait(id, record, delay_ms)
   if delay_ms then record[DUE] = now_ms + delay_ms end
   enter(id, record)
 end
+local iso
 local function iso_text()
+  if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
   local era = math.floor(shifted / 146097)
@@ -529,14 +544,19 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+  return iso
 end
+local function json_text(text)
+  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
+end
+local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -553,8 +573,8 @@ end
 local function tell_celery_revoked(id, record, why)
   tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
 end
-local BEGUN, HELD, DONE, EXPIRED, CONFLICT = 1, 2, 3, 4, 5
-local handed, running_fields = {}, {}
+local BEGUN, HELD, DONE, EXPIRED, CONFLICT, BEGUN_NEW = 1, 2, 3, 4, 5, 6
+local handed, running_fields, fresh = {}, {}, {}
 local of_messages, of_waiting, expired = {}, {}, {}
 local budgets
 local meta = redis.call('HMGET', root .. 'meta', 'generation', 'run_id')
@@ -575,15 +595,28 @@ end
 local function checkpoint_of(id, record)
   return record[CHECKPOINT_EPOCH] > 0 and redis.call('GET', root .. 'c:' .. id)
 end
-local function run_now(id, record)
+local FINISHED = { SUCCESS = true, FAILURE = true, REVOKED = true }
+local is_start_told = started ~= '' and celery_keep_ms > 0
+local function tell_celery_started(id, record)
+  local said = redis.call('GETRANGE', 'celery-task-meta-' .. id, 0, 40)
+  if not FINISHED[string.match(said, '^{"status": "(%u+)"')] then tell_celery(id, record, 'STARTED', started, 'null') end
+end
+local function new_epoch()
+  return tonumber(meta[1]) * 2 ^ 20 + 1
+end
+local function budget_of(name)
   budgets = budgets or cmsgpack.unpack(packed_budgets)
+  return budgets[name] or budgets['*'] or 0
+end
+local function run_now(id, record)
   record[STATE], record[RUN], record[OWNER] = 'r', run, worker
-  record[EPOCH] = math.max(record[EPOCH] + 1, tonumber(meta[1]) * 2 ^ 20 + 1)
-  record[BUDGET] = budgets[record[NAME]] or budgets['*'] or 0
+  record[EPOCH] = math.max(record[EPOCH] + 1, new_epoch())
+  record[BUDGET] = budget_of(record[NAME])
   note(record, 'b', worker)
   running_fields[#running_fields + 1] = id
   running_fields[#running_fields + 1] = digits(record[EPOCH]) .. ' ' .. run
   moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) + 1
+  if is_start_told then tell_celery_started(id, record) end
   write(id, record)
 end
 local function expire(id, record)
@@ -630,17 +663,51 @@ local function answer_known(place, id, record, digest)
   run_now(id, record)
   return hand_message(place, id, record)
 end
-local function answer(place, message, count_of_messages)
-  local id = message[1]
-  local record = records[id]
-  if record then return answer_known(place, id, record, message[6]) end
-  record = new_record(message, take_seq(count_of_messages))
-  if is_over(record) then
-    expire(id, record)
-    return EXPIRED
+local ID_OF, NAME_OF, QUEUE_OF, DIGEST_OF, EXPIRES_OF, TAG_OF, PART_OF, BODY_OF = 1, 2, 3, 4, 5, 6, 7, 8
+local packed
+local function pack_around()
+  local function pack_all(...)
+    local bytes = {}
+    for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+    return table.concat(bytes)
   end
-  run_now(id, record)
-  return hand_message(place, id, record)
+  local line = 'b' .. now_text .. ' ' .. digits(new_epoch()) .. ' ' .. worker .. '\\n'
+  packed = {
+    head = '\\220\\000\\030' .. pack_all('r', new_epoch(), run, worker, ''),
+    faults = pack_all(0, 0),
+    due = pack_all(now_ms),
+    tail = pack_all(now_ms, line, 0, 0, 0, '', 0, '', '', false, 0),
+    running = digits(new_epoch()) .. ' ' .. run,
+    budgets = {},
+  }
+end
+local function begin_new(message, count_of_messages)
+  local id, name, queue = message[ID_OF], message[NAME_OF], message[QUEUE_OF]
+  if not packed then pack_around() end
+  packed.budgets[name] = packed.budgets[name] or cmsgpack.pack(budget_of(name))
+  plan_new(id, packed.head .. message[PART_OF] .. packed.faults .. packed.budgets[name] .. packed.due
+    .. cmsgpack.pack(take_seq(count_of_messages)) .. packed.tail, message[BODY_OF])
+  running_fields[#running_fields + 1] = id
+  running_fields[#running_fields + 1] = packed.running
+  moved[queue] = (moved[queue] or 0) + 1
+  fresh[id] = message[DIGEST_OF]
+  if is_start_told then
+    local parts = cmsgpack.unpack('\\153' .. message[PART_OF])
+    tell_celery_started(id, { [OPTIONS] = parts[OPTIONS - NAME + 1] })
+  end
+  return BEGUN_NEW
+end
+local function answer(place, message, count_of_messages)
+  local id = message[ID_OF]
+  local record = records[id]
+  if record then return answer_known(place, id, record, message[DIGEST_OF]) end
+  if fresh[id] then return fresh[id] == message[DIGEST_OF] and BEGUN or CONFLICT end
+  if not message[EXPIRES_OF] or message[EXPIRES_OF] > now_ms then return begin_new(message, count_of_messages) end
+  local parts = cmsgpack.unpack('\\153' .. message[PART_OF])
+  table.insert(parts, 1, id)
+  parts[10] = parts[10] or message[BODY_OF]
+  expire(id, new_record(parts, take_seq(count_of_messages)))
+  return EXPIRED
 end
 local function take_again(message_ids)
   local ids = {}
@@ -715,7 +782,7 @@ local function let_elements_go(messages, answers, held_keys)
   for _, pair in ipairs(held_keys) do
     local tags = {}
     for place, message in ipairs(messages) do
-      if message[3] == pair[1] and answers[place] ~= CONFLICT then tags[#tags + 1] = message[11] end
+      if message[QUEUE_OF] == pair[1] and answers[place] ~= CONFLICT then tags[#tags + 1] = message[TAG_OF] end
     end
     if #tags > 0 then plan('HDEL', pair[2], unpack(tags)) end
   end
@@ -725,8 +792,8 @@ local function begin(queues, messages, held_keys)
   if not is_settled() then return { 'unsettled' } end
   local ids, message_ids, answers = {}, {}, {}
   for place, message in ipairs(messages) do
-    ids[place] = message[1]
-    message_ids[message[1]] = true
+    ids[place] = message[ID_OF]
+    message_ids[message[ID_OF]] = true
   end
   local is_repeat = take_again(message_ids)
   read(ids)
@@ -741,18 +808,18 @@ local function begin(queues, messages, held_keys)
   let_elements_go(messages, answers, held_keys)
   if #running_fields > 0 then plan('HSET', root .. 'r:' .. worker, unpack(running_fields)) end
   flush()
-  local next = #of_messages + #of_waiting == 0 and next_due(queues)
-  return { 'open', answers, of_messages, of_waiting, expired, next }
+  local next = #running_fields + #of_messages == 0 and next_due(queues) or false
+  return { 'open', answers, of_messages, of_waiting, expired, next, new_epoch() }
 end
 return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]), cmsgpack.unpack(ARGV[11]))`,
   },
   ledgerBegin: {
-    sha: '39b697142f8ce447c859ce4f424c6c2a907b63d5',
+    sha: 'f37a6eeb42b259c2fc31af3b692ee2e5908cbfc9',
     text: `#!lua
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local run_id, known_generation, packed_budgets = ARGV[5], tonumber(ARGV[6]), ARGV[8]
-local celery_keep_ms = tonumber(ARGV[10])
+local celery_keep_ms, started = tonumber(ARGV[10]), ARGV[12]
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local function run_id_of_server()
@@ -768,7 +835,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -785,9 +852,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -812,6 +884,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -842,7 +920,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -879,7 +958,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -935,7 +1014,9 @@ local function wait(id, record, delay_ms)
   if delay_ms then record[DUE] = now_ms + delay_ms end
   enter(id, record)
 end
+local iso
 local function iso_text()
+  if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
   local era = math.floor(shifted / 146097)
@@ -946,14 +1027,19 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+  return iso
 end
+local function json_text(text)
+  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
+end
+local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -970,8 +1056,8 @@ end
 local function tell_celery_revoked(id, record, why)
   tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
 end
-local BEGUN, HELD, DONE, EXPIRED, CONFLICT = 1, 2, 3, 4, 5
-local handed, running_fields = {}, {}
+local BEGUN, HELD, DONE, EXPIRED, CONFLICT, BEGUN_NEW = 1, 2, 3, 4, 5, 6
+local handed, running_fields, fresh = {}, {}, {}
 local of_messages, of_waiting, expired = {}, {}, {}
 local budgets
 local meta = redis.call('HMGET', root .. 'meta', 'generation', 'run_id')
@@ -992,15 +1078,28 @@ end
 local function checkpoint_of(id, record)
   return record[CHECKPOINT_EPOCH] > 0 and redis.call('GET', root .. 'c:' .. id)
 end
-local function run_now(id, record)
+local FINISHED = { SUCCESS = true, FAILURE = true, REVOKED = true }
+local is_start_told = started ~= '' and celery_keep_ms > 0
+local function tell_celery_started(id, record)
+  local said = redis.call('GETRANGE', 'celery-task-meta-' .. id, 0, 40)
+  if not FINISHED[string.match(said, '^{"status": "(%u+)"')] then tell_celery(id, record, 'STARTED', started, 'null') end
+end
+local function new_epoch()
+  return tonumber(meta[1]) * 2 ^ 20 + 1
+end
+local function budget_of(name)
   budgets = budgets or cmsgpack.unpack(packed_budgets)
+  return budgets[name] or budgets['*'] or 0
+end
+local function run_now(id, record)
   record[STATE], record[RUN], record[OWNER] = 'r', run, worker
-  record[EPOCH] = math.max(record[EPOCH] + 1, tonumber(meta[1]) * 2 ^ 20 + 1)
-  record[BUDGET] = budgets[record[NAME]] or budgets['*'] or 0
+  record[EPOCH] = math.max(record[EPOCH] + 1, new_epoch())
+  record[BUDGET] = budget_of(record[NAME])
   note(record, 'b', worker)
   running_fields[#running_fields + 1] = id
   running_fields[#running_fields + 1] = digits(record[EPOCH]) .. ' ' .. run
   moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) + 1
+  if is_start_told then tell_celery_started(id, record) end
   write(id, record)
 end
 local function expire(id, record)
@@ -1047,17 +1146,51 @@ local function answer_known(place, id, record, digest)
   run_now(id, record)
   return hand_message(place, id, record)
 end
-local function answer(place, message, count_of_messages)
-  local id = message[1]
-  local record = records[id]
-  if record then return answer_known(place, id, record, message[6]) end
-  record = new_record(message, take_seq(count_of_messages))
-  if is_over(record) then
-    expire(id, record)
-    return EXPIRED
+local ID_OF, NAME_OF, QUEUE_OF, DIGEST_OF, EXPIRES_OF, TAG_OF, PART_OF, BODY_OF = 1, 2, 3, 4, 5, 6, 7, 8
+local packed
+local function pack_around()
+  local function pack_all(...)
+    local bytes = {}
+    for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+    return table.concat(bytes)
   end
-  run_now(id, record)
-  return hand_message(place, id, record)
+  local line = 'b' .. now_text .. ' ' .. digits(new_epoch()) .. ' ' .. worker .. '\\n'
+  packed = {
+    head = '\\220\\000\\030' .. pack_all('r', new_epoch(), run, worker, ''),
+    faults = pack_all(0, 0),
+    due = pack_all(now_ms),
+    tail = pack_all(now_ms, line, 0, 0, 0, '', 0, '', '', false, 0),
+    running = digits(new_epoch()) .. ' ' .. run,
+    budgets = {},
+  }
+end
+local function begin_new(message, count_of_messages)
+  local id, name, queue = message[ID_OF], message[NAME_OF], message[QUEUE_OF]
+  if not packed then pack_around() end
+  packed.budgets[name] = packed.budgets[name] or cmsgpack.pack(budget_of(name))
+  plan_new(id, packed.head .. message[PART_OF] .. packed.faults .. packed.budgets[name] .. packed.due
+    .. cmsgpack.pack(take_seq(count_of_messages)) .. packed.tail, message[BODY_OF])
+  running_fields[#running_fields + 1] = id
+  running_fields[#running_fields + 1] = packed.running
+  moved[queue] = (moved[queue] or 0) + 1
+  fresh[id] = message[DIGEST_OF]
+  if is_start_told then
+    local parts = cmsgpack.unpack('\\153' .. message[PART_OF])
+    tell_celery_started(id, { [OPTIONS] = parts[OPTIONS - NAME + 1] })
+  end
+  return BEGUN_NEW
+end
+local function answer(place, message, count_of_messages)
+  local id = message[ID_OF]
+  local record = records[id]
+  if record then return answer_known(place, id, record, message[DIGEST_OF]) end
+  if fresh[id] then return fresh[id] == message[DIGEST_OF] and BEGUN or CONFLICT end
+  if not message[EXPIRES_OF] or message[EXPIRES_OF] > now_ms then return begin_new(message, count_of_messages) end
+  local parts = cmsgpack.unpack('\\153' .. message[PART_OF])
+  table.insert(parts, 1, id)
+  parts[10] = parts[10] or message[BODY_OF]
+  expire(id, new_record(parts, take_seq(count_of_messages)))
+  return EXPIRED
 end
 local function take_again(message_ids)
   local ids = {}
@@ -1132,7 +1265,7 @@ local function let_elements_go(messages, answers, held_keys)
   for _, pair in ipairs(held_keys) do
     local tags = {}
     for place, message in ipairs(messages) do
-      if message[3] == pair[1] and answers[place] ~= CONFLICT then tags[#tags + 1] = message[11] end
+      if message[QUEUE_OF] == pair[1] and answers[place] ~= CONFLICT then tags[#tags + 1] = message[TAG_OF] end
     end
     if #tags > 0 then plan('HDEL', pair[2], unpack(tags)) end
   end
@@ -1142,8 +1275,8 @@ local function begin(queues, messages, held_keys)
   if not is_settled() then return { 'unsettled' } end
   local ids, message_ids, answers = {}, {}, {}
   for place, message in ipairs(messages) do
-    ids[place] = message[1]
-    message_ids[message[1]] = true
+    ids[place] = message[ID_OF]
+    message_ids[message[ID_OF]] = true
   end
   local is_repeat = take_again(message_ids)
   read(ids)
@@ -1158,13 +1291,13 @@ local function begin(queues, messages, held_keys)
   let_elements_go(messages, answers, held_keys)
   if #running_fields > 0 then plan('HSET', root .. 'r:' .. worker, unpack(running_fields)) end
   flush()
-  local next = #of_messages + #of_waiting == 0 and next_due(queues)
-  return { 'open', answers, of_messages, of_waiting, expired, next }
+  local next = #running_fields + #of_messages == 0 and next_due(queues) or false
+  return { 'open', answers, of_messages, of_waiting, expired, next, new_epoch() }
 end
 return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]), cmsgpack.unpack(ARGV[11]))`,
   },
   ledgerBuryMessages: {
-    sha: '56fa413ceb106af693bea84cebe3ff48b06b62be',
+    sha: '980336ab23077701e7cfb7af68a815f618727147',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -1178,7 +1311,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -1195,9 +1328,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -1222,6 +1360,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -1252,7 +1396,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -1289,7 +1434,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -1334,7 +1479,7 @@ flush()
 return statuses`,
   },
   ledgerBuryRuns: {
-    sha: '0962bdb91fdd63b13b90acf79bfb293497e59fea',
+    sha: 'e14344a21b29f72f6b71ec1ddd3621d23720b130',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -1348,7 +1493,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -1365,9 +1510,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -1392,6 +1542,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -1422,7 +1578,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -1459,7 +1616,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -1484,7 +1641,9 @@ local function flush()
   end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
+local iso
 local function iso_text()
+  if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
   local era = math.floor(shifted / 146097)
@@ -1495,14 +1654,19 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+  return iso
 end
+local function json_text(text)
+  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
+end
+local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -1551,7 +1715,7 @@ return settle(cmsgpack.unpack(ARGV[1]), 'u', function(id, record, item)
 end)`,
   },
   ledgerCancel: {
-    sha: 'd636722c4f4529392e21349bca37b8034f45f542',
+    sha: '9880ad3b2b1b15fbef9d2700935649562dbb39fb',
     text: `#!lua flags=allow-oom
 local root, id, how, celery_keep_ms = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local time = redis.call('TIME')
@@ -1565,7 +1729,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -1582,9 +1746,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -1609,6 +1778,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -1639,7 +1814,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -1676,7 +1852,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -1732,7 +1908,9 @@ local function wait(id, record, delay_ms)
   if delay_ms then record[DUE] = now_ms + delay_ms end
   enter(id, record)
 end
+local iso
 local function iso_text()
+  if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
   local era = math.floor(shifted / 146097)
@@ -1743,14 +1921,19 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+  return iso
 end
+local function json_text(text)
+  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
+end
+local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -1790,7 +1973,7 @@ flush()
 return 1`,
   },
   ledgerCheckpoint: {
-    sha: 'f633d18b55d6bd77a6248835518fd8719dd4c166',
+    sha: '28b4321561a38e5b01f4f5c260396b8e09bc7370',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local id, epoch, run, seq, data = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
@@ -1805,7 +1988,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -1822,9 +2005,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -1849,6 +2037,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -1879,7 +2073,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -1916,7 +2111,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -1956,7 +2151,7 @@ flush()
 return 1`,
   },
   ledgerCommit: {
-    sha: '543a779a0d1cdfd37fa280c3445b7522da2b07d7',
+    sha: '73f2cec008e62d77f2a823254ffd6cd7ec3f5769',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -1970,7 +2165,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -1987,9 +2182,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -2014,6 +2214,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -2044,7 +2250,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -2081,7 +2288,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -2106,7 +2313,9 @@ local function flush()
   end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
+local iso
 local function iso_text()
+  if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
   local era = math.floor(shifted / 146097)
@@ -2117,14 +2326,19 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+  return iso
 end
+local function json_text(text)
+  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
+end
+local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -2239,7 +2453,7 @@ end
 return close(cmsgpack.unpack(ARGV[2]), ARGV[1] == '1')`,
   },
   ledgerFail: {
-    sha: '3f3124211e72524756e2eb8b2793c60894d722c2',
+    sha: 'ca49de8c67d0ce89f60dd5a566133094cb8d18b0',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -2253,7 +2467,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -2270,9 +2484,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -2297,6 +2516,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -2327,7 +2552,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -2364,7 +2590,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -2389,7 +2615,9 @@ local function flush()
   end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
+local iso
 local function iso_text()
+  if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
   local era = math.floor(shifted / 146097)
@@ -2400,14 +2628,19 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+  return iso
 end
+local function json_text(text)
+  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
+end
+local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -2609,7 +2842,7 @@ redis.call('PEXPIRE', chord, KEEP_COMPLETE_MS, 'LT')
 return { 3, results }`,
   },
   ledgerLift: {
-    sha: '5697baff37dbd16da8e6fa3d3a84eac22d7db0a6',
+    sha: '52e54cf95a42c299402e3852b6e72e5f72b44ac8',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local id, epoch, run, above = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
@@ -2624,7 +2857,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -2641,9 +2874,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -2668,6 +2906,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -2698,7 +2942,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -2735,7 +2980,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -2846,7 +3091,7 @@ redis.call('ZADD', leases, now_ms + lease_ms, worker)
 return 1`,
   },
   ledgerPark: {
-    sha: 'cab45d6220ae9c58dcb3b813567ec8ac046f0048',
+    sha: '6a3e2e54ed0976fc38a81c78f1a3164b08012714',
     text: `#!lua
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -2860,7 +3105,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -2877,9 +3122,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -2904,6 +3154,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -2934,7 +3190,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -2971,7 +3228,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -3063,7 +3320,7 @@ flush()
 return 1`,
   },
   ledgerPurge: {
-    sha: '106c08c7bfa0b2f64afb31d689f4054cc8605d1d',
+    sha: '42fab66e4e979cb7aff41e7ad9e89e61ddb04cda',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -3077,7 +3334,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -3094,9 +3351,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -3121,6 +3383,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -3151,7 +3419,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -3188,7 +3457,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -3232,7 +3501,7 @@ flush()
 return statuses`,
   },
   ledgerReap: {
-    sha: 'd84634ef374af2e3d6bfe692b48950cea3cd8866',
+    sha: '56ad87856f9ff49b7f631c276a545956fa077b5f',
     text: `#!lua flags=allow-oom
 local root, limit, celery_keep_ms = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -3246,7 +3515,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -3263,9 +3532,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -3290,6 +3564,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -3320,7 +3600,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -3357,7 +3638,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -3413,7 +3694,9 @@ local function wait(id, record, delay_ms)
   if delay_ms then record[DUE] = now_ms + delay_ms end
   enter(id, record)
 end
+local iso
 local function iso_text()
+  if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
   local era = math.floor(shifted / 146097)
@@ -3424,14 +3707,19 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+  return iso
 end
+local function json_text(text)
+  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
+end
+local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -3492,7 +3780,7 @@ end
 return { now_ms, tasks }`,
   },
   ledgerRelease: {
-    sha: 'c17bf9989a9821acbfa0b7f331321b4069d5af6b',
+    sha: '35ab81ed7ddbf5e7b0a9cc0330dfed05c72b07d1',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -3506,7 +3794,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -3523,9 +3811,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -3550,6 +3843,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -3580,7 +3879,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -3617,7 +3917,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -3717,7 +4017,7 @@ redis.call('ZADD', leases, now_ms + cmsgpack.unpack(row)[4], worker)
 return { 'open', redis.call('HGETALL', root .. 'r:' .. worker) }`,
   },
   ledgerRevive: {
-    sha: '7145061977180e19a9ce3b5ff4fc2b29b7368331',
+    sha: '050ac7f5835c3015987ac26306dc1e4510e02c29',
     text: `#!lua flags=allow-oom
 local root, id, version = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -3731,7 +4031,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -3748,9 +4048,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -3775,6 +4080,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -3805,7 +4116,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -3842,7 +4154,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -3938,7 +4250,7 @@ return {
 }`,
   },
   ledgerWake: {
-    sha: '550fb1fcc5f15daca256befbbe3774aa6db7ac87',
+    sha: 'a3788da45e3e630e73d581e8ccecdffad877d7c1',
     text: `#!lua flags=allow-oom
 local root, ids = KEYS[1], cmsgpack.unpack(ARGV[1])
 local time = redis.call('TIME')
@@ -3952,7 +4264,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -3969,9 +4281,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -3996,6 +4313,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -4026,7 +4349,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -4063,7 +4387,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -4134,7 +4458,7 @@ flush()
 return woken`,
   },
   release: {
-    sha: '8d37a81c28ee0645c8cdbe9ac276bec82d1d88b6',
+    sha: 'ab3198674600a77c0d57601652e4ef2ab8657e09',
     text: `#!lua flags=allow-oom
 local function put_back(held, tags, lists, most)
   table.sort(tags)
@@ -4142,7 +4466,8 @@ local function put_back(held, tags, lists, most)
   for index = #tags, math.max(1, #tags - most + 1), -1 do
     local value = redis.call('HGET', held, tags[index])
     if value then
-      local pushed = redis.pcall('RPUSH', lists[tonumber(string.sub(value, 1, 1))], string.sub(value, 2))
+      local list = lists[tonumber(string.match(tags[index], '^%d+%.%d+%.(%d)%.'))]
+      local pushed = redis.pcall('RPUSH', list, value)
       if type(pushed) == 'number' then
         redis.call('HDEL', held, tags[index])
         returned = returned + 1
@@ -4173,7 +4498,7 @@ end
 return tags`,
   },
   take: {
-    sha: 'd2ad871d0c555844faae36404edf0a4a5f50a20e',
+    sha: 'cb211b7977f6e215a0083e0a74f9239d42c83f7b',
     text: `#!lua flags=allow-oom
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -4183,7 +4508,8 @@ local function put_back(held, tags, lists, most)
   for index = #tags, math.max(1, #tags - most + 1), -1 do
     local value = redis.call('HGET', held, tags[index])
     if value then
-      local pushed = redis.pcall('RPUSH', lists[tonumber(string.sub(value, 1, 1))], string.sub(value, 2))
+      local list = lists[tonumber(string.match(tags[index], '^%d+%.%d+%.(%d)%.'))]
+      local pushed = redis.pcall('RPUSH', list, value)
       if type(pushed) == 'number' then
         redis.call('HDEL', held, tags[index])
         returned = returned + 1
@@ -4194,8 +4520,8 @@ local function put_back(held, tags, lists, most)
 end
 local consumer, token, lease_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local left, reap_limit = tonumber(ARGV[4]), tonumber(ARGV[5])
-local stamp = time[1] .. string.format('%06d', time[2])
-local reply, count = {}, 0
+local stamp = time[1] .. string.format('%06d', time[2]) .. '.'
+local reply, count = { stamp }, 10000
 local function reap(lists, leases, prefix)
   for _, name in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now_ms, 'LIMIT', 0, 10)) do
     local held = prefix .. name
@@ -4206,16 +4532,14 @@ end
 local function move(list, step, place, held)
   local popped = redis.pcall('RPOP', list, left)
   if not popped or popped.err then return end
-  local fields = {}
-  for _, element in ipairs(popped) do
-    count = count + 1
-    local tag = stamp .. string.format('.%05d.', count) .. token
-    fields[#fields + 1] = tag
-    fields[#fields + 1] = step .. element
-    for _, value in ipairs({ place, step, tag, element }) do reply[#reply + 1] = value end
+  local fields, rest = {}, '.' .. step .. '.' .. token
+  for index, element in ipairs(popped) do
+    fields[index * 2 - 1] = stamp .. (count + index) .. rest
+    fields[index * 2] = element
   end
   redis.call('HSET', held, unpack(fields))
-  left = left - #popped
+  for _, value in ipairs({ place, step, count + 1, popped }) do reply[#reply + 1] = value end
+  count, left = count + #popped, left - #popped
 end
 for place = 1, #KEYS / 6 do
   local first = (place - 1) * 6
