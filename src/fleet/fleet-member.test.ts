@@ -94,7 +94,6 @@ function setup(options: { readonly events?: boolean } = {}) {
   const worker = {
     runs,
     queues: { default: 1 },
-    inflight: 0,
     takeFrom: () => undefined,
     run: (signal: AbortSignal) =>
       new Promise<void>(resolve => signal.addEventListener('abort', () => resolve())),
