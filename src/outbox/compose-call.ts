@@ -1,9 +1,10 @@
-import type { Call, ChordCall, GroupCall, Member, Task, TaskCall } from '../task/define-task.ts';
+import type { Call, ChainCall, ChordCall, GroupCall, Member, Task } from '../task/define-task.ts';
 import { derivedId } from '../task/digest.ts';
 import { rawCall } from '../task/input.ts';
 import { itemsOf } from '../task/json-slices.ts';
-import { ALONE, composeTask, type ComposeDeps, type Place } from './compose.ts';
-import { chainIds } from './compose-embed.ts';
+import { soon, soonAll, type Soon } from '../task/soon.ts';
+import { ALONE, composeTask, type ComposeDeps } from './compose.ts';
+import { chainIds, type Following } from './compose-embed.ts';
 import { conflict } from './compose-options.ts';
 import { draftStep, notATask, type StepDraft } from './compose-step.ts';
 import type { NewTask } from './outbox-writer.ts';
@@ -41,17 +42,17 @@ export interface Composed {
   readonly sent: (rows: readonly SentRow[]) => SentCall;
 }
 
-/** Turns a call of any kind into rows. Throws before anything is written. */
-export async function composeCall(call: Call, deps: ComposeDeps): Promise<Composed> {
+/** Turns a call of any kind into rows; a lone task at once where its schema answers at once. Throws before anything is written. */
+export function composeCall(call: Call, deps: ComposeDeps): Soon<Composed> {
   if (typeof call !== 'object' || call === null) throw notATask();
-  if (!('flow' in call)) return await composeMember(call, ALONE, deps);
+  if (!('flow' in call)) return composeMember(call, ALONE, deps);
   switch (call.flow) {
     case 'chain':
-      return await composeMember(call, ALONE, deps);
+      return composeMember(call, ALONE, deps);
     case 'group':
-      return await composeGroup(call, deps);
+      return composeGroup(call, deps);
     case 'chord':
-      return await composeChord(call, deps);
+      return composeChord(call, deps);
     default:
       throw notATask();
   }
@@ -63,38 +64,44 @@ interface ComposedMember extends Composed {
 }
 
 /** A task or a chain is one row. */
-async function composeMember(
+function composeMember(
   member: Member,
-  place: Omit<Place, 'chain'>,
+  place: Following,
+  deps: ComposeDeps,
+): Soon<ComposedMember> {
+  if ('flow' in member) return composeChain(member, place, deps);
+  return soon(composeTask(member, place, deps), row => new ComposedTask(member.task, row));
+}
+
+class ComposedTask implements ComposedMember {
+  readonly rows: readonly [NewTask];
+  readonly #task: Task;
+
+  constructor(task: Task, row: NewTask) {
+    this.rows = [row];
+    this.#task = task;
+  }
+
+  sent([answer = { id: this.rows[0].id, isNew: true }]: readonly SentRow[]): SentTask {
+    return { task: this.#task, id: answer.id, isNew: answer.isNew, before: [] };
+  }
+}
+
+async function composeChain(
+  { first, rest }: ChainCall,
+  place: Following,
   deps: ComposeDeps,
 ): Promise<ComposedMember> {
-  if (!('flow' in member)) return await composeAlone(member, place, deps);
-  const { first, rest } = member;
   const chain = await Promise.all(rest.map(draftStep));
   const row = await composeTask(first, { ...place, chain }, deps);
   const tasks = [first.task, ...chain.map(({ task }) => task)];
   return {
     rows: [row],
-    sent: ([answer = { id: row.envelope.id, isNew: true }]) => {
+    sent: ([answer = { id: row.id, isNew: true }]) => {
       const ids = chainIds(answer.id, chain);
       const steps = tasks.map((task, at) => ({ task, id: ids[at - 1] ?? answer.id }));
       const last = steps.at(-1) ?? { task: first.task, id: answer.id };
       return { ...last, isNew: answer.isNew, before: steps.slice(0, -1) };
-    },
-  };
-}
-
-async function composeAlone(
-  call: TaskCall,
-  { group, chord }: Omit<Place, 'chain'>,
-  deps: ComposeDeps,
-): Promise<ComposedMember> {
-  const row = await composeTask(call, { chain: [], group, chord }, deps);
-  return {
-    rows: [row],
-    sent: answers => {
-      const { id, isNew } = answers[0] ?? { id: row.envelope.id, isNew: true };
-      return { task: call.task, id, isNew, before: [] };
     },
   };
 }
@@ -115,16 +122,14 @@ function nameMembers(
   return { named, groupId: derivedId(ids.join(' '), 'group') };
 }
 
-async function composeMembers(
+function composeMembers(
   members: readonly Member[],
   groupId: string,
-  chord: Place['chord'],
+  chord: Following['chord'],
   deps: ComposeDeps,
-): Promise<readonly ComposedMember[]> {
-  return await Promise.all(
-    members.map((member, index) =>
-      composeMember(member, { group: { id: groupId, index }, chord }, deps),
-    ),
+): Soon<readonly ComposedMember[]> {
+  return soonAll(members, (member, index) =>
+    composeMember(member, { ...ALONE, group: { id: groupId, index }, chord }, deps),
   );
 }
 
