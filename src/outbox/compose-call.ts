@@ -64,11 +64,7 @@ interface ComposedMember extends Composed {
 }
 
 /** A task or a chain is one row. */
-function composeMember(
-  member: Member,
-  place: Following,
-  deps: ComposeDeps,
-): Soon<ComposedMember> {
+function composeMember(member: Member, place: Following, deps: ComposeDeps): Soon<ComposedMember> {
   if ('flow' in member) return composeChain(member, place, deps);
   return soon(composeTask(member, place, deps), row => new ComposedTask(member.task, row));
 }

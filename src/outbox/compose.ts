@@ -88,7 +88,8 @@ function assemble(
   addPlace(made, following, deps);
   const key = options.idempotencyKey;
   if (key !== undefined) made.idempotencyKey = safeKey(key, 'idempotencyKey');
-  const redacted = deps.redact === null ? null : redactedCopy(name, { ...call, embed }, deps.redact);
+  const redacted =
+    deps.redact === null ? null : redactedCopy(name, { ...call, embed }, deps.redact);
   if (redacted !== null) made.redacted = redacted;
   addLimits(made, given, deps);
   const body = bodyOf(call, embed);
@@ -172,7 +173,11 @@ function addPlace(
 }
 
 /** Three bytes for a unit of UTF-16 at most: most texts need no counting. */
-function checkSize(name: string, [body, settings]: readonly [string, string], maxBytes: number): void {
+function checkSize(
+  name: string,
+  [body, settings]: readonly [string, string],
+  maxBytes: number,
+): void {
   if ((body.length + settings.length) * 3 <= maxBytes) return;
   const bytes = Buffer.byteLength(body) + Buffer.byteLength(settings);
   if (bytes <= maxBytes) return;

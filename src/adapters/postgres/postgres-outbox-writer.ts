@@ -57,7 +57,8 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
 
   write(tx: Tx, tasks: readonly NewTask[]): Promise<readonly WriteAnswer[]> {
     const [only] = tasks;
-    if (tasks.length === 1 && isPlain(only as NewTask)) return this.#writePlain(tx, only as NewTask);
+    if (tasks.length === 1 && isPlain(only as NewTask))
+      return this.#writePlain(tx, only as NewTask);
     return this.#writeAny(tx, tasks);
   }
 

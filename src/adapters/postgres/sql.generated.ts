@@ -1166,10 +1166,14 @@ on conflict (node) do update set
   shown = excluded.shown,
   changed_at = clock_timestamp()
 returning generation::text as generation`,
-  settlePublished: `with quick as materialized (select set_config('synchronous_commit', 'off', true) as setting)
+  settlePublished: `with quick as materialized (
+  select current_setting('synchronous_commit') as usual, set_config('synchronous_commit', 'off', true) as setting
+)
 delete from outlast_outbox
 where id = any($2::bigint[]) and claim_token = $1 and state = 'claimed' and (select quick.setting from quick) = 'off'
-returning id::text as row, ordering_key is not null as is_ordered`,
+returning id::text as row,
+  case when ordering_key is null then false
+    else set_config('synchronous_commit', (select quick.usual from quick), true) is not null end as is_ordered`,
   wake: `with sleeping as (
   select id from outlast_task
   where id = any($1::text[]) and state = 'waiting' and due > clock_timestamp()
