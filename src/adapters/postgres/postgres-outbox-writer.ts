@@ -111,11 +111,11 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
     }
     const rows = [...firsts.values()];
     const answers = new Map<NewTask, WriteAnswer>();
-    const refused = await this.#execute(tx, SQL.enqueueMany, [
+    const inTheWay = await this.#execute(tx, SQL.enqueueMany, [
       JSON.stringify(rows.map(rowTexts)),
       this.#notify(),
     ]);
-    for (const row of refused) {
+    for (const row of inTheWay) {
       const task = rows[Number(row['place']) - 1];
       if (task) answers.set(task, await this.#judge(tx, task, row));
     }

@@ -22,17 +22,16 @@ interface Statement {
  * Makes what `pg` is given for a statement with a name. `pg` copies every property of its own that such an object has,
  * with its descriptor, which takes longer than making a task; so it has none, and inherits both.
  */
-const statements = new Map<string, new () => Statement>();
-
 function statementOf(text: string): Statement {
-  let Kept = statements.get(text);
-  if (Kept === undefined) {
-    Kept = class {} as new () => Statement;
-    Object.assign(Kept.prototype as object, { name: statementName(text), text });
-    statements.set(text, Kept);
+  let kept = statements.get(text);
+  if (kept === undefined) {
+    kept = { name: statementName(text), text };
+    statements.set(text, kept);
   }
-  return new Kept();
+  return Object.create(kept) as Statement;
 }
+
+const statements = new Map<string, Statement>();
 
 /**
  * Which clients may name statements, so that the server plans them once and not with every send.
