@@ -46,7 +46,7 @@ export const INPUT = { customer: 'ada@example.com', pad: 'x'.repeat(162) };
  * @property {boolean} [isSlow] gets a tenth of the tasks
  */
 
-/** @typedef {Contender & { send: (what: import('../dist/index.js').Task, count: number) => Promise<void>, push: (what: import('../dist/index.js').Task) => Promise<unknown>, queue: string }} OutlastContender */
+/** @typedef {Contender & { send: (what: import('../dist/index.js').Task, count: number) => Promise<void>, push: (what: import('../dist/index.js').Task) => Promise<{ readonly id: string }>, queue: string }} OutlastContender */
 
 /**
  * @param {string} name

@@ -31,7 +31,7 @@ export async function showKey(
   return { ...record, isHolderAlive };
 }
 
-/** Forgets a result, or a holder that has ended; with `force` also one that is alive. Whoever waits is woken. */
+/** Forgets a result, what was done under a key that is free, or a holder that has ended; with `force` also one that is alive. Whoever waits is woken. */
 export async function resetKey(
   stores: KeyStores,
   key: string,

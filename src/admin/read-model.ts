@@ -39,9 +39,9 @@ export interface Stats {
     /** Rows in a format this version does not know: they wait for a newer relay. */
     readonly unsupported: number;
   };
-  /** `purged`: dead tasks that somebody had deleted. */
+  /** `expired`: never begun, because `expires` or `deadline` had passed. `purged`: dead tasks that somebody had deleted. */
   readonly tasks: Readonly<
-    Record<'waiting' | 'running' | 'done' | 'dead' | 'cancelled' | 'purged', number>
+    Record<'waiting' | 'running' | 'done' | 'dead' | 'cancelled' | 'expired' | 'purged', number>
   >;
   /** Those in which something is, and paused ones. `pending` are rows of the outbox; estimated where there are more than 100,000. */
   readonly queues: readonly {

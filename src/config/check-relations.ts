@@ -1,5 +1,5 @@
 import { outlastError } from '../errors/error.ts';
-import type { BrokerTarget } from './broker-target.ts';
+import type { Messaging } from './messaging.ts';
 import type { ResolvedRelayOptions } from './relay-options.ts';
 import type { ResolvedWorkerOptions } from './worker-options.ts';
 
@@ -20,11 +20,20 @@ export function checkRelations(relay: ResolvedRelayOptions, worker: ResolvedWork
   });
 }
 
-/** What is legal, but seldom meant: tools of Celery meet workers at a broker. */
+/**
+ * What is legal, but seldom meant: tools of Celery meet workers at a broker, and those who wait for a task are told that it
+ * has begun in the ledger's Redis or by RabbitMQ.
+ */
 export function fleetWarnings(
-  { celeryEvents }: ResolvedWorkerOptions,
-  broker: BrokerTarget | null,
+  { celeryEvents, trackStarted }: ResolvedWorkerOptions,
+  { broker, ledger }: Pick<Messaging, 'broker' | 'ledger'>,
 ): readonly string[] {
-  if (celeryEvents === 'off' || broker !== null) return [];
-  return ['`worker.celeryEvents` is on, and there is no `broker` to send them to'];
+  const warnings: string[] = [];
+  if (celeryEvents === 'on' && broker === null)
+    warnings.push('`worker.celeryEvents` is on, and there is no `broker` to send them to');
+  if (trackStarted === 'on' && ledger.kind === 'database' && broker?.kind !== 'rabbitmq')
+    warnings.push(
+      '`worker.trackStarted` is on, and neither Redis nor RabbitMQ is there to tell it',
+    );
+  return warnings;
 }

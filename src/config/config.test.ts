@@ -137,6 +137,14 @@ describe('a config', () => {
     expect(warnings).toHaveLength(2);
   });
 
+  it('warns of words for Celery where nobody of Celery listens', () => {
+    const worker = { celeryEvents: 'on', trackStarted: 'on' } as const;
+    const about = (more: object): readonly string[] => resolveConfig({ ...more, worker }).warnings;
+    expect(about({})).toHaveLength(2);
+    expect(about({ broker: 'amqp://mq' })).toEqual([]);
+    expect(about({ broker: 'redis://r' })).toEqual([]);
+  });
+
   it.each([
     ['tasks', { tasks: './src/*' }],
     ['tasks', { tasks: [''] }],

@@ -229,7 +229,7 @@ export function resolveConfig(
       ...worker.warnings,
       ...resurrector.warnings,
       ...signing.warnings,
-      ...fleetWarnings(worker.options, messaging.broker),
+      ...fleetWarnings(worker.options, messaging),
     ],
   });
 }

@@ -2,6 +2,7 @@ import { existsSync, realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { basename, extname } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { isOutlastError } from '../errors/error.ts';
 import { configLoadError } from './find-config.ts';
 
 export type LoaderKind = 'native' | 'jiti';
@@ -135,6 +136,8 @@ const TYPESCRIPT = /\.[mc]?tsx?$/;
 
 /** What to do about a module that does not load: above all, whether another loader would help. */
 export function loadHint(loader: LoaderChoice, file: string, error: unknown): string {
+  // A task or handler that is defined wrongly: its own error knows best what to do about it.
+  if (isOutlastError(error)) return error.hint;
   const isTypeScript = TYPESCRIPT.test(file);
   if (loader.kind === 'jiti') return `Correct ${basename(file)}, or what it imports.`;
   if (codeOf(error) === UNKNOWN_EXTENSION) {

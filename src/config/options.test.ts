@@ -61,6 +61,7 @@ describe('defaults', () => {
       checkpointFolder: null,
       celeryControl: 'on',
       celeryEvents: 'off',
+      trackStarted: 'off',
     });
     expect(resolveResurrectorOptions().options).toEqual({
       intervalMs: 500,

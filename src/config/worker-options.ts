@@ -52,8 +52,7 @@ export interface WorkerOptions {
   /** Largest checkpoint, in bytes; one over 262144 is kept beside the ledger. @default 67108864 */
   readonly maxCheckpointBytes?: number | undefined;
   /**
-   * A folder that all workers and resurrectors share, for checkpoints over 262144 bytes. None: the database of the outbox,
-   * where that is PostgreSQL.
+   * A folder that all workers and resurrectors share, for checkpoints over 262144 bytes. None: the database of the outbox.
    * @default none
    */
   readonly checkpointFolder?: string | undefined;
@@ -67,6 +66,11 @@ export interface WorkerOptions {
    * @default 'off'
    */
   readonly celeryEvents?: 'on' | 'off' | undefined;
+  /**
+   * Tell those who wait for a result when its task begins, as Celery's `task_track_started` does (`STARTED`).
+   * @default 'off'
+   */
+  readonly trackStarted?: 'on' | 'off' | undefined;
 }
 
 export const WORKER_DEFAULTS: Defaults<WorkerOptions> = Object.freeze({
@@ -89,6 +93,7 @@ export const WORKER_DEFAULTS: Defaults<WorkerOptions> = Object.freeze({
   checkpointFolder: '',
   celeryControl: 'on',
   celeryEvents: 'off',
+  trackStarted: 'off',
 });
 
 /** What a worker runs on: checked, complete, in milliseconds. */
@@ -113,6 +118,7 @@ export interface ResolvedWorkerOptions {
   readonly checkpointFolder: string | null;
   readonly celeryControl: 'on' | 'off';
   readonly celeryEvents: 'on' | 'off';
+  readonly trackStarted: 'on' | 'off';
 }
 
 export const WORKER_SECTION: Section<WorkerOptions> = {
@@ -211,7 +217,7 @@ export const WORKER_SECTION: Section<WorkerOptions> = {
     checkpointFolder: {
       kind: 'path',
       sentence:
-        'A folder that all workers and resurrectors share, for checkpoints over 262144 bytes. None: the database of the outbox, where that is PostgreSQL.',
+        'A folder that all workers and resurrectors share, for checkpoints over 262144 bytes. None: the database of the outbox.',
     },
     celeryControl: {
       kind: 'choice',
@@ -224,6 +230,12 @@ export const WORKER_SECTION: Section<WorkerOptions> = {
       choices: ['on', 'off'],
       sentence:
         "Send Celery's events (`celery events`, Flower) on RabbitMQ and Redis; off: until remote control asks for them.",
+    },
+    trackStarted: {
+      kind: 'choice',
+      choices: ['on', 'off'],
+      sentence:
+        "Tell those who wait for a result when its task begins, as Celery's `task_track_started` does (`STARTED`).",
     },
   },
 };
@@ -254,6 +266,7 @@ export function resolveWorkerOptions(
     checkpointFolder: reader.path('checkpointFolder'),
     celeryControl: reader.choice('celeryControl'),
     celeryEvents: reader.choice('celeryEvents'),
+    trackStarted: reader.choice('trackStarted'),
   });
   checkRelations(options, reader);
   return { options, warnings: reader.warnings };

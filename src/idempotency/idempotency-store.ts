@@ -6,6 +6,10 @@
  *     ▲                   │    ▲
  *     └───────free────────┘    └─ acquire: the same task under a later epoch, or another instead of a holder that has ended
  *
+ * Where somebody cares for effects under the key (`ttlMs`), a key that is freed is remembered for that time, with its
+ * origin: the task that took it first. Whoever takes the place of another has the same origin, so that what was done
+ * under it counts for all of them, until a result is forgotten.
+ *
  * A key that a task holds has no time of its own: it follows its task, through retries, crashes and releases. Whoever
  * meets it held asks the ledger whether the holder still has a life before it, and takes its place if not. So nothing
  * need be told here when a task ends by the hand of a reaper or of an operator.
@@ -38,17 +42,19 @@ export interface AcquireRequest extends KeyOwner {
   readonly digest: string;
   /** Takes the place of this holder, which has ended. Anybody else's key is left alone. */
   readonly insteadOf?: KeyOwner;
+  /** How long its origin is remembered when its holder ends without a result. Left out: not at all. */
+  readonly ttlMs?: number;
   /** For owners that no ledger knows: held no longer than this without a renewal. */
   readonly leaseMs?: number;
 }
 
 /**
- * `owned`: it is this run's, now or already. `done`: its result, whoever asks. `held`: another has it; an asker that the
+ * `owned`: it is this run's, now or already; `origin` is the task that took it when it was new. `done`: its result, whoever asks. `held`: another has it; an asker that the
  * ledger knows is remembered, to be woken. `mismatch`: the key with another input; `holder` is null when that is done.
  * `stale`: a later run of the same task has it.
  */
 export type AcquireReply =
-  | { readonly status: 'owned' }
+  | { readonly status: 'owned'; readonly origin: string }
   | { readonly status: 'stale' }
   | { readonly status: 'done'; readonly by: string; readonly result: Uint8Array | null }
   /** `asked`: how often this task has met it held. */
@@ -69,7 +75,7 @@ export interface CompleteRequest extends KeyOwner {
 
 export interface FreeRequest extends KeyOwner {
   readonly key: string;
-  /** Forgets a result as well. */
+  /** Forgets a result, and its origin, as well. */
   readonly evenDone?: boolean;
 }
 
@@ -90,10 +96,13 @@ export interface HeldKey extends KeyHolder {
 
 export interface KeyRecord extends KeyHolder {
   readonly key: string;
-  readonly state: 'held' | 'done';
+  /** `free`: anybody's, but its origin is remembered. */
+  readonly state: 'held' | 'done' | 'free';
+  /** The task under whose name effects of this key are kept. */
+  readonly origin: string;
   readonly digest: string;
   readonly result: Uint8Array | null;
-  /** Until the result is forgotten or the lease is over; null: held by a task, for as long as that lives. */
+  /** Until the result or the origin is forgotten, or the lease is over; null: held by a task, for as long as that lives. */
   readonly leftMs: number | null;
   readonly waiters: readonly string[];
 }

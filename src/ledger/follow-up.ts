@@ -3,7 +3,15 @@ import { earliest, type Envelope, type EnvelopeOptions } from '../task/envelope.
 import { decodeJson, encodeJson, toBytes, toText } from '../task/json.ts';
 import { NO_KEYS, type Keyring } from '../task/keyring.ts';
 import { redactEmbed, type Redact } from '../task/redact.ts';
-import { EMBED, encodeEmbed, hasFollowUps, readEmbed, readSignature } from '../task/signature.ts';
+import { membersOf } from '../task/json-slices.ts';
+import {
+  EMBED,
+  encodeEmbed,
+  hasFollowUps,
+  readEmbed,
+  readSignature,
+  type Signature,
+} from '../task/signature.ts';
 import { OWN_HEADERS } from '../wire/header-names.ts';
 import { parseInstant } from '../wire/iso-time.ts';
 import { replyOf, wantsReply, type Told } from '../wire/reply.ts';
@@ -78,8 +86,7 @@ export function afterEnded(ended: EndedTask, deps: FollowDeps): readonly FollowU
   const argument = JSON.stringify(envelope.id);
   const errors = how === 'dead' ? errbacks : [];
   // Of a chain that ends here the last step belongs to the chord, and will never be sent.
-  const last = chain?.length ? readSignature(chain[0] ?? '') : null;
-  const lastOptions = last?.options ?? new Map<string, string>();
+  const lastOptions = chain?.length ? lastTask(chain[0] ?? '').options : new Map<string, string>();
   const lastChord = lastOptions.get('chord') ?? 'null';
   const ofLast: EnvelopeOptions = {
     groupId: textIn(lastOptions, 'group_id') ?? '',
@@ -101,6 +108,13 @@ export function afterEnded(ended: EndedTask, deps: FollowDeps): readonly FollowU
     ),
     ...answerEntry(envelope, toldOf(ended), deps),
   ];
+}
+
+/** The task that counts for a chain: of a chord at its end the body. */
+function lastTask(text: string): Signature {
+  const signature = readSignature(text);
+  const body = membersOf(signature.kwargs).get('body');
+  return signature.task === 'celery.chord' && body !== undefined ? lastTask(body) : signature;
 }
 
 /** In the words of Celery, which knows no other end without a result than failed and revoked. */

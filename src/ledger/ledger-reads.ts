@@ -39,7 +39,8 @@ export interface TaskMoment {
 
 /** Figures of one moment. Ended tasks that were forgotten since are counted. */
 export interface LedgerSample {
-  readonly tasks: Readonly<Record<TaskState | 'purged', number>>;
+  /** `expired`: never begun, because their time was over. `purged`: dead, and deleted since. Neither is also `cancelled`. */
+  readonly tasks: Readonly<Record<TaskState | 'expired' | 'purged', number>>;
   /** Queues in which something waits or runs. */
   readonly queues: readonly {
     readonly queue: string;

@@ -88,7 +88,8 @@ export interface Ledger {
 /**
  * What must follow a terminal step but lives elsewhere; written by that step, struck off when it is done. What follows a
  * task that is done or discarded comes with its `commit`. Every other ending (dead, cancelled, expired) of a task whose
- * body says that something follows is written down by the store itself, as an `EndedEntry`, whichever step it was.
+ * body says that something follows, or whose sender waits for an answer, is written down by the store itself, as an
+ * `EndedEntry`, whichever step it was.
  */
 export interface AfterLog {
   /** Entries older than `olderThanMs`: whoever wrote them has not carried them out. */
@@ -206,8 +207,19 @@ export interface BeginRequest {
   readonly messages: readonly Envelope[];
   /** The broker's tags of the messages, for a ledger that acknowledges. */
   readonly tags?: readonly string[];
+  /**
+   * Where the tasks run, for those who wait for their results: Celery's STARTED, in a ledger whose results Celery reads.
+   * Left out: they are not told.
+   */
+  readonly runsAt?: RunsAt;
   /** How often a task may lose its worker, by task name; `*` for the others. */
   readonly crashBudgets: Readonly<Record<string, number>>;
+}
+
+/** A worker as Celery calls it. */
+export interface RunsAt {
+  readonly pid: number;
+  readonly hostname: string;
 }
 
 export type BeginReply = BeginOpen | { readonly status: 'closed' };

@@ -5,6 +5,7 @@ import { itemsOf } from '../task/json-slices.ts';
 import { soon, soonAll, type Soon } from '../task/soon.ts';
 import { ALONE, composeTask, type ComposeDeps } from './compose.ts';
 import { chainIds, type Following } from './compose-embed.ts';
+import { draftChain, groupTasks, isGroupDraft, unfit, type ChainDraft } from './compose-group.ts';
 import { conflict } from './compose-options.ts';
 import { draftStep, notATask, type StepDraft } from './compose-step.ts';
 import type { NewTask } from './outbox-writer.ts';
@@ -42,13 +43,16 @@ export interface Composed {
   readonly sent: (rows: readonly SentRow[]) => SentCall;
 }
 
-/** Turns a call of any kind into rows; a lone task at once where its schema answers at once. Throws before anything is written. */
+/**
+ * Turns a call of any kind into rows; a lone task at once where its schema answers at once. Throws before anything is
+ * written.
+ */
 export function composeCall(call: Call, deps: ComposeDeps): Soon<Composed> {
   if (typeof call !== 'object' || call === null) throw notATask();
   if (!('flow' in call)) return composeMember(call, ALONE, deps);
   switch (call.flow) {
     case 'chain':
-      return composeMember(call, ALONE, deps);
+      return composeChain(call, ALONE, deps);
     case 'group':
       return composeGroup(call, deps);
     case 'chord':
@@ -58,6 +62,10 @@ export function composeCall(call: Call, deps: ComposeDeps): Soon<Composed> {
   }
 }
 
+interface ComposedChain extends Composed {
+  readonly rows: readonly [NewTask];
+}
+
 interface ComposedMember extends Composed {
   readonly rows: readonly [NewTask];
   readonly sent: (rows: readonly SentRow[]) => SentTask;
@@ -65,8 +73,20 @@ interface ComposedMember extends Composed {
 
 /** A task or a chain is one row. */
 function composeMember(member: Member, place: Following, deps: ComposeDeps): Soon<ComposedMember> {
-  if ('flow' in member) return composeChain(member, place, deps);
+  if ('flow' in member) return composeChainMember(member, place, deps);
+  // A step that waits for a result, in a group that follows nothing.
+  if (!('input' in member)) throw notATask();
   return soon(composeTask(member, place, deps), row => new ComposedTask(member.task, row));
+}
+
+async function composeChainMember(
+  chain: ChainCall,
+  place: Following,
+  deps: ComposeDeps,
+): Promise<ComposedMember> {
+  const { rows, sent } = await composeChain(chain, place, deps);
+  // In a group it ends with a task, or it would have been refused.
+  return { rows, sent: answers => sent(answers) as SentTask };
 }
 
 class ComposedTask implements ComposedMember {
@@ -87,19 +107,37 @@ async function composeChain(
   { first, rest }: ChainCall,
   place: Following,
   deps: ComposeDeps,
-): Promise<ComposedMember> {
-  const chain = await Promise.all(rest.map(draftStep));
+): Promise<ComposedChain> {
+  const chain = await draftChain(rest);
+  const last = chain.at(-1);
+  if (place.group !== null && last !== undefined && isGroupDraft(last))
+    throw unfit('a chain in a group ends with a group');
   const row = await composeTask(first, { ...place, chain }, deps);
-  const tasks = [first.task, ...chain.map(({ task }) => task)];
   return {
     rows: [row],
-    sent: ([answer = { id: row.id, isNew: true }]) => {
-      const ids = chainIds(answer.id, chain);
-      const steps = tasks.map((task, at) => ({ task, id: ids[at - 1] ?? answer.id }));
-      const last = steps.at(-1) ?? { task: first.task, id: answer.id };
-      return { ...last, isNew: answer.isNew, before: steps.slice(0, -1) };
-    },
+    sent: ([answer = { id: row.id, isNew: true }]) =>
+      sentChain({ ...answer, task: first.task, before: [] }, chain),
   };
+}
+
+/** What became of a task and the steps that follow it: its last task, or the group at its end. */
+function sentChain(first: SentTask, chain: readonly ChainDraft[]): SentCall {
+  const last = chain.at(-1);
+  if (last === undefined) return first;
+  const { id, task, isNew } = first;
+  const ids = chainIds(id, chain);
+  const idAt = (index: number): string => ids.at(index) ?? '';
+  const stages = chain.map((draft, index) =>
+    isGroupDraft(draft)
+      ? groupTasks(idAt(index), draft)
+      : [[{ id: idAt(index), task: draft.task }]],
+  );
+  const before = [...first.before, { id, task }, ...stages.slice(0, -1).flat(2)];
+  const members = (stages.at(-1) ?? []).map(steps => {
+    const end = steps.at(-1) ?? { id, task };
+    return { ...end, isNew, before: [...before, ...steps.slice(0, -1)] };
+  });
+  return isGroupDraft(last) ? { id: idAt(-1), isNew, members } : (members[0] ?? first);
 }
 
 /** Members with ids, and the id that derives from all of them: the same members are the same group. */
@@ -147,25 +185,24 @@ async function composeGroup({ members }: GroupCall, deps: ComposeDeps): Promise<
   };
 }
 
-async function composeChord({ header, body }: ChordCall, deps: ComposeDeps): Promise<Composed> {
+async function composeChord(call: ChordCall, deps: ComposeDeps): Promise<Composed> {
+  const { header, body } = call;
   const draft = await draftStep(body);
-  if (header.length === 0) return await composeBodyAlone(draft, body, deps);
+  if (header.length === 0) return await composeBodyAlone(draft, call, deps);
+  const rest = await draftChain(call.rest ?? []);
   for (const member of header) refuseKey(member);
   const { named, groupId } = nameMembers(header, deps);
   const bodyId = draft.id ?? derivedId(groupId, 'chord');
-  const chord = { body: draft, bodyId, size: header.length };
+  const chord = { body: draft, bodyId, size: header.length, rest };
   const composed = await composeMembers(named, groupId, chord, deps);
   return {
     rows: composed.flatMap(member => member.rows),
-    sent: rows => ({
-      task: draft.task,
-      id: bodyId,
-      isNew: rows.every(row => row.isNew),
-      before: sentMembers(composed, rows).flatMap(({ id, task, before }) => [
-        ...before,
-        { id, task },
-      ]),
-    }),
+    sent: rows => {
+      const members = sentMembers(composed, rows);
+      const before = members.flatMap(({ id, task, before: steps }) => [...steps, { id, task }]);
+      const isNew = rows.every(row => row.isNew);
+      return sentChain({ task: draft.task, id: bodyId, isNew, before }, rest);
+    },
   };
 }
 
@@ -182,11 +219,12 @@ function refuseKey(member: Member): void {
 /** A chord of nothing is its body with no results. */
 async function composeBodyAlone(
   draft: StepDraft,
-  body: ChordCall['body'],
+  { body, rest = [] }: ChordCall,
   deps: ComposeDeps,
 ): Promise<Composed> {
   const { call, isImmutable, task } = draft;
   const args = isImmutable ? call.args : `[${['[]', ...itemsOf(call.args)].join(',')}]`;
   const options = 'options' in body ? body.options : {};
-  return await composeMember({ task, input: rawCall(args, call.kwargs), options }, ALONE, deps);
+  const first = { task, input: rawCall(args, call.kwargs), options };
+  return await composeChain({ flow: 'chain', first, rest }, ALONE, deps);
 }

@@ -195,27 +195,42 @@ export interface After<in Takes = never, out Result = unknown, out Returned = un
 /** What may follow a task. */
 export type Step = Task | After | TaskCall;
 
+/** What may follow in a chain: also tasks beside each other, whose results the next step takes as a list. */
+export type ChainStep = Step | GroupCall | GroupStep;
+
 /** Tasks one after the other; made by `chain`. */
 export interface ChainCall<Result = unknown, Returned = unknown> {
   readonly flow: 'chain';
   readonly first: TaskCall;
-  readonly rest: readonly Step[];
+  readonly rest: readonly ChainStep[];
   readonly '~result'?: Result;
   readonly '~returned'?: Returned;
 }
 
 /** Tasks beside each other; made by `group`. */
-export interface GroupCall<Result = unknown> {
+export interface GroupCall<Result = unknown, Returned = unknown> {
   readonly flow: 'group';
   readonly members: readonly Member[];
   readonly '~result'?: Result;
+  readonly '~returned'?: Returned;
 }
 
-/** Tasks beside each other, and one that takes all their results; made by `chord`. */
+/** Tasks beside each other of which some take the result of the step before: only in a chain. Made by `group`. */
+export interface GroupStep<M = unknown, Result = unknown, Returned = unknown> {
+  readonly flow: 'group';
+  readonly members: readonly (Member | Step)[];
+  readonly '~member'?: M;
+  readonly '~result'?: Result;
+  readonly '~returned'?: Returned;
+}
+
+/** Tasks beside each other, and one that takes all their results; made by `chord`, and by a `chain` that begins so. */
 export interface ChordCall<Result = unknown> {
   readonly flow: 'chord';
   readonly header: readonly Member[];
   readonly body: Step;
+  /** What follows the body; missing: nothing. */
+  readonly rest?: readonly ChainStep[];
   readonly '~result'?: Result;
 }
 

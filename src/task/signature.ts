@@ -43,6 +43,8 @@ export interface SignatureParts {
   readonly options: Readonly<Record<string, string | undefined>>;
   readonly isImmutable: boolean;
   readonly chordSize?: number;
+  /** Of Celery's own tasks, which stand for others. */
+  readonly kind?: 'group' | 'chord' | 'chain';
 }
 
 export function encodeSignature(parts: SignatureParts): string {
@@ -51,7 +53,7 @@ export function encodeSignature(parts: SignatureParts): string {
     args: parts.args,
     kwargs: parts.kwargs,
     options: objectOf(parts.options),
-    subtask_type: 'null',
+    subtask_type: parts.kind === undefined ? 'null' : JSON.stringify(parts.kind),
     immutable: String(parts.isImmutable),
     chord_size: parts.chordSize === undefined ? undefined : String(parts.chordSize),
   });

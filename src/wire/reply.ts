@@ -11,6 +11,10 @@ export interface Reply {
 
 /** How a task stands, in Celery's words. Texts of errors are bounded already. */
 export type Told =
+  | {
+      readonly status: 'STARTED';
+      readonly runsAt: { readonly pid: number; readonly hostname: string };
+    }
   | { readonly status: 'SUCCESS'; readonly result: string }
   | { readonly status: 'RETRY' | 'FAILURE'; readonly error: ToldError }
   | { readonly status: 'REVOKED'; readonly why: string };
@@ -45,6 +49,8 @@ export function encodeTold(id: string, told: Told, module = 'outlast'): string {
 
 function partsOf(told: Told, module: string): readonly [result: string, traceback: string] {
   switch (told.status) {
+    case 'STARTED':
+      return [JSON.stringify(told.runsAt), 'null'];
     case 'SUCCESS':
       return [told.result, 'null'];
     case 'REVOKED':

@@ -7,7 +7,7 @@ import type { Stores } from './stores.ts';
 export async function checkpointStoreOf(
   { worker }: Pick<ResolvedConfig, 'worker'>,
   stores: Pick<Stores, 'checkpoints'>,
-): Promise<CheckpointStore | null> {
+): Promise<CheckpointStore> {
   if (worker.checkpointFolder === null) return stores.checkpoints;
   const folder = new FolderCheckpointStore(worker.checkpointFolder);
   await folder.check();

@@ -7,8 +7,7 @@ import type { Runtime } from '../runtime/runtime.ts';
 const EVERY_MS = 600_000;
 
 export interface CleanCheckpointsParts {
-  /** Null: there are no large checkpoints. */
-  readonly store: CheckpointStore | null;
+  readonly store: CheckpointStore;
   readonly reads: Pick<LedgerReads, 'inspect'>;
   readonly runtime: Runtime;
 }
@@ -18,7 +17,6 @@ export async function cleanCheckpoints(
   { store, reads, runtime }: CleanCheckpointsParts,
   signal: AbortSignal,
 ): Promise<void> {
-  if (store === null) return;
   while (!signal.aborted) {
     try {
       const count = await sweepCheckpoints(store, reads);

@@ -6,6 +6,7 @@ import {
   printMigrations,
   type MigrateReport,
 } from '../adapters/mysql/migrate.ts';
+import { MysqlCheckpointStore } from '../adapters/mysql/mysql-checkpoint-store.ts';
 import { MysqlDatabase } from '../adapters/mysql/mysql-database.ts';
 import { MysqlCheckup } from '../adapters/mysql/mysql-checkup.ts';
 import { MysqlFenceRows } from '../adapters/mysql/mysql-fence-rows.ts';
@@ -39,7 +40,7 @@ export async function openMysqlOutbox(url: string): Promise<OutboxApart> {
     results: new MysqlResultStore(db),
     generations: new MysqlGenerationStore(db),
     fences: new MysqlFenceRows(db),
-    checkpoints: null,
+    checkpoints: new MysqlCheckpointStore(db),
   };
 }
 

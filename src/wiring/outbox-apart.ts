@@ -19,6 +19,6 @@ export interface OutboxApart {
   readonly generations: GenerationStore;
   /** Of tasks whose effects are here. */
   readonly fences: FenceRows;
-  /** Large checkpoints; null where they cannot be kept here. */
-  readonly checkpoints: CheckpointStore | null;
+  /** Large ones. */
+  readonly checkpoints: CheckpointStore;
 }

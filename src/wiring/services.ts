@@ -18,7 +18,7 @@ import { Gate } from '../worker/gate.ts';
 import { LoopHeart, type Heart } from '../worker/heart.ts';
 import type { RoomPool } from '../worker/room-pool.ts';
 import { Worker } from '../worker/worker.ts';
-import type { WorkerStatus } from '../worker/worker-deps.ts';
+import type { WorkerSettings, WorkerStatus } from '../worker/worker-deps.ts';
 import { checkpointStoreOf } from './checkpoint-store-of.ts';
 import { cleanCheckpoints } from './clean-checkpoints.ts';
 import { preflight } from './check-redis.ts';
@@ -262,8 +262,7 @@ export function makeWorker({
   const { ledger, broker, results } = stores;
   const { runtime } = internals;
   const beating = heart ?? makeHeart(config, ledger, internals);
-  const ackOn = config.broker?.ackOn ?? 'commit';
-  const settings = { ...config.worker, ackOn, process: name, host: hostname(), pid: process.pid };
+  const settings = workerSettings(config, name);
   const redact = redactOf(config, runtime);
   const { keyring } = config;
   const asked = new AbortController();
@@ -316,6 +315,14 @@ export function makeWorker({
       await (member ? member.run(worker, signal, retire) : worker.run(signal, retire));
     },
   };
+}
+
+function workerSettings({ worker, broker }: ResolvedConfig, name: string): WorkerSettings {
+  const { pid } = process;
+  const ackOn = broker?.ackOn ?? 'commit';
+  const runsAt = { pid, hostname: `outlast-${pid}@${hostname()}` };
+  const started = worker.trackStarted === 'on' ? { runsAt } : {};
+  return { ...worker, ackOn, process: name, host: hostname(), pid, ...started };
 }
 
 /** One process holds an embedded database: a thread would only reach it through this event loop. */

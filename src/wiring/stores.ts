@@ -53,8 +53,8 @@ export interface Stores {
   readonly ledger: Ledger;
   /** What operators tell workers; where the ledger is. */
   readonly control: ControlStore;
-  /** Large checkpoints; null where the database cannot keep them. */
-  readonly checkpoints: CheckpointStore | null;
+  /** Large ones. */
+  readonly checkpoints: CheckpointStore;
   readonly idempotency: IdempotencyStore;
   readonly results: ResultStore;
   /** Beside the ledger. */

@@ -64,7 +64,9 @@ async function load(): Promise<Loaded> {
     loader,
     modules: [...new Set(own)].filter(isOurs),
   };
-  return { config, handlers: handlerMap(found.map(({ handler }) => handler)), isolated };
+  const files = new Map(found.map(({ handler, file }) => [handler, file]));
+  const handlers = handlerMap([...files.keys()], handler => files.get(handler) ?? '');
+  return { config, handlers, isolated };
 }
 
 const tell = (message: FromChild): Promise<void> =>

@@ -90,10 +90,14 @@ async function decide(
 ): Promise<KeyClaim> {
   const { key } = call;
   const owner = { taskId: task.id, epoch: task.epoch };
-  const reply = await acquire({ ...call, ...owner }, deps);
+  const { ttlMs } = idempotent;
+  const reply = await acquire({ ...call, ...owner, ttlMs }, deps);
   switch (reply.status) {
     case 'owned':
-      return { kind: 'run', hold: new KeyHold({ key, ...owner, ttlMs: idempotent.ttlMs }, deps) };
+      return {
+        kind: 'run',
+        hold: new KeyHold({ key, ...owner, ttlMs, origin: reply.origin }, deps),
+      };
     case 'stale':
       return { kind: 'refuse', settlement: { kind: 'drop' } };
     case 'done':

@@ -30,7 +30,7 @@ export interface TaskContext<S extends TaskShape = TaskShape, Tx = unknown, C = 
   checkpoint(data: C): Promise<void>;
   /** The effect-once door: checks the fence and marks the step done in the same transaction as your effect. */
   transaction<T>(fn: (tx: Tx) => Promise<T>, options?: { readonly step?: string }): Promise<T>;
-  /** Sends a follow-up that a rerun does not send twice. */
+  /** Sends a follow-up that a rerun does not send twice. It has the deadline of this task, or a sooner one of its own. */
   send<F extends TaskShape>(task: Task<F>, ...rest: SendRest<F>): Promise<string>;
 }
 

@@ -87,8 +87,7 @@ export async function answerDeliveries(
         settled.push(delivery);
         break;
       case 'expired':
-        deps.runtime.emit('task:expired', refOf(envelope));
-        deps.observer?.expired(envelope);
+        tellExpired([envelope], deps);
         settled.push(delivery);
         break;
       case 'done':
@@ -110,7 +109,13 @@ export async function answerDeliveries(
   return begun;
 }
 
-const refOf = ({ id, name, queue }: Envelope): TaskRef => ({ id, name, queue });
+/** Too late to be begun. */
+export function tellExpired(tasks: readonly TaskRef[], deps: DeliveryDeps): void {
+  for (const { id, name, queue } of tasks) {
+    deps.runtime.emit('task:expired', { id, name, queue });
+    deps.observer?.expired({ id, name, queue });
+  }
+}
 
 /** Revoked before it came: only its message says who waits for it. As with Celery it is told once. */
 async function answerRevoked(envelope: Envelope, deps: DeliveryDeps): Promise<void> {

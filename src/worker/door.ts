@@ -22,13 +22,13 @@ export interface EffectDoor<Tx = unknown> {
 
 /** A run in front of the door. */
 export interface DoorRun extends RunRef {
-  /** What the steps belong to, where that is not the task alone: they are done once for all tasks of this key. */
+  /** What the steps belong to beside the task itself: they are done once for the task, and once for all tasks of this key. */
   readonly effect?: EffectKey | undefined;
 }
 
 export interface EffectKey {
   readonly key: string;
-  /** How long the steps are kept after their task has been forgotten. */
+  /** How long its steps are kept after their task has been forgotten. */
   readonly ttlMs: number;
 }
 
@@ -48,6 +48,7 @@ export interface Fences<Tx> {
    * whose it is then: another run's where that one has as high an epoch as this one, or a higher one.
    */
   take(tx: Tx, run: RunRef): Promise<Pick<RunRef, 'epoch' | 'run'>>;
+  /** Of a run with an effect key the step is that of the key, else that of the task. */
   mark(tx: Tx, run: DoorRun, step: string): Promise<Entrance>;
   keep(tx: Tx, run: DoorRun, step: string, value: Uint8Array): Promise<void>;
   /** Serialization failures and deadlocks: nothing has happened, and it may go well the next time. */

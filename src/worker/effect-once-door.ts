@@ -1,7 +1,7 @@
 import { isOutlastError, isUnavailable } from '../errors/error.ts';
 import type { Ledger, RunRef } from '../ledger/ledger.ts';
 import type { FaultPoint } from '../runtime/fault-point.ts';
-import { fenceStale, type DoorRun, type EffectDoor, type Fences } from './door.ts';
+import { fenceStale, type DoorRun, type EffectDoor, type Entrance, type Fences } from './door.ts';
 
 /** Conflicts start over; they are common enough to expect and rare enough to end. */
 const MAX_STARTS = 10;
@@ -99,13 +99,29 @@ export class EffectOnceDoor<Tx> implements EffectDoor<Tx> {
       await this.#faultPoint('door.fenced');
       // Below its own epoch nothing is lifted: this only asks whose the task is.
       await this.#lift(run, run.epoch - 1);
-      return await this.#fences.mark(tx, run, step);
+      return await this.#mark(tx, run, step);
     });
     if (!found.isNew) return found.value;
     const value = await fn(tx);
-    if (value !== null) await this.#fences.keep(tx, given, step, value);
+    if (value !== null) {
+      await this.#fences.keep(tx, alone(given), step, value);
+      if (given.effect !== undefined) await this.#fences.keep(tx, given, step, value);
+    }
     await this.#faultPoint('door.effect-not-committed');
     return value;
+  }
+
+  /**
+   * For the task first: what a task has done stays done, also when the store of the keys has forgotten under which one.
+   * What another task of the key has done is kept for this one as well.
+   */
+  async #mark(tx: Tx, run: DoorRun, step: string): Promise<Entrance> {
+    const own = await this.#fences.mark(tx, alone(run), step);
+    if (!own.isNew || run.effect === undefined) return own;
+    const shared = await this.#fences.mark(tx, run, step);
+    if (!shared.isNew && shared.value !== null)
+      await this.#fences.keep(tx, alone(run), step, shared.value);
+    return shared;
   }
 
   /** Another door of this very run may have been lifted already: then the fence is its own, under that epoch. */
@@ -122,6 +138,11 @@ export class EffectOnceDoor<Tx> implements EffectDoor<Tx> {
     if (reply.status !== 'ok') throw fenceStale(run);
     return { ...run, epoch: reply.epoch };
   }
+}
+
+/** The run as one whose steps belong to its task only. */
+function alone({ id, epoch, run }: DoorRun): DoorRun {
+  return { id, epoch, run };
 }
 
 /**

@@ -13,7 +13,7 @@ import { errorRecord } from './error-record.ts';
 import type { Handler } from './handler.ts';
 import type { Rooms } from './room.ts';
 import { migrateInput } from './migrate-input.ts';
-import { circumstancesOf, runInRoom } from './run-in-room.ts';
+import { circumstancesOf, runInRoom, stopped } from './run-in-room.ts';
 import { RunScope, type RunScopeDeps, type RunScopeStart } from './run-scope.ts';
 import type { RunStop } from './run-stop.ts';
 import { buried, failed, type Settlement } from './settlement.ts';
@@ -29,6 +29,8 @@ export interface ExecuteDeps extends RunScopeDeps {
   readonly checkpoints?: Checkpoints;
   /** Left out: nothing has to be signed. */
   readonly keyring?: Keyring;
+  /** Whether others may have the task by now. Left out: in a room, whose worker has looked. */
+  readonly isLeaseOver?: () => boolean;
 }
 
 /** Runs one task from bytes to settlement. Never throws. */
@@ -55,6 +57,8 @@ export async function execute(
     const preparing = prepare(task, handler);
     const prepared = preparing instanceof Promise ? await preparing : preparing;
     if ('kind' in prepared) return prepared;
+    // Whatever slept on the way here: no handler is entered for a run that may be another's.
+    if (stop.reason !== null || deps.isLeaseOver?.() === true) return stopped(stop);
     return await runHere({ task, handler, input: prepared.input, stop }, deps);
   } catch (error) {
     // A run that ended in no way at all would come back with every beat, for ever.

@@ -204,3 +204,14 @@ function readMigrations(
   }
   return steps;
 }
+
+/** Crashes of a task that no handler here knows: it is buried by its first run, whatever this says. */
+const UNKNOWN_TASK_BUDGET = 5;
+
+/** How often each task may lose its worker, by its name. */
+export function crashBudgetsOf(
+  handlers: ReadonlyMap<string, Pick<Handler, 'maxResurrections'>>,
+): Readonly<Record<string, number>> {
+  const budgets = [...handlers].map(([name, of]) => [name, of.maxResurrections] as const);
+  return { '*': UNKNOWN_TASK_BUDGET, ...Object.fromEntries(budgets) };
+}

@@ -4,6 +4,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { sleep } from '../runtime/clock.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { toBytes } from '../task/json.ts';
+import type { EffectKey } from './door.ts';
 import type { Settlement } from './settlement.ts';
 
 export interface HoldDeps {
@@ -15,6 +16,8 @@ export interface HoldDeps {
 export interface HeldBy extends KeyOwner {
   readonly key: string;
   readonly ttlMs: number;
+  /** The task that took the key when it was new. */
+  readonly origin: string;
 }
 
 /** Between two tries of the same call. */
@@ -33,6 +36,16 @@ export class KeyHold {
   constructor(by: HeldBy, deps: HoldDeps) {
     this.#by = by;
     this.#deps = deps;
+  }
+
+  /**
+   * What effects of this run belong to: they are had once for all tasks that take the place of one another under this
+   * key. When a result is forgotten the key begins anew, and so do they.
+   */
+  get effect(): EffectKey {
+    const { origin, key, ttlMs } = this.#by;
+    // No id has a space.
+    return { key: `${origin} ${key}`, ttlMs };
   }
 
   /**

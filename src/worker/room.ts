@@ -1,5 +1,6 @@
 import type { WireError } from '../errors/wire-error.ts';
 import type { BegunTask, LiftReply, StepStatus } from '../ledger/ledger.ts';
+import type { EffectKey } from './door.ts';
 import type { HandlerMode } from './handler.ts';
 import type { RunStop, StopReason } from './run-stop.ts';
 import type { Settlement } from './settlement.ts';
@@ -36,7 +37,7 @@ export interface Rooms {
 
 /** What a worker says to a room. */
 export type ToRoom =
-  | { readonly kind: 'run'; readonly task: BegunTask }
+  | { readonly kind: 'run'; readonly task: BegunTask; readonly effect: EffectKey | null }
   | { readonly kind: 'stop'; readonly reason: StopReason }
   | { readonly kind: 'drain' }
   | { readonly kind: 'kept'; readonly call: number; readonly status: StepStatus }

@@ -4,6 +4,7 @@ import { sleep } from '../runtime/clock.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import type { EnvelopeOptions } from '../task/envelope.ts';
 import { toText } from '../task/json.ts';
+import type { EffectKey } from './door.ts';
 import type { Handler } from './handler.ts';
 import { unpackError } from './pack-error.ts';
 import type { FromRoom, PackedSettlement, Room, RoomMode, Rooms } from './room.ts';
@@ -29,6 +30,8 @@ export interface RoomRunDeps {
   readonly rooms: Rooms;
   readonly ledger: RunLedger;
   readonly runtime: Runtime;
+  readonly effect?: EffectKey | null;
+  readonly isLeaseOver?: () => boolean;
 }
 
 /**
@@ -42,7 +45,8 @@ export async function runInRoom(start: RoomRunStart, deps: RoomRunDeps): Promise
   const room = await enter(start, deps);
   if (room === null) return stopped(stop);
   try {
-    return stop.reason !== null ? stopped(stop) : await new RoomRun(start, room, deps).run();
+    const isLate = stop.reason !== null || deps.isLeaseOver?.() === true;
+    return isLate ? stopped(stop) : await new RoomRun(start, room, deps).run();
   } finally {
     deps.rooms.leave(room);
   }
@@ -61,7 +65,8 @@ async function enter(start: RoomRunStart, deps: RoomRunDeps): Promise<Room | nul
   }
 }
 
-function stopped(stop: RunStop): Settlement {
+/** A run that ends before its handler: given back, unless it is known to be another's. */
+export function stopped(stop: RunStop): Settlement {
   return { kind: stop.reason === 'lost' ? 'drop' : 'release' };
 }
 
@@ -114,7 +119,7 @@ class RoomRun {
     });
     this.#room.listen(message => this.#hear(message));
     void this.#room.ended.then(how => this.#crash(how));
-    this.#room.post({ kind: 'run', task: tight(task) });
+    this.#room.post({ kind: 'run', task: tight(task), effect: this.#deps.effect ?? null });
     this.#follow(stop.draining, () => this.#room.post({ kind: 'drain' }));
     this.#undo.push(stop.onStop(() => this.#stop()));
     this.#startTimers();

@@ -39,6 +39,7 @@ function setup(run: Run, options: EnvelopeOptions = {}, text = '[[],{},null]') {
   };
   const runtime = { clock, random, faultPoint: noFaults, log, emit: noEvents };
   const committed: string[] = [];
+  const deadlines: unknown[] = [];
   const kept: number[] = [];
   const door = {
     pass: async (
@@ -56,7 +57,13 @@ function setup(run: Run, options: EnvelopeOptions = {}, text = '[[],{},null]') {
   const handler = defineHandler(
     contract,
     { retry: { maxAttempts: 1 }, run: (_, ctx) => run(ctx as unknown as TaskContext) },
-    { door: () => door, sendInside: () => Promise.resolve('sent') },
+    {
+      door: () => door,
+      sendInside: (_tx, _task, _input, { deadline }) => {
+        deadlines.push(deadline);
+        return Promise.resolve('sent');
+      },
+    },
   );
   const body = toBytes(text);
   const identity = { id: 'one', name: contract.name, version: 1, body };
@@ -94,7 +101,7 @@ function setup(run: Run, options: EnvelopeOptions = {}, text = '[[],{},null]') {
       handlers: new Map([[contract.name, handler]]),
     }),
   );
-  return { time, settlement, committed, kept, warnings, stop };
+  return { time, settlement, committed, kept, warnings, stop, deadlines };
 }
 
 describe('a handler that swallows its signal', () => {
@@ -206,5 +213,34 @@ describe('arguments', () => {
     if (ended.kind !== 'commit') throw new Error(ended.kind);
     const input = JSON.parse(text) as unknown;
     expect(JSON.parse(ended.value)).toEqual({ input, fence: 1, from: null });
+  });
+});
+
+describe('what a handler sends', () => {
+  it('has the deadline of its task, or a sooner one, never a later one', async () => {
+    const { time, settlement, deadlines } = setup(
+      async ctx => {
+        await ctx.send(other);
+        await ctx.send(other, undefined, { deadline: '1s' });
+        await ctx.send(other, undefined, { deadline: new Date(2_000) });
+        await ctx.send(other, undefined, { deadline: '1h' });
+        return await ctx.send(other, undefined, { deadline: new Date(Number.NaN) });
+      },
+      { deadlineMs: 5_000 },
+    );
+    await time.runUntil(1_000);
+    expect(await settlement).toMatchObject({ kind: 'commit' });
+    const inherited = new Date(5_000);
+    const refused = new Date(Number.NaN);
+    expect(deadlines).toEqual([inherited, '1s', new Date(2_000), inherited, refused]);
+  });
+
+  it('has none where its task has none', async () => {
+    const { time, settlement, deadlines } = setup(ctx =>
+      ctx.send(other, undefined, { deadline: '1h' }),
+    );
+    await time.runUntil(1_000);
+    await settlement;
+    expect(deadlines).toEqual(['1h']);
   });
 });

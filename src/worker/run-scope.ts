@@ -1,6 +1,7 @@
 import { isUnavailable, outlastError } from '../errors/error.ts';
 import type { BegunTask, Ledger, LiftReply, RunRef } from '../ledger/ledger.ts';
 import type { Runtime } from '../runtime/runtime.ts';
+import { durationMs } from '../task/duration.ts';
 import type { SendRest, Task, TaskShape } from '../task/define-task.ts';
 import type { EnvelopeOptions } from '../task/envelope.ts';
 import { fingerprintOf } from '../task/digest.ts';
@@ -9,7 +10,7 @@ import { decodeJson, encodeJson, toBytes, toText } from '../task/json.ts';
 import { safeName } from '../task/names.ts';
 import type { SendOptions } from '../task/define-task.ts';
 import type { TaskContext } from './context.ts';
-import { fenceStale, type EffectDoor } from './door.ts';
+import { fenceStale, type EffectDoor, type EffectKey } from './door.ts';
 import type { Handler } from './handler.ts';
 import { RunContext } from './run-context.ts';
 import type { RunStop, StopReason } from './run-stop.ts';
@@ -21,6 +22,8 @@ export type RunLedger = Pick<Ledger, 'checkpoint' | 'lift'>;
 export interface RunScopeDeps {
   readonly ledger: RunLedger;
   readonly runtime: Runtime;
+  /** What the effects of the run belong to beside its task. Left out or null: the task alone. */
+  readonly effect?: EffectKey | null;
   /** Told the promise of the handler itself, which may outlive its run. */
   readonly onRunning?: (handler: Promise<unknown>) => void;
 }
@@ -250,7 +253,8 @@ export class RunScope {
     step: string,
     fn: (tx: unknown) => Promise<Uint8Array | null>,
   ): Promise<Uint8Array | null> {
-    return await this.#door.pass(this.#ref(), step, async tx => {
+    const effect = this.#deps.effect ?? undefined;
+    return await this.#door.pass({ ...this.#ref(), effect }, step, async tx => {
       this.#refuseIfOver();
       const value = await fn(tx);
       this.#refuseIfOver();
@@ -266,12 +270,30 @@ export class RunScope {
     const nth = (this.#sends.get(what) ?? 0) + 1;
     this.#sends.set(what, nth);
     const step = `send:${what.slice(0, 32)}:${nth}`;
+    const within = this.#within(options ?? {});
     const bytes = await this.#guarded(
       this.#pass(step, async tx =>
-        toBytes(encodeJson(await this.#handler.origin.sendInside(tx, task, input, options ?? {}))),
+        toBytes(encodeJson(await this.#handler.origin.sendInside(tx, task, input, within))),
       ),
     );
     return decodeJson(toText(bytes ?? toBytes('""'))) as string;
+  }
+
+  /** What follows has the deadline of this task, or a sooner one of its own: nobody waits for it any longer. */
+  #within(options: SendOptions): SendOptions {
+    const { deadlineMs } = this.options;
+    if (deadlineMs === undefined) return options;
+    const { deadline } = options;
+    if (deadline !== undefined) {
+      const { clock } = this.#deps.runtime;
+      const ownMs =
+        deadline instanceof Date
+          ? deadline.getTime()
+          : clock.now() + durationMs(deadline, 'deadline');
+      // Also what is no time at all: whoever composes the task refuses that.
+      if (!(ownMs > deadlineMs)) return options;
+    }
+    return { ...options, deadline: new Date(deadlineMs) };
   }
 
   #claimStep(step: string): void {

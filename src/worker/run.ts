@@ -8,13 +8,14 @@ import {
   type FollowUp,
   type Ledger,
   type RunRef,
+  type RunsAt,
   type StepStatus,
 } from '../ledger/ledger.ts';
 import { NO_KEYS } from '../task/keyring.ts';
 import type { Redact } from '../task/redact.ts';
 import type { BrokerAnswers } from './broker-answers.ts';
 import { claimKey, type KeyClaim, type KeyDeps } from './claim-key.ts';
-import { replyOf } from '../wire/reply.ts';
+import { replyOf, type Told } from '../wire/reply.ts';
 import type { ResultStore } from '../result/result-store.ts';
 import type { Checkpoints } from './checkpoints.ts';
 import { rescueRun } from './rescue-run.ts';
@@ -43,6 +44,8 @@ export interface RunDeps extends ExecuteDeps {
   readonly results?: ResultStore;
   /** Left out: any number of tasks may run at once. */
   readonly gate?: Gate;
+  /** Left out: senders who wait for an answer are not told that their task has begun. */
+  readonly runsAt?: RunsAt;
 }
 
 /** No broker's copy is held for longer: RabbitMQ closes the channel of a message held for half an hour. */
@@ -120,9 +123,16 @@ export class Run {
       runtime.emit('task:started', { id, name, queue, epoch, attempt });
       observer?.started(this.task);
     }
+    const { runsAt } = this.#deps;
+    // Before the handler: word of the end must not come first.
+    if (runsAt && claim.kind === 'run') await this.#tellSender({ status: 'STARTED', runsAt });
     const ran =
       claim.kind === 'run'
-        ? await execute(this.task, this.#stop, { ...this.#deps, ledger: this.#asking() })
+        ? await execute(this.task, this.#stop, {
+            ...this.#deps,
+            ledger: this.#asking(),
+            effect: hold?.effect ?? null,
+          })
         : claim.settlement;
     this.#onRan();
     const ranMs = runtime.clock.monotonic() - this.startedAt;
@@ -148,7 +158,8 @@ export class Run {
     if (status === 'ok') {
       if (hold !== null) await hold.ended(settlement);
       await this.#follow([...followUps, ...this.#ended(settlement)]);
-      await this.#tellRetry(settlement);
+      if (settlement.kind === 'fail' && settlement.delayMs !== null)
+        await this.#tellSender({ status: 'RETRY', error: settlement.error });
     } else if (settlement.kind !== 'drop')
       runtime.log.warn(
         { task: id, epoch, status, settlement: settlement.kind },
@@ -294,15 +305,13 @@ export class Run {
     return [{ key: endedKey(envelope.id, epoch), ended: { envelope, how: 'dead', epoch, error } }];
   }
 
-  /** Whoever waits for the result hears that it takes longer. Said once: nothing is lost with it. */
-  async #tellRetry(settlement: Settlement): Promise<void> {
+  /** Whoever waits for the result hears that it has begun, or takes longer. Said once: nothing is lost with it. */
+  async #tellSender(told: Told): Promise<void> {
     const { broker, runtime } = this.#deps;
-    if (!broker.reply || settlement.kind !== 'fail' || settlement.delayMs === null) return;
-    const told = { status: 'RETRY', error: settlement.error } as const;
-    const reply = replyOf(this.task.envelope, told);
+    const reply = broker.reply ? replyOf(this.task.envelope, told) : null;
     if (reply === null) return;
-    await broker.reply([reply]).catch((error: unknown) => {
-      runtime.log.warn({ error, task: this.task.id }, 'nobody was told of the retry');
+    await broker.reply?.([reply]).catch((error: unknown) => {
+      runtime.log.warn({ error, task: this.task.id, status: told.status }, 'nobody was told');
     });
   }
 

@@ -1,6 +1,7 @@
 import { decodeError } from '../errors/wire-error.ts';
 import type { BegunTask, LiftReply, StepStatus } from '../ledger/ledger.ts';
 import type { Runtime } from '../runtime/runtime.ts';
+import type { EffectKey } from './door.ts';
 import { execute } from './execute.ts';
 import type { Handler } from './handler.ts';
 import { packError } from './pack-error.ts';
@@ -39,7 +40,7 @@ export class RoomServer {
   hear(message: ToRoom): void {
     switch (message.kind) {
       case 'run':
-        return void this.#run(message.task);
+        return void this.#run(message.task, message.effect);
       case 'stop':
         return this.#stop.stop(message.reason);
       case 'drain':
@@ -53,7 +54,7 @@ export class RoomServer {
     }
   }
 
-  async #run(task: BegunTask): Promise<void> {
+  async #run(task: BegunTask, effect: EffectKey | null): Promise<void> {
     const { handlers, runtime, post, rssBytes } = this.#deps;
     this.#draining = new AbortController();
     this.#stop = new RunStop(this.#draining.signal);
@@ -62,6 +63,7 @@ export class RoomServer {
     const settlement = await execute(task, this.#stop, {
       handlers,
       runtime,
+      effect,
       ledger: {
         checkpoint: (_, seq, data) =>
           this.#ask<StepStatus>(call => ({ kind: 'checkpoint', call, seq, data })),

@@ -33,16 +33,18 @@ describe('a worker that takes ahead', () => {
     expect(broker.count()).toEqual({ queued: 5, held: 1 });
   });
 
-  it('holds one batch and no more, and hands it out before it asks again', async () => {
+  it('holds one batch and no more, and fills it up when half of it is handed out', async () => {
     const { broker, ahead, runShort } = await setup();
     runShort(1);
-    ahead.ask(QUEUES, 2);
-    ahead.ask(QUEUES, 2);
-    expect(await ahead.take(QUEUES, 5)).toHaveLength(2);
-    ahead.ask(QUEUES, 2);
+    ahead.ask(QUEUES, 4);
+    ahead.ask(QUEUES, 4);
     expect(await ahead.take(QUEUES, 1)).toHaveLength(1);
-    ahead.ask(QUEUES, 2);
+    ahead.ask(QUEUES, 4);
     expect(broker.count()).toEqual({ queued: 2, held: 4 });
+    expect(await ahead.take(QUEUES, 1)).toHaveLength(1);
+    ahead.ask(QUEUES, 4);
+    expect(await ahead.take(QUEUES, 5)).toHaveLength(4);
+    expect(broker.count()).toEqual({ queued: 0, held: 6 });
   });
 
   it('gives back what waits for too long, and counts tasks as long from then on', async () => {

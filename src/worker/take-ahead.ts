@@ -44,7 +44,7 @@ export class TakeAhead {
 
   /** What is here, and else what the broker has. */
   async take(queues: readonly string[], limit: number): Promise<readonly Delivery[]> {
-    await this.#coming;
+    if (this.#here.length < limit) await this.#coming;
     return this.#here.length > 0
       ? this.#here.splice(0, limit)
       : await this.#broker.take(queues, limit);
@@ -52,11 +52,12 @@ export class TakeAhead {
 
   /** Asks for the next batch, while tasks are short. */
   ask(queues: readonly string[], limit: number): void {
-    if (this.#averageMs > SHORT_MS || this.#coming !== null || this.#here.length > 0) return;
-    this.#coming = this.#broker.take(queues, limit).then(
+    const { length } = this.#here;
+    if (this.#averageMs > SHORT_MS || this.#coming !== null || length > limit / 2) return;
+    this.#coming = this.#broker.take(queues, limit - length).then(
       deliveries => {
-        this.#here = [...deliveries];
-        this.#hereSince = this.#clock.monotonic();
+        if (this.#here.length === 0) this.#hereSince = this.#clock.monotonic();
+        this.#here.push(...deliveries);
         this.#coming = null;
       },
       // The take that needs them asks again, and hears of it.

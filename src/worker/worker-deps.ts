@@ -1,6 +1,6 @@
 import type { Broker } from '../broker/broker.ts';
 import type { ControlStore } from '../ledger/control-store.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { Ledger, RunsAt } from '../ledger/ledger.ts';
 import type { Redact } from '../task/redact.ts';
 import type { KeyDeps } from './claim-key.ts';
 import type { CheckpointsParts } from './checkpoints.ts';
@@ -20,6 +20,8 @@ export interface WorkerSettings {
   readonly resultTtlMs: number;
   /** When the broker's copy of a begun task is let go: after its run is settled, or as soon as the ledger has it. */
   readonly ackOn: 'commit' | 'begin';
+  /** Whoever waits for a result is told when its task begins, and that it is here. Left out: nobody is. */
+  readonly runsAt?: RunsAt;
   /** The operating-system process, as its supervisor calls it. */
   readonly process: string;
   readonly host: string;

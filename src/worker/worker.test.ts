@@ -5,7 +5,7 @@ import { MemoryIdempotencyStore } from '../adapters/memory/memory-idempotency-st
 import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
 import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
 import { outlastError } from '../errors/error.ts';
-import type { StepStatus } from '../ledger/ledger.ts';
+import type { BeginRequest, StepStatus } from '../ledger/ledger.ts';
 import { ALONE, composeTask } from '../outbox/compose.ts';
 import { envelopeOf } from '../outbox/outbox-writer.ts';
 import { noFaults } from '../runtime/fault-point.ts';
@@ -217,6 +217,43 @@ describe('a run that the store lists and the worker does not know', () => {
     await time.runUntil(6_000);
     expect(store.state.records.get(second)).toMatchObject({ state: 'running', epoch: 2 });
     expect(store.state.records.get(second)).toMatchObject({ failures: 0, crashes: 0 });
+    stop.abort();
+    await time.runUntil(20_000);
+    await running;
+  });
+});
+
+describe('a worker with more to do than it has places', () => {
+  it('has one batch begun while it runs another, and promises no place and no suspect twice', async () => {
+    const { time, store, worker, arrive, finish } = setup();
+    finish();
+    for (let n = 0; n < 40; n++) await arrive(`task ${n}`);
+    const begin = store.begin.bind(store);
+    const asked = new Set<BeginRequest>();
+    const most = { batches: 0, places: 0, suspects: 0 };
+    store.begin = async request => {
+      asked.add(request);
+      const sum = (of: (asked: BeginRequest) => number): number =>
+        [...asked].reduce((total, one) => total + of(one), 0);
+      most.batches = Math.max(most.batches, asked.size);
+      most.places = Math.max(
+        most.places,
+        sum(({ limit }) => limit),
+      );
+      most.suspects = Math.max(
+        most.suspects,
+        sum(({ suspects }) => suspects),
+      );
+      await new Promise<void>(resolve => void time.after(10, resolve));
+      asked.delete(request);
+      return await begin(request);
+    };
+    const stop = new AbortController();
+    const running = worker.run(stop.signal);
+    await time.runUntil(3_000);
+    const states = [...store.state.records.values()].map(({ state }) => state);
+    expect(states).toEqual(Array.from({ length: 40 }, () => 'done'));
+    expect(most).toEqual({ batches: 2, places: 5, suspects: 1 });
     stop.abort();
     await time.runUntil(20_000);
     await running;

@@ -8,24 +8,23 @@ import { endOfTick } from '../runtime/end-of-tick.ts';
 import { Wakeable } from '../runtime/wakeable.ts';
 import { beginSurely, STORE_RETRY_MS } from './begin-surely.ts';
 import { ControlWatch } from './control-watch.ts';
-import { acceptDeliveries, answerDeliveries } from './deliveries.ts';
+import { acceptDeliveries, answerDeliveries, tellExpired, type Beginnable } from './deliveries.ts';
+import { crashBudgetsOf } from './handler.ts';
 import { untilReady, type Beat } from './heart.ts';
 import { Intake } from './intake.ts';
-import { watchLease } from './watch-lease.ts';
+import { LeaseWatch } from './watch-lease.ts';
 import { orderQueues } from './order-queues.ts';
 import { Run, type RunDeps } from './run.ts';
 import { runKey } from './run-key.ts';
+import { letRunsEnd, untilEnded } from './let-runs-end.ts';
+import { Lanes } from './lanes.ts';
 import { LedgerShare } from './ledger-share.ts';
 import { makeRunDeps } from './make-run-deps.ts';
 import { TakeAhead } from './take-ahead.ts';
 import type { WorkerDeps, WorkerStatus } from './worker-deps.ts';
 
-/** Crashes of a task that no handler here knows: it is buried by its first run, whatever this says. */
-const UNKNOWN_TASK_BUDGET = 5;
 /** What is due and was not handed out is being handed to others: asking again at once would only burn the store. */
 const SHORTEST_NAP_MS = 10;
-/** How long a drain waits for the store to take back what was not finished. */
-const RELEASE_PATIENCE_MS = 5_000;
 
 /**
  * Takes tasks and runs them, under one incarnation at a time.
@@ -44,9 +43,11 @@ export class Worker {
   readonly #draining = new AbortController();
   readonly #ahead: TakeAhead;
   readonly #share: LedgerShare;
+  readonly #lanes = new Lanes<BeginOpen | null>();
   readonly #crashBudgets: Readonly<Record<string, number>>;
   readonly #watch: ControlWatch | null;
   readonly #intake: Intake;
+  readonly #lease: LeaseWatch;
   #runDeps: RunDeps;
   #worker = '';
   #isFenced = false;
@@ -56,6 +57,8 @@ export class Worker {
   #isGivingUp = false;
   /** False: the only free place was for the ledger, and the broker may have something for it. */
   #hasAskedBroker = true;
+  /** The last batch was as large as it could be. */
+  #isPlenty = false;
   #begun = 0;
   /** Runs whose handler has not ended. */
   #handling = 0;
@@ -64,10 +67,10 @@ export class Worker {
 
   constructor(deps: WorkerDeps) {
     this.#deps = deps;
-    const budgets = [...deps.handlers].map(([name, of]) => [name, of.maxResurrections] as const);
-    this.#crashBudgets = { '*': UNKNOWN_TASK_BUDGET, ...Object.fromEntries(budgets) };
+    this.#crashBudgets = crashBudgetsOf(deps.handlers);
     this.#turnedAt = deps.runtime.clock.monotonic();
     this.#wake = new Wakeable(deps.runtime.clock);
+    this.#lease = new LeaseWatch(deps.heart, deps.runtime.clock, deps.settings.leaseMs);
     this.#share = new LedgerShare(deps.runtime.clock);
     this.#ahead = new TakeAhead(deps.broker, deps.runtime.clock);
     this.#intake = new Intake(this.#ahead, deps.settings.queues, this.#wake.hint);
@@ -140,18 +143,19 @@ export class Worker {
    */
   async run(signal: AbortSignal, retire?: AbortSignal): Promise<void> {
     const undo = this.#deps.ledger.onReady(this.#wake.hint);
-    const { heart, runtime, settings } = this.#deps;
-    const unwatch = watchLease(heart, runtime.clock, settings.leaseMs, () => this.#fence());
+    const unwatch = this.#lease.watch(() => this.#fence());
     const unwatchOrders = this.#watch?.start();
     const either = retire ? AbortSignal.any([signal, retire]) : signal;
     try {
       while (!either.aborted) await this.#turn(either);
       this.#isLeaving = true;
+      await this.#lanes.over();
       while (!signal.aborted && this.#runs.size > 0)
         await this.#wake.sleep(this.#deps.settings.idleTimeMs, signal);
     } finally {
       undo();
       this.#intake.leave();
+      await this.#lanes.over();
       await this.#drain();
       unwatchOrders?.();
       unwatch();
@@ -168,13 +172,14 @@ export class Worker {
       await endOfTick();
       if (signal.aborted) return;
       const free = this.#free();
-      if (free <= 0 || this.#isFenced || this.#intake.isShut) {
+      if (free <= 0 || this.#isFenced || this.#lease.isOver || this.#intake.isShut) {
         await this.#ahead.giveBackLate();
         const sleepMs = Math.min(settings.idleTimeMs, this.#ahead.patienceMs ?? Infinity);
         await this.#wake.sleep(sleepMs, signal);
         return;
       }
-      const reply = await this.#take(free, signal);
+      const isMore = await this.#take(Math.min(free, Lanes.share(settings.concurrency)), signal);
+      const reply = await (isMore ? this.#lanes.room() : this.#lanes.last());
       const isIdle = reply?.begun.length === 0 && reply.answers.length === 0;
       if (isIdle && this.#hasAskedBroker) {
         const dueMs = Math.max(reply.nextDueMs ?? Infinity, SHORTEST_NAP_MS);
@@ -193,7 +198,8 @@ export class Worker {
    */
   #free(): number {
     const { concurrency } = this.#deps.settings;
-    return Math.min(concurrency - this.#handling, 2 * concurrency - this.#runs.size);
+    const { places } = this.#lanes;
+    return Math.min(concurrency - this.#handling, 2 * concurrency - this.#runs.size) - places;
   }
 
   async #open(signal: AbortSignal): Promise<void> {
@@ -210,6 +216,7 @@ export class Worker {
     this.#isClosed = false;
     this.#isFenced = false;
     this.#runDeps = this.#makeRunDeps();
+    this.#lease.noteBeat();
     heart.beatFor(worker, sentAt, beat => this.#onBeat(beat));
     runtime.log.info({ worker }, 'worker open');
   }
@@ -217,11 +224,12 @@ export class Worker {
   #makeRunDeps(): RunDeps {
     const worker = this.#worker;
     const isHopeless = (): boolean => this.#isClosed || this.#isGivingUp || this.#worker !== worker;
-    return makeRunDeps(this.#deps, isHopeless);
+    return makeRunDeps(this.#deps, { isHopeless, isLeaseOver: () => this.#lease.isOver });
   }
 
-  async #take(free: number, signal: AbortSignal): Promise<BeginOpen | null> {
-    const { broker, ledger, runtime, settings, observer } = this.#deps;
+  /** Has the next batch begun; true: there is likely to be more, and it need not wait for the answer. */
+  async #take(free: number, signal: AbortSignal): Promise<boolean> {
+    const { ledger, runtime, settings } = this.#deps;
     const queues = orderQueues(this.#intake.open, () => runtime.random.next());
     const wanted = this.#isLedgerAway ? 0 : free - this.#share.of(free);
     this.#hasAskedBroker = wanted > 0 || this.#isLedgerAway;
@@ -236,26 +244,41 @@ export class Worker {
     );
     if (deliveries.length > 0) await runtime.faultPoint('worker.taken-not-begun');
     const messages = deliveries.map(({ envelope }) => envelope);
-    const isLetGo = settings.ackOn === 'begin';
-    const isAcknowledged = isLetGo && ledger.acknowledges === true;
+    const isAcknowledged = settings.ackOn === 'begin' && ledger.acknowledges === true;
+    const hasSuspect =
+      this.#lanes.suspects > 0 || [...this.#runs.values()].some(run => run.task.isSuspect);
     const request: BeginRequest = {
       worker: this.#worker,
       run: runtime.random.token(),
       queues,
       limit: free - messages.length,
-      suspects: [...this.#runs.values()].some(run => run.task.isSuspect) ? 0 : 1,
+      suspects: hasSuspect ? 0 : 1,
       messages,
       ...(isAcknowledged ? { tags: deliveries.map(({ delivery }) => delivery.tag) } : {}),
+      ...(settings.runsAt ? { runsAt: settings.runsAt } : {}),
       crashBudgets: this.#crashBudgets,
     };
+    this.#lanes.add(free, request.suspects, this.#beginAll(request, deliveries, signal));
+    const isFull = wanted > 0 && taken.length === wanted;
+    // There was more than we asked for: the next batch comes while this one is begun.
+    if (isFull) this.#ahead.ask(queues, settings.concurrency);
+    return isFull || this.#isPlenty;
+  }
+
+  async #beginAll(
+    request: BeginRequest,
+    deliveries: readonly Beginnable[],
+    signal: AbortSignal,
+  ): Promise<BeginOpen | null> {
+    const { broker, settings } = this.#deps;
+    const isLetGo = settings.ackOn === 'begin';
+    const isAcknowledged = request.tags !== undefined;
     // Until its tasks are started the answer is ours to know: a beat must not take them for forgotten ones.
     this.#asked.add(request.run);
     try {
-      const asking = this.#begin(request, signal);
-      // There was more than we asked for: the next batch comes while this one is begun.
-      if (wanted > 0 && taken.length === wanted) this.#ahead.ask(queues, settings.concurrency);
-      const reply = await asking;
+      const reply = await this.#begin(request, signal);
       this.#isLedgerAway = reply === null;
+      this.#isPlenty = reply?.begun.length === request.limit + deliveries.length;
       if (reply === null) {
         await this.#giveBack(deliveries.map(({ delivery }) => delivery));
         return null;
@@ -265,10 +288,7 @@ export class Worker {
       this.#share.note(request.limit, reply.begun.length - ofMessages);
       const begun = { given: deliveries, answers, isAcknowledged };
       const byId = await answerDeliveries(begun, this.#runDeps);
-      for (const ref of reply.expired) {
-        runtime.emit('task:expired', ref);
-        observer?.expired(ref);
-      }
+      tellExpired(reply.expired, this.#runDeps);
       for (const task of reply.begun)
         this.#start(task, isLetGo ? null : (byId.get(task.id) ?? null));
       // An ack that fails brings copies back, to be acked then: the ledger has their tasks.
@@ -323,6 +343,7 @@ export class Worker {
     if (beat.worker !== this.#worker || this.#isClosed) return;
     if (beat.reply.status === 'closed') return this.#close(beat.worker);
     this.#isFenced = false;
+    this.#lease.noteBeat();
     const stored = new Set(beat.reply.runs.map(runKey));
     for (const [key, run] of this.#runs) {
       run.acknowledgeInTime(this.#deps.runtime.clock.monotonic());
@@ -360,26 +381,14 @@ export class Worker {
 
   /** Lets what runs come to an end, releases what does not, and leaves. */
   async #drain(): Promise<void> {
-    const { clock, faultPoint, log, emit } = this.#deps.runtime;
-    const { ledger, heart, settings, hurry } = this.#deps;
+    const { log, emit } = this.#deps.runtime;
+    const { ledger, heart } = this.#deps;
     this.#draining.abort();
     const given = this.#ahead.giveBack().catch(() => undefined);
-    const all = (): Promise<unknown> =>
-      Promise.all([...this.#runs.values()].map(run => run.finished.catch(() => undefined)));
-    const patience = new AbortController();
-    const signal = hurry ? AbortSignal.any([patience.signal, hurry]) : patience.signal;
-    await Promise.race([
-      all().then(() => patience.abort()),
-      sleep(clock, settings.shutdownTimeoutMs, signal),
-    ]);
-    const released = this.#runs.size;
-    await faultPoint('worker.drain-before-release');
-    for (const run of this.#runs.values()) run.stop('release');
-    // What the broker does not take back now it takes when it is closed.
-    await Promise.race([Promise.all([all(), given]), sleep(clock, RELEASE_PATIENCE_MS)]);
+    const released = await letRunsEnd(this.#runs, given, this.#deps);
     // The store does not answer: what we run comes back when our lease is over.
     this.#isGivingUp = true;
-    await all();
+    await untilEnded(this.#runs);
     await heart.stop();
     if (!this.#isClosed) {
       const left = { kind: 'worker', worker: this.#worker } as const;

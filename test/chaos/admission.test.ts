@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { PoolClient } from 'pg';
 import {
   createOutlast,
@@ -14,26 +14,40 @@ import {
 import { createAdmin } from '../../dist/admin/index.js';
 import { fromPg } from '../../dist/adapters/transactions/pg.js';
 import { until } from '../support/database.ts';
+import { startRedis, type OwnRedis } from '../support/redis-server.ts';
 import { ChaosKit } from './chaos-kit.ts';
 
 const PROJECT = fileURLToPath(new URL('project/', import.meta.url));
 
 let kit: ChaosKit;
-let outlast: Outlast<PoolClient>;
+let redis: OwnRedis;
 
 beforeAll(async () => {
   kit = await ChaosKit.create('admission');
-  outlast = createOutlast({
-    database: kit.database.url,
-    adapter: fromPg(kit.database.pool),
-    worker: { lease: '2s', beat: '300ms' },
-  });
+  redis = await startRedis(['--appendonly', 'yes']);
 });
 
 afterAll(async () => {
-  await outlast.close();
   await kit.dispose();
+  await redis.dispose();
 });
+
+/** Where limits are kept, and the variables that say so to other processes. */
+const PLACES: Readonly<Record<string, () => Readonly<Record<string, string>>>> = {
+  PostgreSQL: () => ({}),
+  Redis: () => ({ OUTLAST_BROKER_URL: redis.url }),
+};
+
+function connect(env: Readonly<Record<string, string>>): Outlast<PoolClient> {
+  const outlast = createOutlast({
+    database: kit.database.url,
+    adapter: fromPg(kit.database.pool),
+    worker: { lease: '2s', beat: '300ms' },
+    ...('OUTLAST_BROKER_URL' in env ? { broker: redis.url } : {}),
+  });
+  onTestFinished(() => outlast.close());
+  return outlast;
+}
 
 /** One push that was let in: the store decided at some moment between the two, by the clock of this machine. */
 interface LetIn {
@@ -48,10 +62,10 @@ interface Clients {
   refusals: number;
 }
 
-function startClients(): Clients {
+function startClients(more: Readonly<Record<string, string>>): Clients {
   const child = spawn(process.execPath, ['clients.mjs'], {
     cwd: PROJECT,
-    env: { ...process.env, OUTLAST_DATABASE_URL: kit.database.url },
+    env: { ...process.env, OUTLAST_DATABASE_URL: kit.database.url, ...more },
     stdio: ['pipe', 'pipe', 'inherit'],
   });
   const clients: Clients = {
@@ -68,36 +82,40 @@ function startClients(): Clients {
   return clients;
 }
 
-describe('64 clients in four processes, two of them killed on the way', () => {
-  it('are never let in more often than the limit, in any window, and nothing stays taken', async () => {
-    const all = Array.from({ length: 4 }, startClients);
-    await Promise.all(all.map(({ ready }) => ready));
-    const exits = all.map(({ child }) => once(child, 'exit'));
-    for (const { child } of all) child.stdin?.write('go\n');
-    // After they were let in for the first time: what they took and did not say is taken all the same.
-    for (const { child, letIn } of all.slice(0, 2)) {
-      await until(async () => letIn.length > 0);
-      child.kill('SIGKILL');
-    }
-    await Promise.all(exits);
-    const letIn = all.flatMap(clients => clients.letIn).toSorted((a, b) => a.from - b.from);
-    const most = Math.max(
-      ...letIn.map(
-        ({ from }) => letIn.filter(one => one.from >= from && one.to < from + 1_000).length,
-      ),
-    );
-    expect(most).toBeLessThanOrEqual(40);
-    expect(letIn.length).toBeGreaterThan(20);
-    expect(all.reduce((sum, { refusals }) => sum + refusals, 0)).toBeGreaterThan(0);
-    // Time brings back all of it, whoever died: a whole burst is there again.
-    await until(async () => {
-      const figures = await createAdmin(outlast).admission();
-      return figures.find(({ key }) => key === 'task:chaos.limited')?.available === 10;
-    });
-  }, 60_000);
-});
+describe.each(Object.entries(PLACES))(
+  '64 clients of %s, two of four processes killed',
+  (_, envOf) => {
+    it('are never let in more often than the limit, in any window, and nothing stays taken', async () => {
+      const outlast = connect(envOf());
+      const all = Array.from({ length: 4 }, () => startClients(envOf()));
+      await Promise.all(all.map(({ ready }) => ready));
+      const exits = all.map(({ child }) => once(child, 'exit'));
+      for (const { child } of all) child.stdin?.write('go\n');
+      // After they were let in for the first time: what they took and did not say is taken all the same.
+      for (const { child, letIn } of all.slice(0, 2)) {
+        await until(async () => letIn.length > 0);
+        child.kill('SIGKILL');
+      }
+      await Promise.all(exits);
+      const letIn = all.flatMap(clients => clients.letIn).toSorted((a, b) => a.from - b.from);
+      const most = Math.max(
+        ...letIn.map(
+          ({ from }) => letIn.filter(one => one.from >= from && one.to < from + 1_000).length,
+        ),
+      );
+      expect(most).toBeLessThanOrEqual(40);
+      expect(letIn.length).toBeGreaterThan(20);
+      expect(all.reduce((sum, { refusals }) => sum + refusals, 0)).toBeGreaterThan(0);
+      // Time brings back all of it, whoever died: a whole burst is there again.
+      await until(async () => {
+        const figures = await createAdmin(outlast).admission();
+        return figures.find(({ key }) => key === 'task:chaos.limited')?.available === 10;
+      });
+    }, 60_000);
+  },
+);
 
-describe('two fleets of worker processes, some of them killed', () => {
+describe.each(Object.entries(PLACES))('two fleets of workers on %s, some killed', (_, envOf) => {
   const crowd = task('chaos.crowd', {
     input: unchecked<number>(),
     queue: 'chaos',
@@ -105,29 +123,32 @@ describe('two fleets of worker processes, some of them killed', () => {
   });
 
   it('never run more of a task at once than its limit, and leave no place behind', async () => {
-    const env = { OUTLAST_WORKER_PROCESSES: '2' };
+    const outlast = connect(envOf());
+    const env = { ...envOf(), OUTLAST_WORKER_PROCESSES: '2' };
     const fleets = [kit.start('worker', env), kit.start('worker', env)];
     const recovery = await startResurrector(outlast, { interval: '100ms' });
     const { pool } = kit.database;
     const killed = new Map<number, number>();
-    for (let n = 0; n < 36; n++) await outlast.push(crowd, n);
+    const ids: string[] = [];
+    for (let n = 0; n < 36; n++) ids.push((await outlast.push(crowd, n)).id);
     for (let kills = 0; kills < 3; kills++) {
       const pid = await until(async () => {
-        const text = `select r.pid from run r join outlast_task t on t.id = r.task_id and t.epoch = r.epoch
-          where t.name = 'chaos.crowd' and t.state = 'running' and r.pid <> all($1)`;
-        return (await pool.query<{ pid: number }>(text, [[...killed.keys()]])).rows[0]?.pid;
+        const text = `select pid from run where task_id = any($1) and pid <> all($2) and not exists
+          (select from effect where effect.task_id = run.task_id and effect.epoch = run.epoch)`;
+        return (await pool.query<{ pid: number }>(text, [ids, [...killed.keys()]])).rows[0]?.pid;
       });
       const { rows } = await pool.query<{ at: Date }>('select clock_timestamp() as at');
       process.kill(pid, 'SIGKILL');
       killed.set(pid, rows[0]?.at.getTime() ?? 0);
     }
     await until(async () => {
-      const text = `select count(*)::int as n from outlast_task where name = 'chaos.crowd' and state = 'done'`;
-      return (await pool.query<{ n: number }>(text)).rows[0]?.n === 36;
+      const states = await Promise.all(ids.map(id => outlast.find(crowd, id).state()));
+      return states.every(state => state === 'done');
     });
     const { rows: spans } = await pool.query<{ pid: number; from: Date; to: Date | null }>(
-      `select r.pid, r.at as from, e.at as to from run r join outlast_task t on t.id = r.task_id
-       left join effect e on e.task_id = r.task_id and e.epoch = r.epoch where t.name = 'chaos.crowd'`,
+      `select r.pid, r.at as from, e.at as to from run r
+       left join effect e on e.task_id = r.task_id and e.epoch = r.epoch where r.task_id = any($1)`,
+      [ids],
     );
     const runs = spans.map(({ pid, from, to }) => ({
       from: from.getTime(),

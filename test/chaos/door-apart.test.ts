@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createOutlast, task, unchecked, type Outlast, type TaskHandle } from '../../dist/index.js';
+import { createAdmin } from '../../dist/admin/index.js';
 import type { FaultPointName } from '../../src/runtime/fault-point.ts';
 import { unique } from '../conformance/envelopes.ts';
 import { CliProject, type CliProcess } from '../support/cli-project.ts';
@@ -59,6 +60,39 @@ const filesOf = (queue: string): Readonly<Record<string, string>> => ({
         return { by, epoch: ctx.epoch };
       },
     );
+    export const mortal = outlast.handler(
+      task('apart.mortal', { queue: '${queue}', result: unchecked(), input: unchecked(), idempotent: true }),
+      {
+        maxResurrections: 0,
+        run: async (_, ctx) =>
+          await ctx.transaction(async tx => {
+            await note(tx, 'effect', ctx);
+            return ctx.id;
+          }),
+      },
+    );
+    const keyed = task('apart.keyed', { queue: '${queue}', input: unchecked(), result: unchecked(), idempotent: true });
+    export const once = outlast.handler(keyed, {
+      maxResurrections: 20,
+      run: async (_, ctx) => {
+        await note(pool, 'run', ctx);
+        const said = await pool.query('select 1 from halt');
+        const halts = (said.rows ?? said[0]).length;
+        // Its first runs stop before, inside and after the effect, and say so.
+        const haltAt = async stage => {
+          if (halts !== stage) return;
+          await note(pool, 'halt', ctx);
+          await new Promise(() => undefined);
+        };
+        await haltAt(0);
+        await ctx.transaction(async tx => {
+          await note(tx, 'effect', ctx);
+          await haltAt(1);
+        });
+        await haltAt(2);
+        return { id: ctx.id, epoch: ctx.epoch };
+      },
+    });
     const lifted = mode =>
       outlast.handler(task('apart.lifted-' + mode, { queue: '${queue}', result: unchecked() }), {
         mode,
@@ -88,7 +122,8 @@ describe.each(Object.entries(PLACES))('a door to %s', { timeout: 90_000 }, (_, o
   beforeAll(async () => {
     redis = await startRedis(['--appendonly', 'yes', '--appendfsync', 'always']);
     place = await open();
-    for (const table of ['run', 'effect']) await place.ask(`create table ${table} ${COLUMNS}`);
+    for (const table of ['run', 'effect', 'halt'])
+      await place.ask(`create table ${table} ${COLUMNS}`);
     const env = { OUTLAST_DATABASE_URL: place.url, OUTLAST_BROKER_URL: redis.url };
     project = new CliProject(filesOf(queue), env);
     outlast = createOutlast({ database: place.url, broker: redis.url });
@@ -114,11 +149,14 @@ describe.each(Object.entries(PLACES))('a door to %s', { timeout: 90_000 }, (_, o
     await until(async () => existsSync(file));
     return { worker, sent };
   };
-  const rowsOf = async (table: 'run' | 'effect', id: string) =>
-    (await place.ask(`select epoch, pid from ${table} where task_id = '${id}'`)).map(row => ({
+  const allOf = async (table: 'run' | 'effect' | 'halt') =>
+    (await place.ask(`select task_id, epoch, pid from ${table} order by epoch`)).map(row => ({
+      id: String(row['task_id']),
       epoch: Number(row['epoch']),
       pid: Number(row['pid']),
     }));
+  const rowsOf = async (table: 'run' | 'effect', id: string) =>
+    (await allOf(table)).filter(row => row.id === id);
   const epochsOf = async (table: 'run' | 'effect', id: string): Promise<number[]> =>
     (await rowsOf(table, id)).map(({ epoch }) => epoch).toSorted((a, b) => a - b);
   const fenceOf = async (id: string): Promise<unknown> =>
@@ -131,6 +169,25 @@ describe.each(Object.entries(PLACES))('a door to %s', { timeout: 90_000 }, (_, o
     expect(await sent.result({ timeout: '60s' })).toEqual({ by: 1, epoch: 2 });
     expect(await epochsOf('effect', sent.id)).toEqual([1]);
     expect((await worker.stop()).code).toBe(0);
+  });
+
+  it('whose task dies with its process after COMMIT hands the value to the next task of its key', async () => {
+    const shape = { queue, input: unchecked<string>(), result: unchecked<string>() };
+    const mortal = task('apart.mortal', { ...shape, idempotent: true });
+    const file = join(project.folder, `hit-${++faults}`);
+    const worker = project.start(['worker'], {
+      OUTLAST_FAULT_POINT: `door.committed-not-told:kill:1:${file}`,
+    });
+    const first = await outlast.push(mortal, '17');
+    await expect(first.result({ timeout: '60s' })).rejects.toMatchObject({
+      code: 'ERR_TASK_FAILED',
+    });
+    const second = await outlast.push(mortal, '17');
+    expect(await second.result({ timeout: '60s' })).toBe(first.id);
+    expect(existsSync(file)).toBe(true);
+    expect(await epochsOf('effect', first.id)).toEqual([1]);
+    expect(await epochsOf('effect', second.id)).toEqual([]);
+    await worker.stop();
   });
 
   it('whose process sleeps past its lease at the fence is shut for it when it wakes', async () => {
@@ -161,6 +218,40 @@ describe.each(Object.entries(PLACES))('a door to %s', { timeout: 90_000 }, (_, o
     expect(await epochsOf('effect', sent.id)).toEqual([epoch]);
     expect(await fenceOf(sent.id)).toBe(epoch);
     await sleepy.stop();
+  });
+
+  it('is gone through once by 50 duplicates whose processes are killed before, inside and after it', async () => {
+    const keyed = task('apart.keyed', {
+      queue,
+      input: unchecked<{ readonly order: string }>(),
+      result: unchecked<{ readonly id: string; readonly epoch: number }>(),
+      idempotent: true,
+    });
+    const fleets = Array.from({ length: 2 }, () => project.start(['worker', '--concurrency', '4']));
+    const handles = await Promise.all(
+      Array.from({ length: 50 }, () => outlast.push(keyed, { order: '17' })),
+    );
+    for (let stage = 1; stage <= 3; stage++) {
+      const halts = await until(async () => {
+        const all = await allOf('halt');
+        return all.length === stage && all;
+      });
+      process.kill(halts.at(-1)?.pid ?? 0, 'SIGKILL');
+    }
+    const results = await Promise.all(handles.map(handle => handle.result({ timeout: '60s' })));
+    const [first = { id: '', epoch: 0 }] = results;
+    for (const result of results) expect(result).toEqual(first);
+    const ids = new Set(handles.map(({ id }) => id));
+    const ofAny = (rows: readonly { readonly id: string; readonly epoch: number }[]) =>
+      rows.flatMap(({ id, epoch }) => (ids.has(id) ? [{ id, epoch }] : []));
+    // The effect of the third run, whose value the fourth was given; and no duplicate has run beside them.
+    expect(ofAny(await allOf('effect'))).toEqual([{ id: first.id, epoch: first.epoch - 1 }]);
+    expect(ofAny(await allOf('run'))).toEqual(
+      [3, 2, 1, 0].map(before => ({ id: first.id, epoch: first.epoch - before })),
+    );
+    const { tasks } = await createAdmin(outlast).stats();
+    expect(tasks).toMatchObject({ waiting: 0, running: 0, dead: 0 });
+    for (const fleet of fleets) expect((await fleet.stop()).code).toBe(0);
   });
 
   it('lifts a run whose ledger has lost its memory, wherever its handler runs', async () => {

@@ -29,6 +29,7 @@ export function describeIdempotency(
     const advance = (ms: number): Promise<void> => fixture.advance(ms);
 
     describe('a key', () => holding(store, advance));
+    describe('the origin of a key', () => origins(store, advance));
     describe('a result', () => results(store, advance));
     describe('a key that another task has', () => meeting(store, advance));
     describe('a lease', () => leases(store, advance));
@@ -50,8 +51,8 @@ type Advance = (ms: number) => Promise<void>;
 function holding(store: Store, advance: Advance): void {
   it('is the first one’s who asks, and a repeat after a lost reply gets the same answer', async () => {
     const [key, one] = [unique('key'), owner()];
-    expect(await store().acquire(asking(key, one))).toEqual({ status: 'owned' });
-    expect(await store().acquire(asking(key, one))).toEqual({ status: 'owned' });
+    expect(await store().acquire(asking(key, one))).toMatchObject({ status: 'owned' });
+    expect(await store().acquire(asking(key, one))).toMatchObject({ status: 'owned' });
     expect(await store().read(key)).toMatchObject({ key, state: 'held', ...one, leftMs: null });
   });
 
@@ -76,7 +77,7 @@ function holding(store: Store, advance: Advance): void {
     const [key, one] = [unique('key'), owner()];
     const later = { ...one, epoch: 5 };
     await store().acquire(asking(key, one));
-    expect(await store().acquire(asking(key, later))).toEqual({ status: 'owned' });
+    expect(await store().acquire(asking(key, later))).toMatchObject({ status: 'owned' });
     expect(await store().acquire(asking(key, one))).toEqual({ status: 'stale' });
     expect(await store().acquire(asking(key, { ...one, epoch: 4 }))).toEqual({ status: 'stale' });
     expect(await store().complete({ key, ...one, result: null, ttlMs: HOUR })).toEqual({
@@ -91,7 +92,7 @@ function holding(store: Store, advance: Advance): void {
     const [key, one] = [unique('key'), owner()];
     await store().acquire(asking(key, one));
     const again = asking(key, { ...one, epoch: 2 }, { digest: 'd2' });
-    expect(await store().acquire(again)).toEqual({ status: 'owned' });
+    expect(await store().acquire(again)).toMatchObject({ status: 'owned' });
   });
 
   it('is free again when its holder frees it, and knows nothing of the one before', async () => {
@@ -101,7 +102,9 @@ function holding(store: Store, advance: Advance): void {
     expect(await store().free({ key, ...one })).toEqual({ status: 'ok', waiters: [two.taskId] });
     expect(await store().free({ key, ...one })).toEqual({ status: 'stale', waiters: [] });
     expect(await store().read(key)).toBeNull();
-    expect(await store().acquire(asking(key, two, { digest: 'd2' }))).toEqual({ status: 'owned' });
+    expect(await store().acquire(asking(key, two, { digest: 'd2' }))).toMatchObject({
+      status: 'owned',
+    });
     expect(await store().read(key)).toMatchObject({ waiters: [], digest: 'd2' });
   });
 
@@ -109,8 +112,67 @@ function holding(store: Store, advance: Advance): void {
     const key = `${unique('key')}#{a}:'"%_\\ \u{1F4A1}\uFFFD`;
     const other = `${key}}`;
     await store().acquire(asking(key, owner()));
-    expect(await store().acquire(asking(other, owner()))).toEqual({ status: 'owned' });
+    expect(await store().acquire(asking(other, owner()))).toMatchObject({ status: 'owned' });
     expect(await store().read(key)).toMatchObject({ key, state: 'held' });
+  });
+}
+
+function origins(store: Store, advance: Advance): void {
+  const lasting = { ttlMs: HOUR };
+  const taken = async (more: Partial<AcquireRequest> = lasting) => {
+    const [key, one] = [unique('key'), owner()];
+    const reply = await store().acquire(asking(key, one, more));
+    expect(reply).toEqual({ status: 'owned', origin: one.taskId });
+    return { key, one };
+  };
+
+  it('is the task that took the key first, also for whoever takes its place', async () => {
+    const { key, one } = await taken();
+    const [two, three] = [owner(), owner()];
+    const later = asking(key, { ...one, epoch: 2 }, lasting);
+    expect(await store().acquire(later)).toEqual({ status: 'owned', origin: one.taskId });
+    const instead = asking(key, two, { insteadOf: { ...one, epoch: 2 }, ...lasting });
+    expect(await store().acquire(instead)).toEqual({ status: 'owned', origin: one.taskId });
+    const again = asking(key, three, { insteadOf: two, digest: 'd2', ...lasting });
+    expect(await store().acquire(again)).toEqual({ status: 'owned', origin: one.taskId });
+    expect(await store().read(key)).toMatchObject({ ...three, origin: one.taskId });
+  });
+
+  it('is remembered for its time when the key is freed, and the key is anybody’s', async () => {
+    const { key, one } = await taken();
+    const [two, three] = [owner(), owner()];
+    await store().acquire(asking(key, two));
+    expect(await store().free({ key, ...one })).toEqual({ status: 'ok', waiters: [two.taskId] });
+    expect(await store().read(key)).toMatchObject({ state: 'free', origin: one.taskId });
+    expect(await store().complete({ key, ...one, result: null, ttlMs: HOUR })).toMatchObject({
+      status: 'stale',
+    });
+    expect(await store().free({ key, ...one })).toMatchObject({ status: 'stale' });
+    await advance(59 * MINUTE);
+    const other = asking(key, two, { digest: 'd2', ...lasting });
+    expect(await store().acquire(other)).toEqual({ status: 'owned', origin: one.taskId });
+    expect(await store().read(key)).toMatchObject({ state: 'held', leftMs: null, waiters: [] });
+    await store().free({ key, ...two });
+    await advance(61 * MINUTE);
+    expect(await store().read(key)).toBeNull();
+    const late = asking(key, three, lasting);
+    expect(await store().acquire(late)).toEqual({ status: 'owned', origin: three.taskId });
+  });
+
+  it('is forgotten with the result of the key', async () => {
+    const { key, one } = await taken();
+    await store().complete({ key, ...one, result: null, ttlMs: MINUTE });
+    await advance(2 * MINUTE);
+    const two = owner();
+    const late = asking(key, two, lasting);
+    expect(await store().acquire(late)).toEqual({ status: 'owned', origin: two.taskId });
+  });
+
+  it('is forgotten when somebody asks for that', async () => {
+    const { key, one } = await taken();
+    await store().free({ key, ...one });
+    expect(await store().free({ key, ...one, evenDone: true })).toMatchObject({ status: 'ok' });
+    expect(await store().read(key)).toBeNull();
   });
 }
 
@@ -145,7 +207,7 @@ function results(store: Store, advance: Advance): void {
     expect(await store().complete(again)).toMatchObject({ status: 'ok' });
     expect(bytesOf((await store().read(key))?.result)).toEqual([49]);
     await advance(6 * MINUTE);
-    expect(await store().acquire(asking(key, owner()))).toEqual({ status: 'owned' });
+    expect(await store().acquire(asking(key, owner()))).toMatchObject({ status: 'owned' });
   });
 
   it('cannot be written or freed by a run that does not hold the key', async () => {
@@ -178,7 +240,7 @@ function results(store: Store, advance: Advance): void {
     await advance(2 * MINUTE);
     expect(await store().read(key)).toBeNull();
     await store().prune(1_000);
-    expect(await store().acquire(asking(key, owner(), { digest: 'd2' }))).toEqual({
+    expect(await store().acquire(asking(key, owner(), { digest: 'd2' }))).toMatchObject({
       status: 'owned',
     });
   });
@@ -243,7 +305,7 @@ function meeting(store: Store, advance: Advance): void {
     const [winner = one] = winners;
     // The reply was lost.
     const again = asking(key, winner, { insteadOf: one, digest: 'd2' });
-    expect(await store().acquire(again)).toEqual({ status: 'owned' });
+    expect(await store().acquire(again)).toMatchObject({ status: 'owned' });
     expect(await store().read(key)).toMatchObject({ ...winner, digest: 'd2' });
     expect((await store().read(key))?.waiters).toContain(waiting.taskId);
     // The holder that was taken for ended can do nothing more.
@@ -289,7 +351,7 @@ function leases(store: Store, advance: Advance): void {
     expect(await store().acquire(asked)).toMatchObject({ status: 'held', holder: one });
     expect((await store().read(key))?.waiters).toEqual([]);
     await advance(2 * MINUTE);
-    expect(await store().acquire(asked)).toEqual({ status: 'owned' });
+    expect(await store().acquire(asked)).toMatchObject({ status: 'owned' });
   });
 
   it('lasts longer when it is renewed in time, and not when it is over or another’s', async () => {

@@ -187,6 +187,15 @@ export class LedgerDriver {
     return envelope;
   }
 
+  /** A task whose time was over before anybody began it. */
+  async expired(): Promise<Envelope> {
+    const { worker } = await this.open();
+    const late = makeEnvelope({ expiresMs: (await this.nowMs()) - MINUTE });
+    await this.put(late);
+    expect((await this.begin(worker, { queues: [late.queue], limit: 1 })).begun).toEqual([]);
+    return late;
+  }
+
   /** Brings back everything, whoever's it is; tests look for their own. */
   async reapAll(chunk = 100): Promise<Pick<ReapReply, 'returned' | 'buried'>> {
     const returned: ReapReply['returned'][number][] = [];

@@ -6,6 +6,7 @@ import {
   type EndedTask,
 } from '../../src/ledger/ledger.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
+import { toBytes } from '../../src/task/json.ts';
 import { EMBED } from '../../src/task/signature.ts';
 import { HOUR, MINUTE, makeEnvelope, unique } from './envelopes.ts';
 import { sampleError, type LedgerDriver } from './ledger-driver.ts';
@@ -112,12 +113,19 @@ function endings(driver: () => LedgerDriver): void {
     expect(await entriesAbout(driver(), id)).toEqual([]);
   });
 
-  it.each(ENDINGS)('is nothing where nothing follows it, when it %s', async (_, how, end) => {
-    const envelope = makeEnvelope({ embed: EMBED });
-    await end(driver(), envelope);
-    expect(await entriesAbout(driver(), envelope.id)).toEqual([]);
-    expect(how).not.toBe('done');
-  });
+  it.each(ENDINGS)(
+    'is nothing where nothing follows it, and word to a sender who waits for an answer, when it %s',
+    async (_, how, end) => {
+      const envelope = makeEnvelope({ embed: EMBED });
+      await end(driver(), envelope);
+      expect(await entriesAbout(driver(), envelope.id)).toEqual([]);
+      const asked = makeEnvelope({ embed: EMBED, options: toBytes('{"replyTo":"q"}') });
+      const epoch = await end(driver(), asked);
+      const entries = await entriesAbout(driver(), asked.id);
+      expect(entries).toMatchObject([{ key: endedKey(asked.id, epoch), ended: { how } }]);
+      await driver().ledger.after.strike(entries.map(({ key }) => key));
+    },
+  );
 
   it('is written down again for a second death', async () => {
     const envelope = await driver().dead();

@@ -175,6 +175,7 @@ function sampling(current: Current): void {
     await driver.done();
     const cancelled = makeEnvelope();
     await driver.ledger.cancel(cancelled.id);
+    await driver.expired();
     const { tasks, queues, workers } = await reads.sample(0);
     const grown = Object.entries(tasks).map(([state, count]) => [
       state,
@@ -186,6 +187,7 @@ function sampling(current: Current): void {
       dead: 1,
       done: 1,
       cancelled: 1,
+      expired: 1,
       purged: 0,
     });
     expect(queues.find(row => row.queue === queue)).toEqual({ queue, waiting: 1, running: 0 });
@@ -211,13 +213,15 @@ function sampling(current: Current): void {
   it('still counts what was forgotten', async () => {
     const { reads, driver } = current();
     await driver.done();
+    await driver.expired();
     const before = (await reads.sample(0)).tasks;
     await driver.fixture.advance(100 * HOUR);
     while ((await driver.ledger.prune(1_000)) > 0);
-    const { done, cancelled, purged } = (await reads.sample(0)).tasks;
-    expect({ done, cancelled, purged }).toEqual({
+    const { done, cancelled, expired, purged } = (await reads.sample(0)).tasks;
+    expect({ done, cancelled, expired, purged }).toEqual({
       done: before.done,
       cancelled: before.cancelled,
+      expired: before.expired,
       purged: before.purged,
     });
   });

@@ -1,8 +1,10 @@
 import { afterAll, beforeAll } from 'vitest';
 import { migrate } from '../../src/adapters/mysql/migrate.ts';
+import { MysqlCheckpointStore } from '../../src/adapters/mysql/mysql-checkpoint-store.ts';
 import { MysqlDatabase } from '../../src/adapters/mysql/mysql-database.ts';
 import { MysqlGenerationStore } from '../../src/adapters/mysql/mysql-generation-store.ts';
 import { withMariadb, type TestDatabase } from '../support/servers.ts';
+import { describeCheckpointStore } from './checkpoint-store.ts';
 import { describeGenerationStore } from './generation-store.ts';
 import { mysqlOutbox } from './mysql-fixtures.ts';
 import { describeOutboxOrdering } from './outbox-ordering.ts';
@@ -28,4 +30,5 @@ describeOutboxStore('MariaDB', () => mysqlOutbox(db));
 describeOutboxReceipts('MariaDB', () => mysqlOutbox(db));
 describeOutboxOrdering('MariaDB', () => mysqlOutbox(db));
 describeOutboxReads('MariaDB', () => mysqlOutbox(db));
+describeCheckpointStore('MariaDB', () => new MysqlCheckpointStore(db));
 describeGenerationStore('MariaDB', () => new MysqlGenerationStore(db));

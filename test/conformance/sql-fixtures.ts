@@ -35,6 +35,7 @@ const TIMES: Readonly<Record<string, readonly string[]>> = {
   outlast_worker: ['deadline'],
   outlast_after: ['created_at'],
   outlast_chord_part: ['joined_at'],
+  outlast_chord: ['since'],
   outlast_idempotency: ['held_at', 'reviewed_at', 'expires_at'],
   outlast_admission: ['used_at'],
   outlast_place: ['since'],

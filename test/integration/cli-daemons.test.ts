@@ -209,7 +209,15 @@ describe('a worker', () => {
        export const a = outlast.handler(task('twice'), () => undefined);
        export const b = outlast.handler(task('twice'), () => undefined);`,
       'ERR_TASK_DUPLICATE',
-      'twice',
+      'twice has two handlers, in ',
+    ],
+    [
+      'has timeouts that contradict each other',
+      `import { createOutlast, task } from 'outlast';
+       const late = task('late', { timeout: '1s', softTimeout: '2s' });
+       export const handler = createOutlast().handler(late, () => undefined);`,
+      'ERR_HANDLER_NOT_LOADABLE',
+      'Lower `softTimeout`',
     ],
   ])('whose module %s ends at once, with the reason', async (_, handlers, code, names) => {
     const config = `export default { tasks: ['./handlers.mjs'] };`;

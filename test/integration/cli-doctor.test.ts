@@ -28,7 +28,7 @@ afterAll(async () => {
 
 afterEach(async () => {
   await database.pool.query(
-    'truncate outlast_task, outlast_outbox, outlast_dead_letter, outlast_worker, outlast_after, outlast_chord_part',
+    'truncate outlast_task, outlast_outbox, outlast_dead_letter, outlast_worker, outlast_after, outlast_chord_part, outlast_chord',
   );
 });
 

@@ -229,7 +229,7 @@ describe('stats', () => {
       queue_depth: 1,
       dlq_count: 1,
       outbox: expect.objectContaining({ pending: 1, claimed: 0, sent: 0 }) as object,
-      tasks: { waiting: 1, running: 0, done: 1, dead: 1, cancelled: 0, purged: 0 },
+      tasks: { waiting: 1, running: 0, done: 1, dead: 1, cancelled: 0, expired: 0, purged: 0 },
       queues: [
         { queue: 'default', pending: 1, waiting: 0, running: 0, is_paused: false, consumers: 0 },
         { queue: 'vip', pending: 0, waiting: 1, running: 0, is_paused: false, consumers: 0 },

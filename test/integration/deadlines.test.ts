@@ -66,7 +66,7 @@ describe.each([
     it('that has passed: the task never begins, and is counted', async () => {
       const work = makeWork();
       const ran: unknown[] = [];
-      const before = (await createAdmin(outlast).stats()).tasks.cancelled;
+      const { tasks: before } = await createAdmin(outlast).stats();
       const deadline = new Date(Date.now() - 1_000);
       const sent = await outlast.transaction(tx => outlast.send(tx, work, 1, { deadline }));
       await withWorker(
@@ -74,19 +74,24 @@ describe.each([
         async () => expect(sent.result()).rejects.toMatchObject({ code: 'ERR_TASK_EXPIRED' }),
       );
       expect(ran).toEqual([]);
-      expect((await createAdmin(outlast).stats()).tasks.cancelled).toBe(before + 1);
+      const { cancelled, expired } = (await createAdmin(outlast).stats()).tasks;
+      expect([cancelled, expired]).toEqual([before.cancelled, before.expired + 1]);
     });
 
     it('is the same for what follows, on its way and in the handler', async () => {
-      const [first, second] = [makeWork(), makeWork()];
+      const [first, second, sent] = [makeWork(), makeWork(), makeWork()];
       const deadline = new Date(Math.floor(Date.now() / 1_000) * 1_000 + 3_600_000);
       const call = chain(first.with(1, { deadline }), second);
       await outlast.transaction(tx => outlast.sendMany(tx, [call]));
       const seen = await withWorker(
-        outlast.handler(first, (_input, ctx) => ctx.deadline?.getTime()),
+        outlast.handler(first, async (_input, ctx) => {
+          await ctx.send(sent, 1, { deadline: '2d' });
+          return ctx.deadline?.getTime();
+        }),
         () => until(() => expiryIn(second.contract.queue)),
       );
       expect(seen).toBe(deadline.getTime());
+      expect(await until(() => expiryIn(sent.contract.queue))).toBe(deadline.getTime());
       const inHandler = await withWorker(
         outlast.handler(second, (_input, ctx) => ctx.deadline?.getTime()),
         () => until(() => resultOf(second.name)),

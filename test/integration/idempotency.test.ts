@@ -179,6 +179,49 @@ describe.each(['PostgreSQL', 'Redis'] as const)('idempotent tasks, ledger in %s'
     });
   });
 
+  it('have their effects once for the key, whoever dies after them, until its result is forgotten', async () => {
+    const paying = pay('1s');
+    const { queue } = paying.contract;
+    const note = task(`${paying.name}.note`, { queue, input: unchecked<string>() });
+    const noted: string[] = [];
+    await database.pool.query('create table if not exists paid (name text, task_id text)');
+    let runs = 0;
+    const handlers = [
+      outlast.handler(note, input => void noted.push(input)),
+      outlast.handler(paying, {
+        retry: { maxAttempts: 1 },
+        run: async (_, ctx) => {
+          runs += 1;
+          const by = await ctx.transaction(async tx => {
+            await tx.query('insert into paid values ($1, $2)', [paying.name, ctx.id]);
+            return ctx.id;
+          });
+          await ctx.send(note, 'paid');
+          if (runs === 1) throw new Error('after the effect');
+          return by;
+        },
+      }),
+    ];
+    await working(handlers, async () => {
+      const first = await outlast.push(paying, { order: '17', cents: 1 });
+      await expect(first.result()).rejects.toMatchObject({ code: 'ERR_TASK_FAILED' });
+      // Another input, and still the same order: what was paid is paid.
+      const second = await outlast.push(paying, { order: '17', cents: 2 });
+      expect(await second.result()).toBe(first.id);
+      await until(async () => {
+        const found = await createAdmin(outlast).idempotency.show(`${paying.name}#17`);
+        return found === null;
+      });
+      const third = await outlast.push(paying, { order: '17', cents: 1 });
+      expect(await third.result()).toBe(third.id);
+      await until(async () => noted.length === 2);
+    });
+    const { rows } = await database.pool.query('select task_id from paid where name = $1', [
+      paying.name,
+    ]);
+    expect(rows).toHaveLength(2);
+  });
+
   it('leave their key to others when they are cancelled or discard themselves', async () => {
     const paying = pay();
     const started = gate();

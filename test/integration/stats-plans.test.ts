@@ -19,7 +19,15 @@ beforeAll(async () => {
      select 'task-' || i, 'task.' || i % 50, 'q' || i % 7, 0, 1, '', '{}', repeat('0', 64), 'done', 'done', now(),
        now() + interval '1 day', convert_to(repeat('h', 300), 'UTF8') from generate_series(1, 20000) i`,
   );
-  await pool.query('vacuum analyze outlast_outbox, outlast_task');
+  // Complete, all of them, and kept for a day.
+  await pool.query(
+    `insert into outlast_chord_part (group_id, place, size, task_id, result)
+     select 'group-' || i / 10, i % 10, 10, 'task-' || i, '1' from generate_series(0, 19999) i`,
+  );
+  await pool.query('truncate outlast_chord');
+  await pool.query(
+    'vacuum analyze outlast_outbox, outlast_task, outlast_chord_part, outlast_chord',
+  );
 });
 
 afterAll(() => database.dispose());
@@ -30,7 +38,7 @@ async function wholeTables(text: string, params: readonly unknown[]): Promise<st
   ]);
   return rows
     .map(row => row['QUERY PLAN'].trim())
-    .filter(line => /Seq Scan on outlast_(outbox|task)\b/.test(line));
+    .filter(line => /Seq Scan on outlast_(outbox|task|chord_part)\b/.test(line));
 }
 
 describe('figures about dense tables', () => {
@@ -41,6 +49,7 @@ describe('figures about dense tables', () => {
     ['ledgerEnded', []],
     ['ledgerQueues', []],
     ['ledgerFailing', [5]],
+    ['chordOpen', [5]],
     ['ledgerRecent', [30]],
     ['ledgerLettersNewest', ['2026-01-01T00:00:00Z', 'x', null, 50]],
     ['ledgerLettersOldest', [null, null, 'shop.%', 50]],

@@ -23,11 +23,11 @@ const TIERS: readonly {
   readonly open: (redis: OwnRedis) => Promise<Place>;
 }[] = [
   {
-    tier: 'Redis alone, beside PostgreSQL',
+    tier: 'Redis alone, PostgreSQL',
     open: async ({ url }) => ({ database: await withDatabase('tier'), broker: url }),
   },
   {
-    tier: 'RabbitMQ and a ledger in Redis, beside PostgreSQL',
+    tier: 'RabbitMQ, ledger in Redis, PostgreSQL',
     open: async ({ url }) => ({
       database: await withDatabase('tier'),
       broker: rabbitmqUrl(),
@@ -35,8 +35,16 @@ const TIERS: readonly {
     }),
   },
   {
-    tier: 'Redis alone, beside MariaDB',
+    tier: 'Redis alone, MariaDB',
     open: async ({ url }) => ({ database: await withMariadb('tier'), broker: url }),
+  },
+  {
+    tier: 'RabbitMQ, ledger in Redis, MariaDB',
+    open: async ({ url }) => ({
+      database: await withMariadb('tier'),
+      broker: rabbitmqUrl(),
+      ledger: url,
+    }),
   },
 ];
 
@@ -60,6 +68,15 @@ const filesOf = (queue: string): Readonly<Record<string, string>> => ({
       run: () => {
         if (!existsSync('mended')) throw new RangeError('broken');
         return 'mended';
+      },
+    });
+    export const saves = outlast.handler(task('tier.saves', options), {
+      retry: { backoff: '1ms' },
+      checkpoint: unchecked(),
+      run: async (input, ctx) => {
+        if (ctx.attempt === 2) return ctx.lastCheckpoint.length;
+        await ctx.checkpoint('ü'.repeat(500_000));
+        throw new Error('after its checkpoint');
       },
     });
     export const held = outlast.handler(task('tier.held', options), async (input, ctx) => {
@@ -152,6 +169,11 @@ describe.each(TIERS)('$tier', { timeout: 120_000 }, ({ open }) => {
     expect(json<Stats>(told.stdout).tasks).toMatchObject({ done: 2, dead: 0 });
     expect(doctor.stdout).toContain('ok       ledger memory');
     expect(doctor.stdout).toContain('ok       ledger durability');
+  });
+
+  it('gives the next run a checkpoint that is too large for the ledger', async () => {
+    const sent = await outlast.push(task('tier.saves', options), null);
+    expect(await sent.result({ timeout: '60s' })).toBe(500_000);
   });
 
   it('ends a task that is cancelled while it runs', async () => {

@@ -45,6 +45,11 @@ function setup() {
     result: unchecked<number | bigint>(),
   });
   const alarm = task(`${name}.alarm`, { queue, input: unchecked<string>() });
+  const shout = task(`${name}.shout`, {
+    queue,
+    input: unchecked<string | string[]>(),
+    result: unchecked<string>(),
+  });
   const note = (ctx: Pick<TaskContext, 'id' | 'rootId' | 'deadline'>): void =>
     void seen.push({ id: ctx.id, rootId: ctx.rootId, deadline: ctx.deadline });
   const handlers: Handler[] = [
@@ -57,6 +62,7 @@ function setup() {
       return `${text} ${value}`;
     }),
     outlast.handler(total, values => values.join('+')),
+    outlast.handler(shout, text => `${String(text)}!`),
     outlast.handler(nothing, (_, ctx) => {
       note(ctx);
       return 'nothing';
@@ -72,8 +78,10 @@ function setup() {
     outlast.handler(alarm, id => void alarms.push(id)),
   ];
   const breakIt = (value: boolean): void => void (isBroken = value);
-  return { add, label, total, nothing, dies, alarm, alarms, seen, handlers, breakIt };
+  return { add, label, total, nothing, dies, alarm, shout, alarms, seen, handlers, breakIt };
 }
+
+type Flows = ReturnType<typeof setup>;
 
 const send: ReturnType<typeof kit>['outlast']['sendMany'] = (_, calls) =>
   kit().outlast.transaction(tx => kit().outlast.sendMany(tx, calls));
@@ -99,6 +107,77 @@ describe('a chain', () => {
       expect(new Set(chained.map(({ rootId }) => rootId))).toEqual(new Set([chained[0]?.id]));
       expect(await sent.state()).toBe('done');
     });
+  });
+
+  it('has groups at its beginning, in its middle and at its end', async () => {
+    const { add, label, total, shout, dies, handlers } = setup();
+    const first = group([add.with({ args: [1, 1] }), add.with({ args: [2, 2] })]);
+    const inner = chain(add.with({ args: [5, 5] }), add.after({ args: [1] }));
+    const one = add.with({ args: [1, 1] });
+    await kit().withWorker(handlers, async () => {
+      const sent = await send(NO_TX, [
+        chain(first, total),
+        chain(first, total, shout, group([shout, shout.with('alone')])),
+        chain(one, group([add.after({ args: [10] }), dies, inner]), total, shout),
+        chain(one, group([add.after({ args: [10] }), label.after({ text: 'is' })])),
+        chain(group([]), total, shout),
+        group([chain(one, group([dies, dies]), total)]),
+      ]);
+      const results = await Promise.all(sent.map(handle => handle.result() as Promise<unknown>));
+      expect(results).toEqual(['2+4', ['2+4!!', 'alone!'], '12+2+11!', [12, 'is 2'], '!', ['2+2']]);
+    });
+  });
+
+  it('with a group of which one fails ends there: the error steps of the task after it run', async () => {
+    const { add, dies, total, alarm, alarms, handlers, breakIt } = setup();
+    breakIt(true);
+    await kit().withWorker(handlers, async () => {
+      const [sent] = await send(NO_TX, [
+        chain(
+          add.with({ args: [1, 1] }),
+          group([dies, add.after({ args: [1] })]),
+          total.after(undefined, { linkError: alarm }),
+        ),
+      ]);
+      await expect(sent.result()).rejects.toMatchObject({ code: 'ERR_TASK_FAILED' });
+      await until(async () => alarms.includes(sent.id));
+    });
+  });
+
+  it('counts in a chord when its own chord is done, and as failed when a step before that is', async () => {
+    const { add, dies, total, alarm, alarms, shout, handlers, breakIt } = setup();
+    const part = chain(dies.with(1), group([add.after({ args: [1] }), dies]), total);
+    await kit().withWorker(handlers, async () => {
+      const [whole] = await send(NO_TX, [chord([part, shout.with('x')], shout)]);
+      expect(await whole.result()).toBe('2+1,x!!');
+      breakIt(true);
+      const [broken] = await send(NO_TX, [
+        chord([part, shout.with('x')], shout.after(undefined, { linkError: alarm })),
+      ]);
+      await expect(broken.result()).rejects.toMatchObject({ code: 'ERR_TASK_FAILED' });
+      await until(async () => alarms.includes(broken.id));
+    });
+  });
+
+  it.each([
+    [
+      'two groups in a row',
+      ({ dies }: Flows) => chain(dies.with(1), group([dies]) as never, group([dies]) as never),
+    ],
+    ['a group of nothing', ({ dies }: Flows) => chain(dies.with(1), group([]), dies.with(1))],
+    [
+      'a group that ends a member of another',
+      ({ dies }: Flows) => group([chain(dies.with(1), group([dies]))]),
+    ],
+    [
+      'a group inside of a group',
+      ({ dies }: Flows) =>
+        chain(dies.with(1), group([chain(dies.with(1), group([dies]), dies.with(1))])),
+    ],
+  ])('is refused with %s', async (_, make) => {
+    const flows = setup();
+    const sending = async () => await send(NO_TX, [make(flows)]);
+    await expect(sending()).rejects.toMatchObject({ code: 'ERR_OPTION_RANGE' });
   });
 
   it('keeps every digit of what it hands on', async () => {

@@ -102,7 +102,13 @@ describe.each([
     services.push(
       await startRelay(outlast, { publishConcurrency: 50 }),
       await startResurrector(outlast),
-      await startWorker(outlast, { tasks, queues: [ours], concurrency: 10, idleTime: '100ms' }),
+      await startWorker(outlast, {
+        tasks,
+        queues: [ours],
+        concurrency: 10,
+        idleTime: '100ms',
+        trackStarted: 'on',
+      }),
     );
   }, 120_000);
 
@@ -190,7 +196,10 @@ describe.each([
       const json = JSON.stringify(calls).replace('["ARGS"]', big);
       const { ids, told } = await callFromPython(place, json);
       const [second, echoed, later, late, failed, chained, both, summed, alarming] = await told;
-      expect(second).toMatchObject({ value: 'attempt 2', seen: ['RETRY', 'SUCCESS'] });
+      expect(second).toMatchObject({
+        value: 'attempt 2',
+        seen: ['STARTED', 'RETRY', 'STARTED', 'SUCCESS'],
+      });
       expect(echoed).toMatchObject({
         value: { args: [9007199254740993n, 'žluťoučký 🐎'], kwargs: { order: { id: 7 } } },
       });
@@ -273,6 +282,26 @@ describe.each([
         ]),
       );
       expect(await sent.result()).toBe(32);
+    });
+
+    it('along chains with groups at their beginning, in their middle and at their end', async () => {
+      const first = group([add.with({ args: [1, 1] }), tsAdd.with({ args: [2, 2] })]);
+      const middle = group([add.after({ args: [10] }), tsAdd.after({ args: [20] })]);
+      const [mine, its] = [tsAdd.with({ args: [1, 1] }), add.with({ args: [1, 1] })];
+      const sent = await outlast.transaction(tx =>
+        outlast.sendMany(tx, [
+          chain(first, total),
+          chain(first, tsTotal, add.after({ args: [10] }), middle),
+          chain(its, middle, total, tsAdd.after({ args: [5] })),
+          chain(mine, middle, tsTotal, add.after({ args: [5] })),
+          chain(its, middle),
+          chain(mine, middle),
+          chain(its, group([tsAdd.after({ args: [1] })]), tsTotal),
+          chain(mine, group([add.after({ args: [1] })]), total),
+        ]),
+      );
+      const results = await Promise.all(sent.map(handle => handle.result() as Promise<unknown>));
+      expect(results).toEqual([6, [26, 36], 39, 39, [12, 22], [12, 22], 3, 3]);
     });
 
     it('in a chord with headers in both languages', async () => {

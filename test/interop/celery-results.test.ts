@@ -122,10 +122,49 @@ describe('what our workers end with', { timeout: 120_000 }, () => {
     expect(states).toEqual(['RETRY', 'PENDING']);
   });
 
+  it('is STARTED while a task runs, where that is asked for, and nothing where its end is told already', async () => {
+    const runsAt = { pid: 4711, hostname: 'outlast-4711@host' };
+    const begun = await driver.running(task(), { runsAt });
+    const [done, silent] = [await ENDINGS.value(), (await driver.running(task())).envelope];
+    // Its tombstone is gone, so a late copy of its message runs once more.
+    await fixture.advance(HOUR);
+    const { worker } = await driver.open();
+    const fresh = task();
+    const messages = [
+      done,
+      fresh,
+      task({ options: new TextEncoder().encode('{"keepResult":false}') }),
+    ];
+    const { begun: again } = await driver.begin(worker, { messages, runsAt });
+    const ids = [begun.envelope.id, silent.id, ...messages.map(({ id }) => id)];
+    const states = await readFromPython<string>(place, ids, { isStateOnly: true });
+    expect(states).toEqual(['STARTED', 'PENDING', 'SUCCESS', 'STARTED', 'PENDING']);
+    const raw = await fixture.connection.command('get', `celery-task-meta-${begun.envelope.id}`);
+    expect(JSON.parse(String(raw))).toEqual({
+      status: 'STARTED',
+      result: runsAt,
+      traceback: null,
+      children: [],
+      date_done: null,
+      task_id: begun.envelope.id,
+    });
+    expect((await fixture.results.read(begun.envelope.id)).state).toBe('running');
+    await driver.commit(begun.task, { outcome: json('1') });
+    const ofDone = again.find(({ id }) => id === done.id) as RunRef;
+    await driver.commit(ofDone, { outcome: json('2') });
+    expect(await readFromPython(place, [ids[0] ?? '', done.id])).toEqual([
+      { state: 'SUCCESS', value: 1 },
+      { state: 'SUCCESS', value: 2 },
+    ]);
+  });
+
   it('is not written for tasks whose results nobody wants', async () => {
     const options = new TextEncoder().encode('{"keepResult":false}');
     const { id } = await driver.done(task({ options }), { outcome: json('1') });
-    expect(await fixture.connection.command('exists', `celery-task-meta-${id}`)).toBe(0);
+    const runsAt = { pid: 1, hostname: 'host' };
+    const { envelope } = await driver.running(task({ options }), { runsAt });
+    for (const unwanted of [id, envelope.id])
+      expect(await fixture.connection.command('exists', `celery-task-meta-${unwanted}`)).toBe(0);
   });
 
   it('is read by us from the same place, also after the tombstone is gone', async () => {
@@ -146,11 +185,11 @@ describe('what our workers end with', { timeout: 120_000 }, () => {
   });
 });
 
-describe('what Celery workers end with', { timeout: 120_000 }, () => {
+describe('what Celery workers begin and end with', { timeout: 120_000 }, () => {
   it('is read by us', async () => {
     const worker = await startCeleryWorker(place, ['results']);
     try {
-      const [echo, wrong] = [randomUUID(), randomUUID()];
+      const [echo, wrong, held] = [randomUUID(), randomUUID(), randomUUID()];
       const options = { queue: 'results' };
       await sendFromPython(place, [
         { name: 'interop.echo', args: ['ž'], options: { ...options, task_id: echo } },
@@ -165,6 +204,15 @@ describe('what Celery workers end with', { timeout: 120_000 }, () => {
       expect(ending).toBe('done');
       expect(JSON.parse(toText(result ?? new Uint8Array()))).toMatchObject({ args: ['ž'] });
       expect(await ended(wrong)).toMatchObject({ ending: 'dead', error: { type: 'TypeError' } });
+      const key = 'held-until';
+      await sendFromPython(place, [
+        { name: 'interop.hold', args: [key], options: { ...options, task_id: held } },
+      ]);
+      const running = { state: 'running', ending: null };
+      await until(async () => (await fixture.results.read(held)).state !== 'unknown');
+      expect(await fixture.results.read(held)).toMatchObject(running);
+      await fixture.connection.command('rpush', key, 'go on');
+      expect((await ended(held)).ending).toBe('done');
     } finally {
       await endProcess(worker);
     }

@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { unique } from '../conformance/envelopes.ts';
+import { toBytes } from '../../src/task/json.ts';
+import { EMBED } from '../../src/task/signature.ts';
+import { makeEnvelope, unique } from '../conformance/envelopes.ts';
 import { gate, migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
+import { RabbitInspector } from '../support/rabbit-inspector.ts';
 import { startRedis, type OwnRedis } from '../support/redis-server.ts';
 import { rabbitmqUrl } from '../support/servers.ts';
 import { callFromPython, CeleryControl, type CeleryCall, type CeleryPlace } from './celery-kit.ts';
@@ -41,17 +44,20 @@ describe('a Python caller with rpc:// results', { timeout: 120_000 }, () => {
 
   it('gets what our worker returns, fails with, retries or revokes', async () => {
     const queue = unique('rpc');
-    await start([
-      handlerOf('rpc.echo', queue, args => args),
-      handlerOf('rpc.double', queue, ([value]) => Number(value) * 2),
-      handlerOf('rpc.fail', queue, () => {
-        throw new NoFunds('no "funds" 🐎');
-      }),
-      handlerOf('rpc.second', queue, (_args, { attempt }) => {
-        if (attempt === 1) throw new RangeError('not yet');
-        return `attempt ${attempt}`;
-      }),
-    ]);
+    await start(
+      [
+        handlerOf('rpc.echo', queue, args => args),
+        handlerOf('rpc.double', queue, ([value]) => Number(value) * 2),
+        handlerOf('rpc.fail', queue, () => {
+          throw new NoFunds('no "funds" 🐎');
+        }),
+        handlerOf('rpc.second', queue, (_args, { attempt }) => {
+          if (attempt === 1) throw new RangeError('not yet');
+          return `attempt ${attempt}`;
+        }),
+      ],
+      { worker: { trackStarted: 'on' } },
+    );
     await startRecovery(servers());
     // The first is waited for first: of the others Celery tells a caller the end only.
     const plain = JSON.stringify([
@@ -66,7 +72,10 @@ describe('a Python caller with rpc:// results', { timeout: 120_000 }, () => {
     const [second, echo, fail, chained, bigger] = await told;
     expect(echo).toMatchObject({ state: 'SUCCESS', value: ['žluťoučký 🐎'] });
     expect(fail).toMatchObject({ state: 'FAILURE', type: 'NoFunds', args: ['no "funds" 🐎'] });
-    expect(second).toMatchObject({ value: 'attempt 2', seen: ['RETRY', 'SUCCESS'] });
+    expect(second).toMatchObject({
+      value: 'attempt 2',
+      seen: ['STARTED', 'RETRY', 'STARTED', 'SUCCESS'],
+    });
     expect(chained).toMatchObject({ state: 'SUCCESS', value: 8 });
     expect(bigger).toMatchObject({ value: [9007199254740993n] });
   });
@@ -112,5 +121,42 @@ describe('a Python caller with rpc:// results', { timeout: 120_000 }, () => {
     await died.opened;
     await startRecovery(servers());
     expect(await told).toMatchObject([{ state: 'SUCCESS', value: [1] }]);
+  });
+});
+
+describe('a TypeScript sender with `replyTo`', { timeout: 60_000 }, () => {
+  it('is told of a failure by recovery where a worker died before it told', async () => {
+    const [queue, replyTo] = [unique('rpc'), unique('rpc.answers')];
+    const inspector = await RabbitInspector.connect();
+    await inspector.with(channel => channel.assertQueue(replyTo));
+    const died = gate();
+    const fail = handlerOf('rpc.fail', queue, () => {
+      throw new NoFunds('none');
+    });
+    const { stores } = await start([fail], {
+      faultPoint: name => {
+        if (name !== 'worker.committed-not-followed') return Promise.resolve();
+        died.open();
+        return Promise.reject(new Error('killed here'));
+      },
+    });
+    const options = toBytes(JSON.stringify({ replyTo, correlationId: 'c-1' }));
+    // As `send` writes it: nothing else follows the task.
+    const asking = makeEnvelope({ name: 'rpc.fail', queue, embed: EMBED, options });
+    await stores.broker.publish([asking]);
+    await died.opened;
+    const answer = () => inspector.with(channel => channel.get(replyTo, { noAck: true }));
+    expect(String((await until(answer)).content)).toContain('"RETRY"');
+    expect(await answer()).toBe(false);
+    await startRecovery(servers());
+    const { content, properties } = await until(answer);
+    expect(properties.correlationId).toBe('c-1');
+    expect(JSON.parse(content.toString())).toMatchObject({
+      task_id: asking.id,
+      status: 'FAILURE',
+      result: { exc_type: 'NoFunds', exc_message: ['none'] },
+    });
+    await inspector.delete(replyTo);
+    await inspector.close();
   });
 });

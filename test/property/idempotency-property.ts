@@ -44,6 +44,10 @@ const inOrder = (places: readonly number[]): string => places.toSorted((a, b) =>
 class KeyModel {
   #row: { isDone: boolean; task: number; epoch: number; input: number; result: string } | null =
     null;
+  /** The task that took it when it was new. */
+  #origin: number | null = null;
+  /** Whoever freed it: its origin is remembered meanwhile. */
+  #freedBy: { readonly task: number; readonly epoch: number } | null = null;
   readonly waiters: Set<number> = new Set();
 
   acquire({ task: by, epoch: at, input, instead }: Extract<Command, { kind: 'acquire' }>): string {
@@ -57,7 +61,9 @@ class KeyModel {
     if (row === null || isEarlier || isNamed) {
       this.#row = { isDone: false, task: by, epoch: at, input, result: '' };
       this.waiters.delete(by);
-      return 'owned';
+      this.#freedBy = null;
+      this.#origin ??= by;
+      return `owned from ${this.#origin}`;
     }
     if (row.task === by) return row.isDone ? `done ${row.result}` : 'stale';
     if (row.input !== input) return `mismatch ${row.isDone ? 'done' : `${row.task}@${row.epoch}`}`;
@@ -75,15 +81,21 @@ class KeyModel {
 
   free(by: number, at: number, evenDone: boolean): string {
     const row = this.#row;
+    if (evenDone && this.#freedBy?.task === by && this.#freedBy.epoch === at) {
+      this.#forget();
+      return 'ok ';
+    }
     if (row?.task !== by || row.epoch !== at || (row.isDone && !evenDone)) return 'stale';
     const reply = this.#ok();
+    const origin = this.#origin;
     this.#forget();
+    if (!evenDone) [this.#origin, this.#freedBy] = [origin, { task: by, epoch: at }];
     return reply;
   }
 
-  /** Long enough for every result, and for no holder. */
+  /** Long enough for every result and every origin, and for no holder. */
   wait(): void {
-    if (this.#row?.isDone === true) this.#forget();
+    if (this.#row?.isDone !== false) this.#forget();
   }
 
   #ok(): string {
@@ -92,6 +104,8 @@ class KeyModel {
 
   #forget(): void {
     this.#row = null;
+    this.#origin = null;
+    this.#freedBy = null;
     this.waiters.clear();
   }
 }
@@ -174,9 +188,12 @@ class KeyDriver {
     const reply = await this.#fixture.store.acquire({
       ...this.#owner(command),
       digest: `input-${command.input}`,
+      ttlMs: HOUR,
       ...(instead === null ? {} : { insteadOf: this.#owner(instead) }),
     });
     switch (reply.status) {
+      case 'owned':
+        return `owned from ${this.#ids.indexOf(reply.origin)}`;
       case 'done':
         return `done ${String(Buffer.from(reply.result ?? []))}`;
       case 'held':

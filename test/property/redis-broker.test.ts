@@ -182,7 +182,7 @@ class World {
       for (const [at, { name: who }] of this.consumers.entries()) {
         const values = (await redis.command('hvals', heldPrefix + who)) as readonly Buffer[];
         const ids = this.model.held[index]?.[at]?.map(({ id }) => id) ?? [];
-        expect(values.map(value => elementId(value.subarray(1))).sort()).toEqual([...ids].sort());
+        expect(values.map(elementId).sort()).toEqual([...ids].sort());
       }
     }
   }
@@ -201,7 +201,7 @@ class World {
       }
       for (const { name: who } of this.consumers) {
         const values = (await redis.command('hvals', heldPrefix + who)) as Buffer[];
-        for (const value of values) add(value.subarray(1));
+        for (const value of values) add(value);
       }
     }
     return counts;

@@ -16,6 +16,7 @@ export const FAULT_KINDS = [
   'outage',
   'broker-cut',
   'clock-jump',
+  'broker-loss',
   'poison-pill',
 ] as const;
 export type FaultKind = (typeof FAULT_KINDS)[number];

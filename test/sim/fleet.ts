@@ -14,7 +14,7 @@ import { sleep } from '../../src/runtime/clock.ts';
 import type { FaultKind } from './faults.ts';
 import { makeHandlers } from './handlers.ts';
 import { makeMachine, type Host, type Machine } from './host.ts';
-import { remoteKeys } from './ports.ts';
+import { remoteKeys, remoteReceipts } from './ports.ts';
 import { SeededRandom } from './seeded-random.ts';
 import { QUEUES } from './task-plan.ts';
 import type { Truth } from './truth.ts';
@@ -172,8 +172,16 @@ export class Fleet {
     }
   }
 
-  #makeRelay({ outbox, broker, runtime }: Machine): Relay {
-    const { batchSize, idleMs, staleMs, sendTimeoutMs, window } = this.#host.plan;
+  #makeRelay({ outbox, broker, runtime, call }: Machine): Relay {
+    const { plan, stores, mutant } = this.#host;
+    const { batchSize, idleMs, staleMs, sendTimeoutMs, window, receiptMs, dedupMs } = plan;
+    const sources = remoteReceipts(stores, call('ledger'));
+    const receipts = {
+      ...sources,
+      ledger: mutant?.wrapStates?.(sources.ledger) ?? sources.ledger,
+      timeoutMs: receiptMs,
+      dedupMs,
+    };
     const backoff = {
       backoffTimeMs: 1_000,
       maxBackoffMs: 4_000,
@@ -191,7 +199,7 @@ export class Fleet {
       publishConcurrency: window,
       ...backoff,
     };
-    return new Relay({ outbox, reads: NO_FIGURES, broker, runtime, settings });
+    return new Relay({ outbox, reads: NO_FIGURES, broker, receipts, runtime, settings });
   }
 
   #makeWorker(machine: Machine): Worker {

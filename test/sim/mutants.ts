@@ -7,6 +7,7 @@ import type { OutboxGuards } from '../../src/adapters/memory/memory-outbox-guard
 import type { WorkerRow } from '../../src/adapters/memory/memory-record.ts';
 import type { IdempotencyStore } from '../../src/idempotency/idempotency-store.ts';
 import type { Ledger, RunRef, StepStatus } from '../../src/ledger/ledger.ts';
+import type { ReceiptSources } from '../../src/relay/receipts.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 
 /** One known mistake. The simulator must notice each, or its silence about the real thing means nothing. */
@@ -23,6 +24,8 @@ export interface Mutant {
   readonly wrapKeys?: (store: IdempotencyStore) => IdempotencyStore;
   /** Changes what a process asks of its ledger. */
   readonly wrapLedger?: (ledger: Ledger) => Ledger;
+  /** Changes what a relay hears about tasks that it has published. */
+  readonly wrapStates?: (ledger: ReceiptSources['ledger']) => ReceiptSources['ledger'];
   readonly wrapOutbox?: (outbox: OutboxStore, ledger: Ledger) => OutboxStore;
 }
 
@@ -61,6 +64,18 @@ function settleBeforePublish(outbox: OutboxStore): OutboxStore {
     },
   };
 }
+
+/** The broker's word is taken for the end of the task. */
+function goesWithTheConfirm(outbox: OutboxStore): OutboxStore {
+  const markSent = (token: string, rows: readonly string[]): Promise<number> =>
+    outbox.settlePublished(token, rows);
+  return { ...outbox, receipts: { ...outbox.receipts, markSent } };
+}
+
+/** A task that nobody knows is taken for one that is over. */
+const unknownIsOver: NonNullable<Mutant['wrapStates']> = ledger => ({
+  states: async ids => (await ledger.states(ids)).map(state => state ?? 'done'),
+});
 
 const releaseNothing = async (items: readonly RunRef[]): Promise<StepStatus[]> =>
   items.map(() => 'ok');
@@ -114,5 +129,7 @@ export const MUTANTS: readonly Mutant[] = [
   { name: 'key taken from a holder that lives', wrapKeys: takeFromTheLiving },
   { name: 'places are a counter', isPlaceOver: () => false },
   { name: 'places of living runs are freed', isPlaceOver: () => true },
+  { name: 'row goes with the confirm', wrapOutbox: goesWithTheConfirm },
+  { name: 'unknown means over', wrapStates: unknownIsOver },
   { name: 'send outside the transaction', writesOutsideTransaction: true },
 ];

@@ -1,5 +1,5 @@
 import { SeededRandom } from './seeded-random.ts';
-import { planTasks, withKeys, type TaskPlan } from './task-plan.ts';
+import { planTasks, withKeys, withReceipts, type TaskPlan } from './task-plan.ts';
 import { topologyOf, type Topology } from './topology.ts';
 
 /** How often each kind of fault strikes. Zero switches a kind off: seeds differ in what they try (swarm testing). */
@@ -11,6 +11,8 @@ export interface FaultRates {
   readonly outageEveryMs: number;
   readonly brokerCutEveryMs: number;
   readonly clockJumpEveryMs: number;
+  /** The broker forgets what is durable elsewhere. */
+  readonly brokerLossEveryMs: number;
   /** Chance per call. */
   readonly lostReply: number;
   readonly lostRequest: number;
@@ -42,6 +44,8 @@ export interface SimPlan {
   readonly staleMs: number;
   readonly sendTimeoutMs: number;
   readonly dedupMs: number;
+  /** How long a published task may be unknown before it is published again. */
+  readonly receiptMs: number;
   readonly batchSize: number;
   /** Messages on their way to the broker at once. */
   readonly window: number;
@@ -65,6 +69,7 @@ function drawRates(random: SeededRandom, isSleepy: boolean): FaultRates {
     outageEveryMs: maybe(0.4, every(12_000, 40_000)),
     brokerCutEveryMs: maybe(0.4, every(6_000, 25_000)),
     clockJumpEveryMs: maybe(0.15, every(12_000, 40_000)),
+    brokerLossEveryMs: 0,
     lostReply: maybe(0.7, () => random.next() * 0.04),
     lostRequest: maybe(0.5, () => random.next() * 0.03),
     slow: maybe(0.5, () => random.next() * 0.03),
@@ -85,7 +90,7 @@ export function drawPlan(seed: number, topology: Topology = topologyOf(seed)): S
   // one that outlasts its tombstone runs again, as documented, and would look like a violation here.
   const dedupMs = isSleepy ? 150_000 : 600_000;
   const faultMs = isSleepy ? dedupMs + random.int(150_000, 190_000) : random.int(20_000, 45_000);
-  return {
+  const plan: SimPlan = {
     seed,
     topology,
     workers: random.int(2, 3),
@@ -102,6 +107,7 @@ export function drawPlan(seed: number, topology: Topology = topologyOf(seed)): S
     staleMs,
     sendTimeoutMs: random.int(1_000, 4_000),
     dedupMs,
+    receiptMs: dedupMs,
     batchSize: random.int(2, 12),
     window: random.int(0, 1) === 0 ? 1 : random.int(2, 30),
     lookEveryMs: random.int(1_500, 4_000),
@@ -119,4 +125,16 @@ export function drawPlan(seed: number, topology: Topology = topologyOf(seed)): S
       new SeededRandom(seed, 'keys'),
     ),
   };
+  // A task that is published again while workers sleep is a late copy too.
+  return topology === 'broker-apart' && !isSleepy ? withLosses(plan) : plan;
+}
+
+/** Some rows stay until their task is over, and the broker forgets what they stand for. */
+function withLosses(plan: SimPlan): SimPlan {
+  const random = new SeededRandom(plan.seed, 'receipts');
+  // The wait doubles with every publishing, to sixteen times this at most: all of it must fit into the time to heal.
+  const receiptMs = random.int(2_000, 5_000);
+  const brokerLossEveryMs = random.chance(0.6) ? random.int(4_000, 15_000) : 0;
+  const rates = { ...plan.rates, brokerLossEveryMs };
+  return { ...plan, receiptMs, rates, tasks: withReceipts(plan.tasks, random) };
 }

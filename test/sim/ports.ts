@@ -5,12 +5,15 @@ import type {
 import type { MemoryEffects } from '../../src/adapters/memory/memory-effects.ts';
 import type { MemoryLedger } from '../../src/adapters/memory/memory-ledger.ts';
 import { MemoryLedgerReads } from '../../src/adapters/memory/memory-ledger-reads.ts';
+import type { MemoryOutboxStore } from '../../src/adapters/memory/memory-outbox-store.ts';
+import { MemoryResultStore } from '../../src/adapters/memory/memory-result-store.ts';
 import { MemoryTransaction } from '../../src/adapters/memory/memory-transaction.ts';
 import type { AdmissionStore } from '../../src/admission/admission-store.ts';
 import type { Broker, Delivery, PublishOutcome } from '../../src/broker/broker.ts';
 import type { IdempotencyStore } from '../../src/idempotency/idempotency-store.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
+import type { ReceiptSources } from '../../src/relay/receipts.ts';
 import type { FaultPoint } from '../../src/runtime/fault-point.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
 import type { KeyDeps } from '../../src/worker/claim-key.ts';
@@ -65,6 +68,19 @@ export function remoteKeys(
       prune: limit => call(() => keys.prune(limit)),
     },
     reads: { inspect: id => call(() => reads.inspect(id)) },
+  };
+}
+
+/** Whom a relay asks what became of a task. */
+export function remoteReceipts(
+  { ledger, outbox }: { readonly ledger: MemoryLedger; readonly outbox: MemoryOutboxStore },
+  call: Call,
+): Pick<ReceiptSources, 'ledger' | 'results'> {
+  const reads = new MemoryLedgerReads(ledger);
+  const results = new MemoryResultStore(ledger, outbox);
+  return {
+    ledger: { states: ids => call(() => reads.states(ids)) },
+    results: { read: id => call(() => results.read(id)) },
   };
 }
 

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { wantsReceipt } from '../../src/outbox/receipt-store.ts';
 import { Checker, type Violation } from './checker.ts';
 import { Faults, SERVICES, type FaultKind } from './faults.ts';
 import { Fleet } from './fleet.ts';
@@ -181,6 +182,11 @@ function scheduleFaults(host: Host, fleet: Fleet): void {
     const service = random.pick(SERVICES);
     faults.bringDown(service, random.int(500, 12_000));
     if (service === 'broker') fleet.cutAll();
+  });
+  strike(rates.brokerLossEveryMs, () => {
+    // Others may be lost so, as documented, and would look like a violation here.
+    const lost = stores.server.lose(({ options }) => wantsReceipt(options));
+    for (let one = 0; one < lost; one++) faults.count('broker-loss');
   });
   strike(rates.clockJumpEveryMs, () => {
     faults.count('clock-jump');

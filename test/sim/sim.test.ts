@@ -105,6 +105,7 @@ const NO_FAULTS: SimPlan['rates'] = {
   outageEveryMs: 0,
   brokerCutEveryMs: 0,
   clockJumpEveryMs: 0,
+  brokerLossEveryMs: 0,
   lostReply: 0,
   lostRequest: 0,
   slow: 0,

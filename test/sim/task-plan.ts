@@ -40,6 +40,8 @@ export interface TaskPlan {
   readonly hasLink: boolean;
   /** Attempts that throw before one goes through. */
   readonly failures: number;
+  /** Its row stays until it is over: it must survive the broker's memory. */
+  readonly isDurable: boolean;
   /** Of tasks with the same one a single one runs; null: its duplicates are nobody's concern. */
   readonly key: string | null;
 }
@@ -99,6 +101,7 @@ function planTask(random: SeededRandom, planning: Planning, index: number): Task
     sends: random.chance(0.15) ? 1 : 0,
     hasLink: planning.hasLinks && kind === 'ok' && random.chance(0.25),
     failures: kind === 'fails' ? random.int(1, 2) : 0,
+    isDurable: false,
     key: null,
   };
 }
@@ -113,6 +116,11 @@ export function withKeys(tasks: readonly TaskPlan[], random: SeededRandom): Task
     const canShare = MAY_SHARE.includes(plan.kind) && !plan.hasLink;
     return canShare && random.chance(0.4) ? { ...plan, key: random.pick(KEYS) } : plan;
   });
+}
+
+/** Drawn apart likewise. What does not go through the outbox has no row that could stay. */
+export function withReceipts(tasks: readonly TaskPlan[], random: SeededRandom): TaskPlan[] {
+  return tasks.map(plan => ({ ...plan, isDurable: !plan.isPushed && random.chance(0.5) }));
 }
 
 /** Other bytes under the id of another task. */
@@ -137,7 +145,7 @@ export function envelopeOf(plan: TaskPlan, nowMs: number): Envelope {
     priority: plan.priority,
     version: 1,
     body,
-    options: toBytes('{}'),
+    options: toBytes(plan.isDurable ? '{"receipt":true}' : '{}'),
     digest: digestOf({ name, id: plan.id, version: 1, body }),
     etaMs: plan.delayMs > 0 ? nowMs + plan.delayMs : null,
     expiresMs: plan.expiresMs === null ? null : nowMs + plan.expiresMs,

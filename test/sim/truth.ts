@@ -23,6 +23,7 @@ const CHILD_PLAN: TaskPlan = {
   sends: 0,
   hasLink: false,
   failures: 0,
+  isDurable: false,
   key: null,
 };
 

@@ -1,7 +1,17 @@
 /** What the compiler knows about workflows. Compiled by `tsc`, never run. */
 import { z } from 'zod';
 import type { Outlast, TaskHandle } from '../../src/index.ts';
-import { chain, chord, group, task, unchecked, type Call } from '../../src/task/index.ts';
+import {
+  chain,
+  chord,
+  group,
+  task,
+  unchecked,
+  type Call,
+  type ChainCall,
+  type ChordCall,
+  type ResultOf,
+} from '../../src/task/index.ts';
 
 // oxlint-disable typescript/no-unnecessary-type-parameters
 type Equal<A, B> =
@@ -35,6 +45,8 @@ const rename = task('site.rename', {
 const announce = task('site.announce', { input: z.string(), result: z.boolean() });
 const longest = task('site.longest', { input: z.array(z.string()), result: z.string() });
 const alarm = task('ops.alarm', { input: z.string() });
+const loose = task('any.loose', { result: unchecked<unknown>() });
+const anything = task('any.thing', { input: unchecked<unknown>() });
 const page = (url: string) => publish.with({ image: { url }, page: '/' }, { linkError: alarm });
 
 const flow = chain(resize.with({ args: ['a.png', 800] }), publish.after({ page: '/' }), announce);
@@ -121,16 +133,50 @@ chord(
 );
 chord([page('a'), page('b')], nightly);
 chord([page('a'), page('b')], longest.with(['given']));
-group([
-  // @ts-expect-error -- a member has its input with it
-  announce,
-]);
+// @ts-expect-error -- a member has its input with it, or the group follows a task
+export const unsendable: Call = group([announce]);
+chord(
+  [
+    // @ts-expect-error -- the header of a chord follows nothing
+    announce,
+  ],
+  nightly,
+);
+
+// Groups in a chain: what flows in goes to each member, what flows out is the list of their results.
+const text = crop.with({ args: ['a'], kwargs: { width: 1 } });
+const told = chain(text, group([rename, announce, page('x')]), anything);
+export const ofGroup: Expect<Equal<typeof told, ChainCall<void, void>>> = true;
+const atEnd = chain(text, group([announce, rename.after({ loud: true })]));
+export const isList: Expect<Equal<ResultOf<typeof atEnd>, [boolean, number]>> = true;
+const begun = chain(group([page('a'), page('b')]), longest, group([announce, flow]));
+export const isChord: Expect<Equal<typeof begun, ChordCall<[boolean, boolean]>>> = true;
+chain(group(['a', 'b'].map(page)), longest);
+chain(
+  group([page('a'), announce.with('x')]),
+  // @ts-expect-error -- a text and a boolean where texts are due
+  longest,
+);
+chain(
+  resize.with({ args: ['a', 1] }),
+  // @ts-expect-error -- one member cannot take what comes before
+  group([publish.after({ page: '/' }), announce]),
+);
+chain(
+  text,
+  group([announce, rename]),
+  // @ts-expect-error -- a task must stand between two groups
+  group([anything, anything]),
+);
+chain(
+  // @ts-expect-error -- the first group follows nothing
+  group([announce]),
+  anything,
+);
 // @ts-expect-error -- only tasks and chains stand in a group
 group([group([nightly.with()])]);
 
 // Results that nobody has typed fit nowhere but where anything does.
-const loose = task('any.loose', { result: unchecked<unknown>() });
-const anything = task('any.thing', { input: unchecked<unknown>() });
 chain(loose.with(), anything);
 chain(
   loose.with(),

@@ -91,6 +91,21 @@ export class MemoryBroker {
     }
   }
 
+  /** Forgets messages, in queues and in hands, as a server does that has lost its memory; for tests. */
+  lose(isLost: (message: Envelope) => boolean): number {
+    let count = 0;
+    const isKept = ({ message }: QueuedMessage): boolean => {
+      const isGone = 'id' in message && isLost(message);
+      if (isGone) count += 1;
+      return !isGone;
+    };
+    for (const [name, queue] of this.#queues) this.#queues.set(name, queue.filter(isKept));
+    for (const held of this.#held.values()) {
+      for (const [tag, message] of held) if (!isKept(message)) held.delete(tag);
+    }
+    return count;
+  }
+
   /** Whether a copy of this task is in a queue or in a hand; for tests. */
   holds(id: string): boolean {
     const isCopy = ({ message }: QueuedMessage): boolean => 'id' in message && message.id === id;

@@ -66,6 +66,14 @@ export class MemoryEffects implements EffectDoor<MemoryTransaction> {
     const tx = new MemoryTransaction();
     const value = await fn(tx);
     await this.#faultPoint('door.effect-not-committed');
+    if (run.effect !== undefined) {
+      // Where SQL waits for another task of the key, this one finds afterwards that it was second.
+      const meanwhile = this.enter(run, step);
+      if (!meanwhile.isNew) {
+        tx.rollback();
+        return meanwhile.value;
+      }
+    }
     this.commit(run, step, { tx, value });
     return value;
   }
@@ -73,7 +81,9 @@ export class MemoryEffects implements EffectDoor<MemoryTransaction> {
   /** Checks the fence and looks for the step. Throws `ERR_FENCE_STALE` when another epoch owns the task. */
   enter(run: DoorRun, step: string): Entrance {
     if (!this.#guards.mayEnter(this.#ledger.state.records.get(run.id), run)) throw fenceStale(run);
-    const done = this.#ledger.state.steps.get(effectKeyOf(run))?.get(step);
+    const { steps } = this.#ledger.state;
+    const done = steps.get(run.id)?.get(step) ?? steps.get(effectKeyOf(run))?.get(step);
+    if (done !== undefined) this.#keep(run.id, step, done.value);
     return done === undefined ? { isNew: true } : { isNew: false, value: done.value };
   }
 
@@ -84,15 +94,21 @@ export class MemoryEffects implements EffectDoor<MemoryTransaction> {
     effect: { readonly tx: MemoryTransaction; readonly value: Uint8Array | null },
   ): void {
     const { records, steps } = this.#ledger.state;
-    const ofTask = steps.get(effectKeyOf(run)) ?? new Map<string, { value: Uint8Array | null }>();
-    if (!this.#guards.mayApply(records.get(run.id), run, ofTask.has(step))) {
+    const keys = [run.id, effectKeyOf(run)];
+    const isDone = keys.some(key => steps.get(key)?.has(step) === true);
+    if (!this.#guards.mayApply(records.get(run.id), run, isDone)) {
       effect.tx.rollback();
       throw fenceStale(run);
     }
-    ofTask.set(step, { value: effect.value });
-    steps.set(effectKeyOf(run), ofTask);
+    for (const key of keys) this.#keep(key, step, effect.value);
     effect.tx.commit();
     this.#journal({ id: run.id, step, epoch: run.epoch });
+  }
+
+  #keep(key: string, step: string, value: Uint8Array | null): void {
+    const { steps } = this.#ledger.state;
+    const done = steps.get(key) ?? new Map<string, { readonly value: Uint8Array | null }>();
+    steps.set(key, done.set(step, { value }));
   }
 }
 

@@ -15,7 +15,7 @@ import {
 import type { Clock } from '../../runtime/clock.ts';
 
 interface KeyRow {
-  state: 'held' | 'done';
+  state: KeyRecord['state'];
   taskId: string;
   epoch: number;
   digest: string;
@@ -25,6 +25,8 @@ interface KeyRow {
   /** Null: held by a task. */
   untilMs: number | null;
   readonly waiters: Map<string, number>;
+  readonly origin: string;
+  readonly ttlMs: number | null;
 }
 
 const STALE: KeyReply = { status: 'stale', waiters: [] };
@@ -51,7 +53,7 @@ export class MemoryIdempotencyStore implements IdempotencyStore {
 
   async complete({ key, result, ttlMs, ...owner }: CompleteRequest): Promise<KeyReply> {
     const row = this.#row(key);
-    if (row === undefined || !isOf(row, owner)) return STALE;
+    if (row === undefined || row.state === 'free' || !isOf(row, owner)) return STALE;
     if (row.state === 'held') {
       row.state = 'done';
       row.result = result?.slice() ?? null;
@@ -63,9 +65,15 @@ export class MemoryIdempotencyStore implements IdempotencyStore {
   async free({ key, evenDone = false, ...owner }: FreeRequest): Promise<KeyReply> {
     const row = this.#row(key);
     if (row === undefined || !isOf(row, owner)) return STALE;
-    if (row.state === 'done' && !evenDone) return STALE;
-    this.#rows.delete(key);
-    return { status: 'ok', waiters: [...row.waiters.keys()] };
+    if (row.state !== 'held' && !evenDone) return STALE;
+    const waiters = [...row.waiters.keys()];
+    if (row.ttlMs === null || evenDone) this.#rows.delete(key);
+    else {
+      row.state = 'free';
+      row.untilMs = this.#clock.now() + row.ttlMs;
+      row.waiters.clear();
+    }
+    return { status: 'ok', waiters };
   }
 
   async renew({ key, leaseMs, ...owner }: RenewRequest): Promise<boolean> {
@@ -82,6 +90,7 @@ export class MemoryIdempotencyStore implements IdempotencyStore {
       key,
       state: row.state,
       ...this.#holder(row),
+      origin: row.origin,
       digest: row.digest,
       result: row.result?.slice() ?? null,
       leftMs: row.untilMs === null ? null : row.untilMs - this.#clock.now(),
@@ -119,7 +128,8 @@ export class MemoryIdempotencyStore implements IdempotencyStore {
   }
 
   #take(request: AcquireRequest, row: KeyRow | undefined): AcquireReply {
-    const { key, taskId, epoch, digest, leaseMs } = request;
+    const { key, taskId, epoch, digest, leaseMs, ttlMs = null } = request;
+    const origin = row?.origin ?? taskId;
     const nowMs = this.#clock.now();
     const waiters = row?.waiters ?? new Map<string, number>();
     waiters.delete(taskId);
@@ -129,12 +139,14 @@ export class MemoryIdempotencyStore implements IdempotencyStore {
       epoch,
       digest,
       result: null,
-      heldAtMs: row?.taskId === taskId ? row.heldAtMs : nowMs,
+      heldAtMs: row?.state === 'held' && row.taskId === taskId ? row.heldAtMs : nowMs,
       reviewedAtMs: nowMs,
       untilMs: leaseMs === undefined ? null : nowMs + leaseMs,
       waiters,
+      origin,
+      ttlMs,
     });
-    return { status: 'owned' };
+    return { status: 'owned', origin };
   }
 
   #holder({ taskId, epoch, heldAtMs }: KeyRow): KeyHolder {
@@ -146,7 +158,7 @@ const isOf = (row: KeyRow, owner: KeyOwner): boolean =>
   row.taskId === owner.taskId && row.epoch === owner.epoch;
 
 function mayTake(row: KeyRow, { taskId, epoch, insteadOf }: AcquireRequest): boolean {
-  if (row.state !== 'held') return false;
+  if (row.state !== 'held') return row.state === 'free';
   if (row.taskId === taskId) return row.epoch <= epoch;
   return insteadOf !== undefined && isOf(row, insteadOf);
 }

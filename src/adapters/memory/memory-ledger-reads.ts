@@ -6,6 +6,7 @@ import type {
 } from '../../admin/read-model.ts';
 import type { LedgerReads, LedgerSample, TaskMoment } from '../../ledger/ledger-reads.ts';
 import type { TaskState } from '../../ledger/ledger.ts';
+import type { Ending } from '../../result/result-store.ts';
 import type { OpenChords } from '../../ledger/open-chord.ts';
 import { shownPayload } from '../../task/redacted.ts';
 import { openChords } from './memory-chord.ts';
@@ -13,6 +14,15 @@ import { pageOf } from './memory-letters.ts';
 import type { MemoryLedger } from './memory-ledger.ts';
 import { iso, mostFailing } from './memory-outbox-reads.ts';
 import type { TaskRecord } from './memory-record.ts';
+
+/** What ended and was withdrawn or forgotten: of dead ones only those that were purged are. */
+const COUNTED_AS: Readonly<Record<Ending, keyof LedgerSample['tasks']>> = {
+  done: 'done',
+  discarded: 'done',
+  dead: 'purged',
+  cancelled: 'cancelled',
+  expired: 'expired',
+};
 
 type Counts = { -readonly [K in keyof LedgerSample['tasks']]: number };
 
@@ -88,14 +98,19 @@ export class MemoryLedgerReads implements LedgerReads {
   }
 
   #countStates(): Counts {
-    const counts: Counts = { waiting: 0, running: 0, done: 0, dead: 0, cancelled: 0, purged: 0 };
+    const counts: Counts = {
+      waiting: 0,
+      running: 0,
+      done: 0,
+      dead: 0,
+      cancelled: 0,
+      expired: 0,
+      purged: 0,
+    };
     for (const { state, ending } of this.#records()) {
-      counts[state === 'cancelled' && ending === 'dead' ? 'purged' : state] += 1;
+      counts[state === 'cancelled' && ending !== null ? COUNTED_AS[ending] : state] += 1;
     }
-    for (const [ending, count] of this.#ledger.state.forgotten) {
-      if (ending === 'dead') counts.purged += count;
-      else counts[ending === 'done' || ending === 'discarded' ? 'done' : 'cancelled'] += count;
-    }
+    for (const [ending, count] of this.#ledger.state.forgotten) counts[COUNTED_AS[ending]] += count;
     return counts;
   }
 

@@ -8,6 +8,7 @@ import type { Ending } from '../../result/result-store.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { hasFollowUps } from '../../task/signature.ts';
+import { wantsReply } from '../../wire/reply.ts';
 import type { LedgerGuards } from './memory-ledger-guards.ts';
 import { newRecord, remember } from './memory-record.ts';
 import type { Journal, JournalEntry, LedgerStep, TaskRecord, WorkerRow } from './memory-record.ts';
@@ -163,7 +164,8 @@ export class MemoryLedgerState {
   /** Whoever ends a task otherwise than done owes word to those who follow it. */
   #writeEnded(record: TaskRecord, how: 'dead' | 'cancelled' | 'expired'): void {
     const { id, epoch, envelope } = record;
-    if (envelope === null || envelope.body.length === 0 || !hasFollowUps(envelope.body)) return;
+    if (envelope === null || envelope.body.length === 0) return;
+    if (!hasFollowUps(envelope.body) && !wantsReply(envelope)) return;
     const key = endedKey(id, epoch);
     if (this.after.has(key)) return;
     this.after.set(key, { entry: { key, ended: { envelope, how, epoch } }, atMs: this.nowMs });

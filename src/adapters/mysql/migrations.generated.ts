@@ -142,4 +142,18 @@ select high.n * 256 + low.n from byte high cross join byte low`,
 ) engine = InnoDB default character set utf8mb4 collate utf8mb4_bin`,
     ],
   },
+  {
+    version: 11, name: '0011-control', breaking: false,
+    statements: [
+      `create table outlast_checkpoint (
+  task_id varchar(160) not null,
+  epoch bigint not null,
+  seq bigint not null,
+  part int not null,
+  data longblob not null,
+  created_at datetime(6) not null,
+  primary key (task_id, epoch, seq, part)
+) engine = InnoDB default character set utf8mb4 collate utf8mb4_bin`,
+    ],
+  },
 ] as const;

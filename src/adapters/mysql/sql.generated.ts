@@ -1,5 +1,25 @@
 // Written by scripts/embed-assets.mjs from the .sql files; edit those and run npm run build.
 export const SQL = {
+  checkpointList: {
+    text: `select task_id, cast(epoch as char) as epoch, cast(seq as char) as seq from outlast_checkpoint
+where part = 0 and created_at < utc_timestamp(6) - interval ? * 1000 microsecond
+  and task_id >= ? and (task_id, epoch, seq) > (?, ?, ?)
+order by task_id, epoch, seq limit ?`,
+    order: [0, 1, 1, 2, 3, 4],
+  },
+  checkpointRead: {
+    text: `select data from outlast_checkpoint where task_id = ? and epoch = ? and seq = ? and part = ?`,
+    order: [0, 1, 2, 3],
+  },
+  checkpointRemove: {
+    text: `delete from outlast_checkpoint where task_id = ? and epoch = ? and seq = ?`,
+    order: [0, 1, 2],
+  },
+  checkpointWrite: {
+    text: `insert into outlast_checkpoint (task_id, epoch, seq, part, data, created_at) values (?, ?, ?, ?, ?, utc_timestamp(6))
+on duplicate key update data = values(data), created_at = values(created_at)`,
+    order: [0, 1, 2, 3, 4],
+  },
   claimMark: {
     text: `update outlast_outbox
 set state = 'claimed', claim_token = ?, claimed_by = ?, claims = claims + 1,

@@ -16,6 +16,7 @@ export async function joinChord(db: SqlDatabase, part: ChordPart): Promise<Chord
   if (own?.['result'] === null) return { status: 'failed' };
   const results = rows.flatMap(row => (row['result'] as Uint8Array | null) ?? []);
   if (size === null || results.length < size) return { status: 'open' };
+  await db.query(SQL.chordComplete, [groupId]);
   return { status: 'complete', results: results.map(toText) };
 }
 

@@ -23,7 +23,7 @@ export class PostgresIdempotencyStore implements IdempotencyStore {
   }
 
   async acquire(request: AcquireRequest): Promise<AcquireReply> {
-    const { key, digest, taskId, epoch, leaseMs, insteadOf } = request;
+    const { key, digest, taskId, epoch, leaseMs, insteadOf, ttlMs } = request;
     const [row] = await this.#db.query(SQL.idempotencyAcquire, [
       key,
       digest,
@@ -33,6 +33,7 @@ export class PostgresIdempotencyStore implements IdempotencyStore {
       insteadOf?.taskId ?? null,
       insteadOf?.epoch ?? null,
       MOST_WAITERS,
+      ttlMs === undefined ? null : Math.round(ttlMs),
     ]);
     return readAnswer(row as SqlRow, request);
   }
@@ -58,6 +59,7 @@ export class PostgresIdempotencyStore implements IdempotencyStore {
       key,
       state: row['state'] as KeyRecord['state'],
       ...readHolder(row),
+      origin: row['origin'] as string,
       digest: row['digest'] as string,
       result: row['result'] as Uint8Array | null,
       leftMs: row['left_ms'] === null ? null : Number(row['left_ms']),
@@ -80,7 +82,10 @@ function readAnswer(row: SqlRow, { taskId, epoch, digest }: AcquireRequest): Acq
   const holder = readHolder(row);
   const isOurs = holder.taskId === taskId;
   const isDone = row['state'] === 'done';
-  if (isOurs && !isDone) return { status: holder.epoch === epoch ? 'owned' : 'stale' };
+  if (isOurs && !isDone)
+    return holder.epoch === epoch
+      ? { status: 'owned', origin: row['origin'] as string }
+      : { status: 'stale' };
   if (!isOurs && row['digest'] !== digest)
     return { status: 'mismatch', holder: isDone ? null : holder };
   if (isDone)

@@ -39,6 +39,7 @@ export class PostgresLedgerReads implements LedgerReads {
         done: Number(ended['done']),
         dead: Number(ended['dead']),
         cancelled: Number(ended['cancelled']),
+        expired: Number(ended['expired']),
         purged: Number(ended['purged']),
       },
       queues,

@@ -23,6 +23,7 @@ import type {
   TaskRef,
   WorkerOpening,
 } from '../../ledger/ledger.ts';
+import type { Envelope } from '../../task/envelope.ts';
 import type { PurgeReply, PurgeRequest, ReviveStatus } from '../../outbox/outbox-store.ts';
 import {
   encodeError,
@@ -75,6 +76,8 @@ export class PostgresLedger implements Ledger {
       request.suspects - ofMessages.begun.filter(task => task.isSuspect).length,
     );
     const { worker, run, queues, limit } = request;
+    if (limit === 0 && ofMessages.begun.length > 0)
+      return { status: 'open', ...ofMessages, expired: [], nextDueMs: null };
     const rows = await this.#db.query(SQL.beginDue, [
       worker,
       run,
@@ -97,39 +100,29 @@ export class PostgresLedger implements Ledger {
     };
   }
 
-  /** Null when the incarnation is closed. Three statements, one transaction: the answers must see what others inserted. */
+  /** Null when the incarnation is closed. */
   async #beginMessages(request: BeginRequest): Promise<MessagesBegun | null> {
     const { worker, run, messages } = request;
-    return await this.#db.transaction(async tx => {
-      if ((await tx.query(SQL.lockWorker, [worker])).length === 0) return null;
-      const columns = taskColumns(messages);
-      await tx.query(SQL.beginMessages, [
-        worker,
-        run,
-        JSON.stringify(request.crashBudgets),
-        request.suspects,
-        ...columns,
-      ]);
+    const budgets = JSON.stringify(request.crashBudgets);
+    const asked = [worker, run, budgets, request.suspects, ...taskColumns(messages)];
+    let rows = await this.#db.query(SQL.beginMessages, asked);
+    if (rows[0]?.['open'] !== '1') return null;
+    if (rows.some(row => row['answer'] === null)) {
       const ids = messages.map(message => message.id);
-      const rows = await tx.query(SQL.beginAnswers, [
-        worker,
-        run,
-        ids,
-        messages.map(message => message.digest),
-      ]);
-      // The same message may come twice in one batch: one run answers both.
-      const byId = new Map(
-        rows
-          .filter(row => row['answer'] === 'begun')
-          .map(row => [row['id'] as string, readBegun(row)]),
-      );
-      const begun = [...byId.values()];
-      return {
-        begun,
-        ids: new Set(begun.map(task => task.id)),
-        answers: rows.map(row => row['answer'] as MessageAnswer),
-      };
-    });
+      const digests = messages.map(message => message.digest);
+      rows = await this.#db.query(SQL.beginAnswers, [worker, run, ids, digests]);
+    }
+    // The same message may come twice in one batch: one run answers both.
+    const byId = new Map<string, BegunTask>();
+    for (const [place, row] of rows.entries()) {
+      const envelope = messages[place] as Envelope;
+      if (row['answer'] === 'begun') byId.set(envelope.id, readRunning(row, envelope, run));
+    }
+    return {
+      begun: [...byId.values()],
+      ids: new Set(byId.keys()),
+      answers: rows.map(row => row['answer'] as MessageAnswer),
+    };
   }
 
   async #nextDueMs(queues: readonly string[], suspects: number): Promise<number | null> {
@@ -326,9 +319,16 @@ function readRun(row: SqlRow): RunRef {
 }
 
 function readBegun(row: SqlRow): BegunTask {
+  return readRunning(row, readEnvelope(row), row['run'] as string);
+}
+
+/** Of a message the bytes are here: they have the digest of those on record. */
+function readRunning(row: SqlRow, envelope: Envelope, run: string): BegunTask {
   return {
-    ...readRun(row),
-    envelope: readEnvelope(row),
+    id: envelope.id,
+    epoch: Number(row['epoch']),
+    run,
+    envelope,
     failures: row['failures'] as number,
     crashes: row['crashes'] as number,
     isSuspect: row['suspect'] as boolean,

@@ -139,9 +139,7 @@ order by created_at, key limit $2`,
     when t.ending = 'expired' then 'expired'
     else 'held'
   end as answer,
-  t.id, t.name, t.queue, t.priority, t.payload_version, t.body, t.options, t.digest,
-  (extract(epoch from t.eta) * 1000)::bigint::text as eta_ms, (extract(epoch from t.expires_at) * 1000)::bigint::text as expires_ms,
-  t.epoch::text as epoch, t.run, t.failures, t.crashes, t.suspect, t.checkpoint, t.checkpoint_seq::text as checkpoint_seq
+  t.epoch::text as epoch, t.failures, t.crashes, t.suspect, t.checkpoint, t.checkpoint_seq::text as checkpoint_seq
 from unnest($3::text[], $4::text[]) with ordinality as m(id, digest, place)
 join outlast_task t on t.id = m.id
 order by m.place`,
@@ -202,12 +200,17 @@ select (select count(*) from me)::text as open, g.late, g.id, g.name, g.queue, g
   g.epoch::text as epoch, g.run, g.failures, g.crashes, g.suspect, g.checkpoint, g.checkpoint_seq::text as checkpoint_seq
 from (select 1) one left join given g on true
 order by g.place`,
-  beginMessages: `with msg as (
+  beginMessages: `with me as materialized (
+  select id from outlast_worker where id = $1 and state = 'open' for key share
+), given as (
+  select * from unnest($5::text[], $6::text[], $7::text[], $8::int[], $9::int[], $10::bytea[], $11::bytea[], $12::text[], $13::bigint[], $14::bigint[])
+    with ordinality as m(id, name, queue, priority, version, body, options, digest, eta_ms, expires_ms, place)
+), msg as materialized (
   select distinct on (m.id) m.*, to_timestamp(m.eta_ms / 1000.0) as eta, to_timestamp(m.expires_ms / 1000.0) as expires_at,
     coalesce(to_timestamp(m.expires_ms / 1000.0) <= clock_timestamp(), false) as late,
     coalesce(($3::jsonb ->> m.name)::int, ($3::jsonb ->> '*')::int) as budget
-  from unnest($5::text[], $6::text[], $7::text[], $8::int[], $9::int[], $10::bytea[], $11::bytea[], $12::text[], $13::bigint[], $14::bigint[])
-    with ordinality as m(id, name, queue, priority, version, body, options, digest, eta_ms, expires_ms, place)
+  from given m
+  where exists (select 1 from me)
   order by m.id, m.place
 ), suspected as (
   select m.id, row_number() over (order by m.place) as nth
@@ -222,22 +225,44 @@ order by g.place`,
     case when late then outlast_line('expired', 0, null, null) else outlast_line('begun', 1, $1, null) end
   from msg
   on conflict (id) do nothing
-  returning id
+  returning id, digest, state
+), woken as (
+  update outlast_task t set
+    state = case when m.late then 'cancelled' else 'running' end,
+    epoch = case when m.late then t.epoch else t.epoch + 1 end,
+    run = case when m.late then t.run else $2 end,
+    owner = case when m.late then null else $1 end,
+    crash_budget = m.budget,
+    ending = case when m.late then 'expired' end,
+    ended_at = case when m.late then clock_timestamp() end,
+    keep_until = case when m.late then clock_timestamp() + interval '1 day' end,
+    history = outlast_history(t.history, case when m.late then outlast_line('expired', t.epoch, null, null)
+      else outlast_line('begun', t.epoch + 1, $1, null) end)
+  from msg m
+  where t.id = m.id and t.state = 'waiting' and t.digest = m.digest and (t.due <= clock_timestamp() or m.late)
+    and (not t.suspect or m.late or exists (select 1 from suspected s where s.id = m.id and s.nth <= $4::int))
+  returning t.*
 )
-update outlast_task t set
-  state = case when m.late then 'cancelled' else 'running' end,
-  epoch = case when m.late then t.epoch else t.epoch + 1 end,
-  run = case when m.late then t.run else $2 end,
-  owner = case when m.late then null else $1 end,
-  crash_budget = m.budget,
-  ending = case when m.late then 'expired' end,
-  ended_at = case when m.late then clock_timestamp() end,
-  keep_until = case when m.late then clock_timestamp() + interval '1 day' end,
-  history = outlast_history(t.history, case when m.late then outlast_line('expired', t.epoch, null, null)
-    else outlast_line('begun', t.epoch + 1, $1, null) end)
-from msg m
-where t.id = m.id and t.state = 'waiting' and t.digest = m.digest and (t.due <= clock_timestamp() or m.late)
-  and (not t.suspect or m.late or exists (select 1 from suspected s where s.id = m.id and s.nth <= $4::int))`,
+select (select count(*) from me)::text as open, m.place::text as place,
+  case
+    when p.digest <> m.digest then 'conflict'
+    when coalesce(p.state, w.state) = 'running' then 'begun'
+    when coalesce(p.state, w.state) = 'cancelled' then 'expired'
+    when t.digest is not null and t.digest <> m.digest then 'conflict'
+    when t.state = 'running' and t.owner = $1 and t.run = $2 then 'begun'
+    when t.state = 'done' then 'done'
+    when t.ending = 'expired' then 'expired'
+    when t.id is not null then 'held'
+  end as answer,
+  coalesce(w.epoch, t.epoch, 1)::text as epoch, coalesce(w.failures, t.failures, 0) as failures,
+  coalesce(w.crashes, t.crashes, 0) as crashes, coalesce(w.suspect, t.suspect, false) as suspect,
+  case when w.id is null then t.checkpoint else w.checkpoint end as checkpoint,
+  coalesce(w.checkpoint_seq, t.checkpoint_seq, 0)::text as checkpoint_seq
+from given m
+left join put p on p.id = m.id
+left join woken w on w.id = m.id and w.digest = m.digest
+left join outlast_task t on t.id = m.id
+order by m.place`,
   buryMessages: `insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, state, ending, ended_at, reason, error, version, history)
 select m.id, m.name, m.queue, m.priority, m.version, m.body, m.options, m.digest, 'dead', 'dead', clock_timestamp(), m.reason, m.error, 1,
   outlast_line('buried', 0, null, m.error)
@@ -268,7 +293,7 @@ order by i.place`,
   delete from outlast_outbox where task_id = $1
   returning task_name, queue, payload_version, digest, options, '\\x5b'::bytea || args || '\\x2c'::bytea || kwargs || '\\x2c'::bytea || embed || '\\x5d'::bytea as body
 ), kept as (
-  select * from gone where outlast_follows(body)
+  select * from gone where outlast_follows(body, options)
 ), tomb as (
   insert into outlast_task as t (id, name, queue, priority, payload_version, digest, body, options, state, ending, ended_at, keep_until, history)
   select $1, coalesce((select task_name from gone), 'unknown'), coalesce((select queue from gone), 'default'), 0,
@@ -319,24 +344,26 @@ from (select 1) one left join outlast_task t on t.id = $1`,
   limit $1
 ), gone as (
   delete from outlast_chord_part p using idle where p.group_id = idle.group_id returning p.group_id
+), closed as (
+  delete from outlast_chord c using idle where c.group_id = idle.group_id
 )
 select distinct group_id from gone`,
+  chordComplete: `delete from outlast_chord where group_id = $1`,
   chordJoin: `insert into outlast_chord_part as p (group_id, place, size, task_id, result)
 values ($1, $2, $3, $4, $5)
 on conflict (group_id, place) do update set task_id = excluded.task_id, result = excluded.result, joined_at = clock_timestamp()
 where p.result is null and excluded.result is not null`,
-  chordOpen: `select group_id, parts::text as parts, size, failed::text as failed,
-  (extract(epoch from since) * 1000)::bigint::text as since_ms,
-  (extract(epoch from clock_timestamp() - since) * 1000)::bigint::text as age_ms,
-  (count(*) over ())::text as open
-from (
-  select group_id, count(result) as parts, max(size) as size, count(*) - count(result) as failed, min(joined_at) as since
-  from outlast_chord_part
-  group by group_id
-) c
-where size is null or parts < size
-order by since, group_id
-limit $1`,
+  chordOpen: `select c.group_id, p.parts::text as parts, p.size, p.failed::text as failed,
+  (extract(epoch from c.since) * 1000)::bigint::text as since_ms,
+  (extract(epoch from clock_timestamp() - c.since) * 1000)::bigint::text as age_ms,
+  (select count(*) from outlast_chord)::text as open
+from (select group_id, since from outlast_chord order by since, group_id limit $1) c
+cross join lateral (
+  select count(result) as parts, max(size) as size, count(*) - count(result) as failed
+  from outlast_chord_part where group_id = c.group_id
+) p
+where p.size is null or p.parts < p.size
+order by c.since, c.group_id`,
   chordParts: `select place, size, result from outlast_chord_part where group_id = $1 order by place`,
   claim: `with quick as materialized (select set_config('synchronous_commit', 'off', true) as setting),
 due as materialized (
@@ -652,17 +679,18 @@ where task_id in (
 where task_id in (
   select task_id from outlast_fence where task_id = any($1::text[]) and look_at < clock_timestamp() for update skip locked
 )`,
-  idempotencyAcquire: `insert into outlast_idempotency as k (key, state, task_id, epoch, digest, expires_at)
-values ($1::text, 'held', $3::text, $4::bigint, $2::text, clock_timestamp() + $5::bigint * interval '1 millisecond')
+  idempotencyAcquire: `insert into outlast_idempotency as k (key, state, task_id, epoch, digest, expires_at, origin, ttl_ms)
+values ($1::text, 'held', $3::text, $4::bigint, $2::text, clock_timestamp() + $5::bigint * interval '1 millisecond',
+  $3::text, $9::bigint)
 on conflict (key) do update set
-  (state, task_id, epoch, digest, result, held_at, reviewed_at, expires_at, waiters) = (
+  (state, task_id, epoch, digest, result, held_at, reviewed_at, expires_at, waiters, origin, ttl_ms, freed_by) = (
     select
       case when d.takes then 'held' else k.state end,
       case when d.takes then $3::text else k.task_id end,
       case when d.takes then $4::bigint else k.epoch end,
       case when d.takes then $2::text else k.digest end,
       case when d.takes then null else k.result end,
-      case when d.takes and (d.is_over or k.task_id <> $3::text) then d.at else k.held_at end,
+      case when d.takes and (d.is_over or d.is_free or k.task_id <> $3::text) then d.at else k.held_at end,
       case when d.takes then d.at else k.reviewed_at end,
       case when d.takes then d.at + $5::bigint * interval '1 millisecond' else k.expires_at end,
       case
@@ -670,26 +698,32 @@ on conflict (key) do update set
         when d.takes then k.waiters - $3::text
         when d.waits then jsonb_set(k.waiters, array[$3::text], to_jsonb(coalesce((k.waiters ->> $3::text)::int, 0) + 1))
         else k.waiters
-      end
+      end,
+      case when d.is_over then $3::text else coalesce(k.origin, k.task_id) end,
+      case when d.takes then $9::bigint else k.ttl_ms end,
+      case when d.takes then null else k.freed_by end
     from (
-      select c.at, c.is_over,
-        c.is_over
+      select c.at, c.is_over, c.is_free,
+        c.is_over or c.is_free
           or (k.state = 'held' and k.task_id = $3::text and k.epoch <= $4::bigint)
           or (k.state = 'held' and k.task_id <> $3::text and k.task_id = $6::text and k.epoch = $7::bigint) is true as takes,
         k.state = 'held' and k.task_id <> $3::text and k.digest = $2::text and $5::bigint is null
           and ((select count(*) from jsonb_object_keys(k.waiters)) < $8::int or k.waiters ? $3::text) as waits
       from (
-        select now.at, coalesce(k.expires_at <= now.at, false) as is_over from (select clock_timestamp() as at) now
+        select now.at, coalesce(k.expires_at <= now.at, false) as is_over,
+          coalesce(k.freed_by = k.task_id || '@' || k.epoch, false) as is_free
+        from (select clock_timestamp() as at) now
       ) c
     ) d
   )
-returning k.state, k.task_id, k.epoch::text as epoch, k.digest, k.result,
+returning k.state, k.task_id, k.epoch::text as epoch, k.digest, k.result, k.origin,
   (extract(epoch from clock_timestamp() - k.held_at) * 1000)::bigint::text as held_ms,
   (k.waiters ->> $3::text)::int as asked`,
   idempotencyComplete: `with moved as (
   update outlast_idempotency k set
     state = 'done', result = $4::bytea, expires_at = clock_timestamp() + $5::bigint * interval '1 millisecond'
   where k.key = $1::text and k.task_id = $2::text and k.epoch = $3::bigint and k.state = 'held'
+    and k.freed_by is distinct from k.task_id || '@' || k.epoch
     and coalesce(k.expires_at > clock_timestamp(), true)
   returning k.waiters
 )
@@ -697,21 +731,33 @@ select m.waiters::text as waiters from moved m
 union all
 select k.waiters::text from outlast_idempotency k
 where k.key = $1::text and k.task_id = $2::text and k.epoch = $3::bigint and k.state = 'done' and k.expires_at > clock_timestamp()`,
-  idempotencyFree: `delete from outlast_idempotency k
-where k.key = $1::text and k.task_id = $2::text and k.epoch = $3::bigint and (k.state = 'held' or $4::boolean)
-  and coalesce(k.expires_at > clock_timestamp(), true)
-returning k.waiters::text as waiters`,
+  idempotencyFree: `with mine as materialized (
+  select k.key, k.waiters, k.ttl_ms is null or $4::boolean as is_forgotten from outlast_idempotency k
+  where k.key = $1::text and k.task_id = $2::text and k.epoch = $3::bigint
+    and ($4::boolean or (k.state = 'held' and k.freed_by is distinct from k.task_id || '@' || k.epoch))
+    and coalesce(k.expires_at > clock_timestamp(), true)
+  for update
+), forgotten as (
+  delete from outlast_idempotency k using mine where k.key = mine.key and mine.is_forgotten
+), freed as (
+  update outlast_idempotency k set
+    freed_by = k.task_id || '@' || k.epoch, expires_at = clock_timestamp() + k.ttl_ms * interval '1 millisecond', waiters = '{}'
+  from mine where k.key = mine.key and not mine.is_forgotten
+)
+select mine.waiters::text as waiters from mine`,
   idempotencyPrune: `delete from outlast_idempotency k using (
   select key from outlast_idempotency where expires_at <= clock_timestamp() order by expires_at limit $1 for update skip locked
 ) over
 where k.key = over.key returning k.key`,
-  idempotencyRead: `select k.state, k.task_id, k.epoch::text as epoch, k.digest, k.result, k.waiters::text as waiters,
+  idempotencyRead: `select case when k.freed_by = k.task_id || '@' || k.epoch then 'free' else k.state end as state,
+  coalesce(k.origin, k.task_id) as origin, k.task_id, k.epoch::text as epoch, k.digest, k.result, k.waiters::text as waiters,
   (extract(epoch from clock_timestamp() - k.held_at) * 1000)::bigint::text as held_ms,
   (extract(epoch from k.expires_at - clock_timestamp()) * 1000)::bigint::text as left_ms
 from outlast_idempotency k
 where k.key = $1::text and coalesce(k.expires_at > clock_timestamp(), true)`,
   idempotencyRenew: `update outlast_idempotency k set expires_at = clock_timestamp() + $4::bigint * interval '1 millisecond'
-where k.key = $1::text and k.task_id = $2::text and k.epoch = $3::bigint and k.state = 'held' and k.expires_at > clock_timestamp()
+where k.key = $1::text and k.task_id = $2::text and k.epoch = $3::bigint and k.state = 'held'
+  and k.freed_by is distinct from k.task_id || '@' || k.epoch and k.expires_at > clock_timestamp()
 returning k.key`,
   idempotencyReview: `with old as (
   select key from outlast_idempotency
@@ -723,16 +769,18 @@ where k.key = old.key
 returning k.key, k.task_id, k.epoch::text as epoch,
   (extract(epoch from clock_timestamp() - k.held_at) * 1000)::bigint::text as held_ms`,
   ledgerEnded: `with withdrawn as materialized (
-  select count(*) filter (where ending = 'dead') as purged, count(*) filter (where ending <> 'dead') as cancelled
+  select count(*) filter (where ending = 'dead') as purged, count(*) filter (where ending = 'expired') as expired,
+    count(*) filter (where ending = 'cancelled') as cancelled
   from outlast_task where state = 'cancelled'
 ), forgotten as (
   select coalesce(sum(count) filter (where ending = 'dead'), 0) as purged,
-    coalesce(sum(count) filter (where ending in ('cancelled', 'expired')), 0) as cancelled,
+    coalesce(sum(count) filter (where ending = 'expired'), 0) as expired,
+    coalesce(sum(count) filter (where ending = 'cancelled'), 0) as cancelled,
     coalesce(sum(count) filter (where ending in ('done', 'discarded')), 0) as done
   from outlast_counter
 )
-select ((select count(*) from outlast_task where keep_until is not null) - w.purged - w.cancelled + f.done)::text as done,
-  (w.cancelled + f.cancelled)::text as cancelled, (w.purged + f.purged)::text as purged,
+select ((select count(*) from outlast_task where keep_until is not null) - w.purged - w.expired - w.cancelled + f.done)::text as done,
+  (w.cancelled + f.cancelled)::text as cancelled, (w.expired + f.expired)::text as expired, (w.purged + f.purged)::text as purged,
   (select count(*) from outlast_task where state = 'dead')::text as dead,
   (select count(*) from outlast_worker where state = 'open' and deadline >= clock_timestamp())::text as workers
 from withdrawn w, forgotten f`,
@@ -801,7 +849,6 @@ from (
   from jsonb_array_elements_text($1::text::jsonb) as key
   order by 1
 ) k`,
-  lockWorker: `select id from outlast_worker where id = $1 and state = 'open' for key share`,
   markSent: `update outlast_outbox
 set state = 'sent', claim_token = null, claimed_by = null, claimed_until = null, updated_at = clock_timestamp(),
   available_at = clock_timestamp() + $3::bigint * interval '1 millisecond'
@@ -938,6 +985,8 @@ select id, digest, '0' from known`,
       where o.group_id = p.group_id and (o.result is null or o.joined_at >= statement_timestamp() - $2::bigint * interval '1 millisecond'))
     and (select count(*) from outlast_chord_part o where o.group_id = p.group_id) = p.size
   order by p.joined_at limit $1
+), closed as (
+  delete from outlast_chord c using over where c.group_id = over.group_id
 )
 delete from outlast_chord_part p using over where p.group_id = over.group_id`,
   pruneEffects: `with over as materialized (

@@ -175,7 +175,7 @@ end
 return reply`,
   },
   giveBack: {
-    sha: 'ede3126fb902108d6e1d466567ebcb24d19e44c4',
+    sha: '4e1da2c5ac45a727c673af2c844c25ea160a8cee',
     text: `#!lua flags=allow-oom
 local function put_back(held, tags, lists, most)
   table.sort(tags)
@@ -183,7 +183,8 @@ local function put_back(held, tags, lists, most)
   for index = #tags, math.max(1, #tags - most + 1), -1 do
     local value = redis.call('HGET', held, tags[index])
     if value then
-      local pushed = redis.pcall('RPUSH', lists[tonumber(string.sub(value, 1, 1))], string.sub(value, 2))
+      local list = lists[tonumber(string.match(tags[index], '^%d+%.%d+%.(%d)%.'))]
+      local pushed = redis.pcall('RPUSH', list, value)
       if type(pushed) == 'number' then
         redis.call('HDEL', held, tags[index])
         returned = returned + 1
@@ -195,29 +196,32 @@ end
 return put_back(KEYS[5], ARGV, { KEYS[1], KEYS[2], KEYS[3], KEYS[4] }, #ARGV)`,
   },
   idempotencyAcquire: {
-    sha: '0f39e5d2f6f448d0c1de31775c5d7f22a25d12bf',
+    sha: '45921494684dab66dc1f4edb42c2862d35ac6385',
     text: `#!lua flags=allow-oom
 local root, key, digest, task, epoch = KEYS[1], ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local lease_ms, instead_of, instead_epoch, most = ARGV[5], ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8])
+local ttl_ms = ARGV[9]
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local record, held = root .. 'k:' .. key, root .. 'held'
-local found = redis.call('HMGET', record, 'state', 'task', 'epoch', 'digest', 'held_at')
+local found = redis.call('HMGET', record, 'state', 'task', 'epoch', 'digest', 'held_at', 'origin', 'freed_by')
 local state, holder, holder_epoch, held_at = found[1], found[2], tonumber(found[3]), found[5]
 local is_held, is_own = state == 'held', holder == task
-local takes = not state or (is_held and is_own and holder_epoch <= epoch)
+local is_free = is_held and found[7] == holder .. '@' .. found[3]
+local takes = not state or is_free or (is_held and is_own and holder_epoch <= epoch)
   or (is_held and not is_own and holder == instead_of and holder_epoch == instead_epoch)
 if takes then
-  redis.call('HDEL', record, 'w:' .. task, 'result')
-  if not is_own then held_at = now_ms end
-  redis.call('HSET', record, 'state', 'held', 'task', task, 'epoch', ARGV[4], 'digest', digest, 'held_at', held_at)
+  local origin = found[6] or holder or task
+  redis.call('HDEL', record, 'w:' .. task, 'result', 'freed_by')
+  if not is_own or is_free then held_at = now_ms end
+  redis.call('HSET', record, 'state', 'held', 'task', task, 'epoch', ARGV[4], 'digest', digest, 'held_at', held_at, 'origin', origin, 'ttl', ttl_ms)
   if lease_ms == '' then
     redis.call('PERSIST', record)
     redis.call('ZADD', held, now_ms, key)
   else
     redis.call('PEXPIRE', record, lease_ms)
   end
-  return { 1 }
+  return { 1, origin }
 end
 if is_own and is_held then return { 2 } end
 if not is_own and found[4] ~= digest then
@@ -226,13 +230,13 @@ if not is_own and found[4] ~= digest then
 end
 if not is_held then return { 3, holder, redis.call('HGET', record, 'result') } end
 local asked = most
-if lease_ms == '' and (redis.call('HLEN', record) < most + 5 or redis.call('HEXISTS', record, 'w:' .. task) == 1) then
+if lease_ms == '' and (redis.call('HLEN', record) < most + 7 or redis.call('HEXISTS', record, 'w:' .. task) == 1) then
   asked = redis.call('HINCRBY', record, 'w:' .. task, 1)
 end
 return { 4, holder, found[3], now_ms - held_at, asked }`,
   },
   idempotencyComplete: {
-    sha: '258e62dee5efb48dfce21d779b74886068a0aee7',
+    sha: 'b1388d2cac1007754ae97e3a98e8c218392b14eb',
     text: `#!lua flags=allow-oom
 local root, key, task, epoch, ttl_ms, result = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local function waiters_of(record)
@@ -243,8 +247,8 @@ local function waiters_of(record)
   return waiters
 end
 local record = root .. 'k:' .. key
-local found = redis.call('HMGET', record, 'state', 'task', 'epoch')
-if found[2] ~= task or found[3] ~= epoch then return false end
+local found = redis.call('HMGET', record, 'state', 'task', 'epoch', 'freed_by')
+if found[2] ~= task or found[3] ~= epoch or found[4] == task .. '@' .. epoch then return false end
 if found[1] == 'held' then
   redis.call('HSET', record, 'state', 'done')
   if result then redis.call('HSET', record, 'result', result) end
@@ -254,7 +258,7 @@ end
 return waiters_of(record)`,
   },
   idempotencyFree: {
-    sha: 'b8945ad2bf9ff9890562aa4f1568f1f4528ba247',
+    sha: '69d65b62e16fb7accb92e95ffaeb153de2314707',
     text: `#!lua flags=allow-oom
 local root, key, task, epoch, even_done = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
 local function waiters_of(record)
@@ -265,11 +269,19 @@ local function waiters_of(record)
   return waiters
 end
 local record = root .. 'k:' .. key
-local found = redis.call('HMGET', record, 'state', 'task', 'epoch')
+local found = redis.call('HMGET', record, 'state', 'task', 'epoch', 'freed_by', 'ttl')
 if found[2] ~= task or found[3] ~= epoch then return false end
-if found[1] ~= 'held' and not even_done then return false end
+local freed_by = task .. '@' .. epoch
+if (found[1] ~= 'held' or found[4] == freed_by) and not even_done then return false end
 local waiters = waiters_of(record)
-redis.call('UNLINK', record)
+local ttl_ms = found[5]
+if even_done or not ttl_ms or ttl_ms == '' then
+  redis.call('UNLINK', record)
+else
+  for _, waiter in ipairs(waiters) do redis.call('HDEL', record, 'w:' .. waiter) end
+  redis.call('HSET', record, 'freed_by', freed_by)
+  redis.call('PEXPIRE', record, ttl_ms)
+end
 redis.call('ZREM', root .. 'held', key)
 return waiters`,
   },
@@ -283,12 +295,12 @@ local record = root .. 'k:' .. key
 return { now_ms, redis.call('PTTL', record), redis.call('HGETALL', record) }`,
   },
   idempotencyRenew: {
-    sha: 'd03ac9a687c6895eba78e145f66070772b4e11b1',
+    sha: '8288d608c44b45a930d183983c082b5b7a013932',
     text: `#!lua flags=allow-oom
 local root, key, task, epoch, lease_ms = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local record = root .. 'k:' .. key
-local found = redis.call('HMGET', record, 'state', 'task', 'epoch')
-if found[1] ~= 'held' or found[2] ~= task or found[3] ~= epoch then return 0 end
+local found = redis.call('HMGET', record, 'state', 'task', 'epoch', 'freed_by')
+if found[1] ~= 'held' or found[2] ~= task or found[3] ~= epoch or found[4] == task .. '@' .. epoch then return 0 end
 return redis.call('PEXPIRE', record, lease_ms)`,
   },
   idempotencyReview: {
@@ -330,12 +342,12 @@ redis.call('HDEL', root .. 'after-entries', unpack(ARGV))
 return 1`,
   },
   ledgerBeginFull: {
-    sha: 'd05cb8d5fd5cd815390987ac37af7d79ab52a0e4',
+    sha: 'a142a085b2e4ff10878250959f0064adb5f1df21',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local run_id, known_generation, packed_budgets = ARGV[5], tonumber(ARGV[6]), ARGV[8]
-local celery_keep_ms = tonumber(ARGV[10])
+local celery_keep_ms, started = tonumber(ARGV[10]), ARGV[12]
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local function run_id_of_server()
@@ -351,7 +363,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -368,9 +380,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -395,6 +412,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -425,7 +448,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -462,7 +486,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -518,7 +542,9 @@ local function wait(id, record, delay_ms)
   if delay_ms then record[DUE] = now_ms + delay_ms end
   enter(id, record)
 end
+local iso
 local function iso_text()
+  if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
   local era = math.floor(shifted / 146097)
@@ -529,14 +555,19 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+  return iso
 end
+local function json_text(text)
+  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
+end
+local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -553,8 +584,8 @@ end
 local function tell_celery_revoked(id, record, why)
   tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
 end
-local BEGUN, HELD, DONE, EXPIRED, CONFLICT = 1, 2, 3, 4, 5
-local handed, running_fields = {}, {}
+local BEGUN, HELD, DONE, EXPIRED, CONFLICT, BEGUN_NEW = 1, 2, 3, 4, 5, 6
+local handed, running_fields, fresh = {}, {}, {}
 local of_messages, of_waiting, expired = {}, {}, {}
 local budgets
 local meta = redis.call('HMGET', root .. 'meta', 'generation', 'run_id')
@@ -575,15 +606,28 @@ end
 local function checkpoint_of(id, record)
   return record[CHECKPOINT_EPOCH] > 0 and redis.call('GET', root .. 'c:' .. id)
 end
-local function run_now(id, record)
+local FINISHED = { SUCCESS = true, FAILURE = true, REVOKED = true }
+local is_start_told = started ~= '' and celery_keep_ms > 0
+local function tell_celery_started(id, record)
+  local said = redis.call('GETRANGE', 'celery-task-meta-' .. id, 0, 40)
+  if not FINISHED[string.match(said, '^{"status": "(%u+)"')] then tell_celery(id, record, 'STARTED', started, 'null') end
+end
+local function new_epoch()
+  return tonumber(meta[1]) * 2 ^ 20 + 1
+end
+local function budget_of(name)
   budgets = budgets or cmsgpack.unpack(packed_budgets)
+  return budgets[name] or budgets['*'] or 0
+end
+local function run_now(id, record)
   record[STATE], record[RUN], record[OWNER] = 'r', run, worker
-  record[EPOCH] = math.max(record[EPOCH] + 1, tonumber(meta[1]) * 2 ^ 20 + 1)
-  record[BUDGET] = budgets[record[NAME]] or budgets['*'] or 0
+  record[EPOCH] = math.max(record[EPOCH] + 1, new_epoch())
+  record[BUDGET] = budget_of(record[NAME])
   note(record, 'b', worker)
   running_fields[#running_fields + 1] = id
   running_fields[#running_fields + 1] = digits(record[EPOCH]) .. ' ' .. run
   moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) + 1
+  if is_start_told then tell_celery_started(id, record) end
   write(id, record)
 end
 local function expire(id, record)
@@ -630,17 +674,51 @@ local function answer_known(place, id, record, digest)
   run_now(id, record)
   return hand_message(place, id, record)
 end
-local function answer(place, message, count_of_messages)
-  local id = message[1]
-  local record = records[id]
-  if record then return answer_known(place, id, record, message[6]) end
-  record = new_record(message, take_seq(count_of_messages))
-  if is_over(record) then
-    expire(id, record)
-    return EXPIRED
+local ID_OF, NAME_OF, QUEUE_OF, DIGEST_OF, EXPIRES_OF, TAG_OF, PART_OF, BODY_OF = 1, 2, 3, 4, 5, 6, 7, 8
+local packed
+local function pack_around()
+  local function pack_all(...)
+    local bytes = {}
+    for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+    return table.concat(bytes)
   end
-  run_now(id, record)
-  return hand_message(place, id, record)
+  local line = 'b' .. now_text .. ' ' .. digits(new_epoch()) .. ' ' .. worker .. '\\n'
+  packed = {
+    head = '\\220\\000\\030' .. pack_all('r', new_epoch(), run, worker, ''),
+    faults = pack_all(0, 0),
+    due = pack_all(now_ms),
+    tail = pack_all(now_ms, line, 0, 0, 0, '', 0, '', '', false, 0),
+    running = digits(new_epoch()) .. ' ' .. run,
+    budgets = {},
+  }
+end
+local function begin_new(message, count_of_messages)
+  local id, name, queue = message[ID_OF], message[NAME_OF], message[QUEUE_OF]
+  if not packed then pack_around() end
+  packed.budgets[name] = packed.budgets[name] or cmsgpack.pack(budget_of(name))
+  plan_new(id, packed.head .. message[PART_OF] .. packed.faults .. packed.budgets[name] .. packed.due
+    .. cmsgpack.pack(take_seq(count_of_messages)) .. packed.tail, message[BODY_OF])
+  running_fields[#running_fields + 1] = id
+  running_fields[#running_fields + 1] = packed.running
+  moved[queue] = (moved[queue] or 0) + 1
+  fresh[id] = message[DIGEST_OF]
+  if is_start_told then
+    local parts = cmsgpack.unpack('\\153' .. message[PART_OF])
+    tell_celery_started(id, { [OPTIONS] = parts[OPTIONS - NAME + 1] })
+  end
+  return BEGUN_NEW
+end
+local function answer(place, message, count_of_messages)
+  local id = message[ID_OF]
+  local record = records[id]
+  if record then return answer_known(place, id, record, message[DIGEST_OF]) end
+  if fresh[id] then return fresh[id] == message[DIGEST_OF] and BEGUN or CONFLICT end
+  if not message[EXPIRES_OF] or message[EXPIRES_OF] > now_ms then return begin_new(message, count_of_messages) end
+  local parts = cmsgpack.unpack('\\153' .. message[PART_OF])
+  table.insert(parts, 1, id)
+  parts[10] = parts[10] or message[BODY_OF]
+  expire(id, new_record(parts, take_seq(count_of_messages)))
+  return EXPIRED
 end
 local function take_again(message_ids)
   local ids = {}
@@ -715,7 +793,7 @@ local function let_elements_go(messages, answers, held_keys)
   for _, pair in ipairs(held_keys) do
     local tags = {}
     for place, message in ipairs(messages) do
-      if message[3] == pair[1] and answers[place] ~= CONFLICT then tags[#tags + 1] = message[11] end
+      if message[QUEUE_OF] == pair[1] and answers[place] ~= CONFLICT then tags[#tags + 1] = message[TAG_OF] end
     end
     if #tags > 0 then plan('HDEL', pair[2], unpack(tags)) end
   end
@@ -725,8 +803,8 @@ local function begin(queues, messages, held_keys)
   if not is_settled() then return { 'unsettled' } end
   local ids, message_ids, answers = {}, {}, {}
   for place, message in ipairs(messages) do
-    ids[place] = message[1]
-    message_ids[message[1]] = true
+    ids[place] = message[ID_OF]
+    message_ids[message[ID_OF]] = true
   end
   local is_repeat = take_again(message_ids)
   read(ids)
@@ -741,18 +819,18 @@ local function begin(queues, messages, held_keys)
   let_elements_go(messages, answers, held_keys)
   if #running_fields > 0 then plan('HSET', root .. 'r:' .. worker, unpack(running_fields)) end
   flush()
-  local next = #of_messages + #of_waiting == 0 and next_due(queues)
-  return { 'open', answers, of_messages, of_waiting, expired, next }
+  local next = #running_fields + #of_messages == 0 and next_due(queues) or false
+  return { 'open', answers, of_messages, of_waiting, expired, next, new_epoch() }
 end
 return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]), cmsgpack.unpack(ARGV[11]))`,
   },
   ledgerBegin: {
-    sha: '39b697142f8ce447c859ce4f424c6c2a907b63d5',
+    sha: 'f37a6eeb42b259c2fc31af3b692ee2e5908cbfc9',
     text: `#!lua
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local run_id, known_generation, packed_budgets = ARGV[5], tonumber(ARGV[6]), ARGV[8]
-local celery_keep_ms = tonumber(ARGV[10])
+local celery_keep_ms, started = tonumber(ARGV[10]), ARGV[12]
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local function run_id_of_server()
@@ -768,7 +846,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -785,9 +863,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -812,6 +895,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -842,7 +931,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -879,7 +969,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -935,7 +1025,9 @@ local function wait(id, record, delay_ms)
   if delay_ms then record[DUE] = now_ms + delay_ms end
   enter(id, record)
 end
+local iso
 local function iso_text()
+  if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
   local era = math.floor(shifted / 146097)
@@ -946,14 +1038,19 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+  return iso
 end
+local function json_text(text)
+  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
+end
+local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -970,8 +1067,8 @@ end
 local function tell_celery_revoked(id, record, why)
   tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
 end
-local BEGUN, HELD, DONE, EXPIRED, CONFLICT = 1, 2, 3, 4, 5
-local handed, running_fields = {}, {}
+local BEGUN, HELD, DONE, EXPIRED, CONFLICT, BEGUN_NEW = 1, 2, 3, 4, 5, 6
+local handed, running_fields, fresh = {}, {}, {}
 local of_messages, of_waiting, expired = {}, {}, {}
 local budgets
 local meta = redis.call('HMGET', root .. 'meta', 'generation', 'run_id')
@@ -992,15 +1089,28 @@ end
 local function checkpoint_of(id, record)
   return record[CHECKPOINT_EPOCH] > 0 and redis.call('GET', root .. 'c:' .. id)
 end
-local function run_now(id, record)
+local FINISHED = { SUCCESS = true, FAILURE = true, REVOKED = true }
+local is_start_told = started ~= '' and celery_keep_ms > 0
+local function tell_celery_started(id, record)
+  local said = redis.call('GETRANGE', 'celery-task-meta-' .. id, 0, 40)
+  if not FINISHED[string.match(said, '^{"status": "(%u+)"')] then tell_celery(id, record, 'STARTED', started, 'null') end
+end
+local function new_epoch()
+  return tonumber(meta[1]) * 2 ^ 20 + 1
+end
+local function budget_of(name)
   budgets = budgets or cmsgpack.unpack(packed_budgets)
+  return budgets[name] or budgets['*'] or 0
+end
+local function run_now(id, record)
   record[STATE], record[RUN], record[OWNER] = 'r', run, worker
-  record[EPOCH] = math.max(record[EPOCH] + 1, tonumber(meta[1]) * 2 ^ 20 + 1)
-  record[BUDGET] = budgets[record[NAME]] or budgets['*'] or 0
+  record[EPOCH] = math.max(record[EPOCH] + 1, new_epoch())
+  record[BUDGET] = budget_of(record[NAME])
   note(record, 'b', worker)
   running_fields[#running_fields + 1] = id
   running_fields[#running_fields + 1] = digits(record[EPOCH]) .. ' ' .. run
   moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) + 1
+  if is_start_told then tell_celery_started(id, record) end
   write(id, record)
 end
 local function expire(id, record)
@@ -1047,17 +1157,51 @@ local function answer_known(place, id, record, digest)
   run_now(id, record)
   return hand_message(place, id, record)
 end
-local function answer(place, message, count_of_messages)
-  local id = message[1]
-  local record = records[id]
-  if record then return answer_known(place, id, record, message[6]) end
-  record = new_record(message, take_seq(count_of_messages))
-  if is_over(record) then
-    expire(id, record)
-    return EXPIRED
+local ID_OF, NAME_OF, QUEUE_OF, DIGEST_OF, EXPIRES_OF, TAG_OF, PART_OF, BODY_OF = 1, 2, 3, 4, 5, 6, 7, 8
+local packed
+local function pack_around()
+  local function pack_all(...)
+    local bytes = {}
+    for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+    return table.concat(bytes)
   end
-  run_now(id, record)
-  return hand_message(place, id, record)
+  local line = 'b' .. now_text .. ' ' .. digits(new_epoch()) .. ' ' .. worker .. '\\n'
+  packed = {
+    head = '\\220\\000\\030' .. pack_all('r', new_epoch(), run, worker, ''),
+    faults = pack_all(0, 0),
+    due = pack_all(now_ms),
+    tail = pack_all(now_ms, line, 0, 0, 0, '', 0, '', '', false, 0),
+    running = digits(new_epoch()) .. ' ' .. run,
+    budgets = {},
+  }
+end
+local function begin_new(message, count_of_messages)
+  local id, name, queue = message[ID_OF], message[NAME_OF], message[QUEUE_OF]
+  if not packed then pack_around() end
+  packed.budgets[name] = packed.budgets[name] or cmsgpack.pack(budget_of(name))
+  plan_new(id, packed.head .. message[PART_OF] .. packed.faults .. packed.budgets[name] .. packed.due
+    .. cmsgpack.pack(take_seq(count_of_messages)) .. packed.tail, message[BODY_OF])
+  running_fields[#running_fields + 1] = id
+  running_fields[#running_fields + 1] = packed.running
+  moved[queue] = (moved[queue] or 0) + 1
+  fresh[id] = message[DIGEST_OF]
+  if is_start_told then
+    local parts = cmsgpack.unpack('\\153' .. message[PART_OF])
+    tell_celery_started(id, { [OPTIONS] = parts[OPTIONS - NAME + 1] })
+  end
+  return BEGUN_NEW
+end
+local function answer(place, message, count_of_messages)
+  local id = message[ID_OF]
+  local record = records[id]
+  if record then return answer_known(place, id, record, message[DIGEST_OF]) end
+  if fresh[id] then return fresh[id] == message[DIGEST_OF] and BEGUN or CONFLICT end
+  if not message[EXPIRES_OF] or message[EXPIRES_OF] > now_ms then return begin_new(message, count_of_messages) end
+  local parts = cmsgpack.unpack('\\153' .. message[PART_OF])
+  table.insert(parts, 1, id)
+  parts[10] = parts[10] or message[BODY_OF]
+  expire(id, new_record(parts, take_seq(count_of_messages)))
+  return EXPIRED
 end
 local function take_again(message_ids)
   local ids = {}
@@ -1132,7 +1276,7 @@ local function let_elements_go(messages, answers, held_keys)
   for _, pair in ipairs(held_keys) do
     local tags = {}
     for place, message in ipairs(messages) do
-      if message[3] == pair[1] and answers[place] ~= CONFLICT then tags[#tags + 1] = message[11] end
+      if message[QUEUE_OF] == pair[1] and answers[place] ~= CONFLICT then tags[#tags + 1] = message[TAG_OF] end
     end
     if #tags > 0 then plan('HDEL', pair[2], unpack(tags)) end
   end
@@ -1142,8 +1286,8 @@ local function begin(queues, messages, held_keys)
   if not is_settled() then return { 'unsettled' } end
   local ids, message_ids, answers = {}, {}, {}
   for place, message in ipairs(messages) do
-    ids[place] = message[1]
-    message_ids[message[1]] = true
+    ids[place] = message[ID_OF]
+    message_ids[message[ID_OF]] = true
   end
   local is_repeat = take_again(message_ids)
   read(ids)
@@ -1158,13 +1302,13 @@ local function begin(queues, messages, held_keys)
   let_elements_go(messages, answers, held_keys)
   if #running_fields > 0 then plan('HSET', root .. 'r:' .. worker, unpack(running_fields)) end
   flush()
-  local next = #of_messages + #of_waiting == 0 and next_due(queues)
-  return { 'open', answers, of_messages, of_waiting, expired, next }
+  local next = #running_fields + #of_messages == 0 and next_due(queues) or false
+  return { 'open', answers, of_messages, of_waiting, expired, next, new_epoch() }
 end
 return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]), cmsgpack.unpack(ARGV[11]))`,
   },
   ledgerBuryMessages: {
-    sha: '56fa413ceb106af693bea84cebe3ff48b06b62be',
+    sha: '980336ab23077701e7cfb7af68a815f618727147',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -1178,7 +1322,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -1195,9 +1339,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -1222,6 +1371,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -1252,7 +1407,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -1289,7 +1445,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -1334,7 +1490,7 @@ flush()
 return statuses`,
   },
   ledgerBuryRuns: {
-    sha: '0962bdb91fdd63b13b90acf79bfb293497e59fea',
+    sha: 'e14344a21b29f72f6b71ec1ddd3621d23720b130',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -1348,7 +1504,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -1365,9 +1521,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -1392,6 +1553,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -1422,7 +1589,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -1459,7 +1627,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -1484,7 +1652,9 @@ local function flush()
   end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
+local iso
 local function iso_text()
+  if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
   local era = math.floor(shifted / 146097)
@@ -1495,14 +1665,19 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+  return iso
 end
+local function json_text(text)
+  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
+end
+local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -1551,7 +1726,7 @@ return settle(cmsgpack.unpack(ARGV[1]), 'u', function(id, record, item)
 end)`,
   },
   ledgerCancel: {
-    sha: 'd636722c4f4529392e21349bca37b8034f45f542',
+    sha: '9880ad3b2b1b15fbef9d2700935649562dbb39fb',
     text: `#!lua flags=allow-oom
 local root, id, how, celery_keep_ms = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local time = redis.call('TIME')
@@ -1565,7 +1740,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -1582,9 +1757,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -1609,6 +1789,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -1639,7 +1825,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -1676,7 +1863,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -1732,7 +1919,9 @@ local function wait(id, record, delay_ms)
   if delay_ms then record[DUE] = now_ms + delay_ms end
   enter(id, record)
 end
+local iso
 local function iso_text()
+  if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
   local era = math.floor(shifted / 146097)
@@ -1743,14 +1932,19 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+  return iso
 end
+local function json_text(text)
+  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
+end
+local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -1790,7 +1984,7 @@ flush()
 return 1`,
   },
   ledgerCheckpoint: {
-    sha: 'f633d18b55d6bd77a6248835518fd8719dd4c166',
+    sha: '28b4321561a38e5b01f4f5c260396b8e09bc7370',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local id, epoch, run, seq, data = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
@@ -1805,7 +1999,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -1822,9 +2016,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -1849,6 +2048,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -1879,7 +2084,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -1916,7 +2122,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -1956,7 +2162,7 @@ flush()
 return 1`,
   },
   ledgerCommit: {
-    sha: '543a779a0d1cdfd37fa280c3445b7522da2b07d7',
+    sha: '73f2cec008e62d77f2a823254ffd6cd7ec3f5769',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -1970,7 +2176,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -1987,9 +2193,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -2014,6 +2225,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -2044,7 +2261,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -2081,7 +2299,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -2106,7 +2324,9 @@ local function flush()
   end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
+local iso
 local function iso_text()
+  if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
   local era = math.floor(shifted / 146097)
@@ -2117,14 +2337,19 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+  return iso
 end
+local function json_text(text)
+  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
+end
+local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -2239,7 +2464,7 @@ end
 return close(cmsgpack.unpack(ARGV[2]), ARGV[1] == '1')`,
   },
   ledgerFail: {
-    sha: '3f3124211e72524756e2eb8b2793c60894d722c2',
+    sha: 'ca49de8c67d0ce89f60dd5a566133094cb8d18b0',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -2253,7 +2478,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -2270,9 +2495,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -2297,6 +2527,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -2327,7 +2563,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -2364,7 +2601,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -2389,7 +2626,9 @@ local function flush()
   end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
+local iso
 local function iso_text()
+  if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
   local era = math.floor(shifted / 146097)
@@ -2400,14 +2639,19 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+  return iso
 end
+local function json_text(text)
+  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
+end
+local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -2609,7 +2853,7 @@ redis.call('PEXPIRE', chord, KEEP_COMPLETE_MS, 'LT')
 return { 3, results }`,
   },
   ledgerLift: {
-    sha: '5697baff37dbd16da8e6fa3d3a84eac22d7db0a6',
+    sha: '52e54cf95a42c299402e3852b6e72e5f72b44ac8',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local id, epoch, run, above = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
@@ -2624,7 +2868,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -2641,9 +2885,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -2668,6 +2917,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -2698,7 +2953,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -2735,7 +2991,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -2846,7 +3102,7 @@ redis.call('ZADD', leases, now_ms + lease_ms, worker)
 return 1`,
   },
   ledgerPark: {
-    sha: 'cab45d6220ae9c58dcb3b813567ec8ac046f0048',
+    sha: '6a3e2e54ed0976fc38a81c78f1a3164b08012714',
     text: `#!lua
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -2860,7 +3116,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -2877,9 +3133,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -2904,6 +3165,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -2934,7 +3201,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -2971,7 +3239,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -3063,7 +3331,7 @@ flush()
 return 1`,
   },
   ledgerPurge: {
-    sha: '106c08c7bfa0b2f64afb31d689f4054cc8605d1d',
+    sha: '42fab66e4e979cb7aff41e7ad9e89e61ddb04cda',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -3077,7 +3345,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -3094,9 +3362,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -3121,6 +3394,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -3151,7 +3430,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -3188,7 +3468,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -3232,7 +3512,7 @@ flush()
 return statuses`,
   },
   ledgerReap: {
-    sha: 'd84634ef374af2e3d6bfe692b48950cea3cd8866',
+    sha: '56ad87856f9ff49b7f631c276a545956fa077b5f',
     text: `#!lua flags=allow-oom
 local root, limit, celery_keep_ms = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -3246,7 +3526,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -3263,9 +3543,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -3290,6 +3575,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -3320,7 +3611,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -3357,7 +3649,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -3413,7 +3705,9 @@ local function wait(id, record, delay_ms)
   if delay_ms then record[DUE] = now_ms + delay_ms end
   enter(id, record)
 end
+local iso
 local function iso_text()
+  if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
   local era = math.floor(shifted / 146097)
@@ -3424,14 +3718,19 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+  return iso
 end
+local function json_text(text)
+  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
+end
+local UNDER_WAY = { STARTED = true, RETRY = true }
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -3492,7 +3791,7 @@ end
 return { now_ms, tasks }`,
   },
   ledgerRelease: {
-    sha: 'c17bf9989a9821acbfa0b7f331321b4069d5af6b',
+    sha: '35ab81ed7ddbf5e7b0a9cc0330dfed05c72b07d1',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -3506,7 +3805,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -3523,9 +3822,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -3550,6 +3854,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -3580,7 +3890,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -3617,7 +3928,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -3717,7 +4028,7 @@ redis.call('ZADD', leases, now_ms + cmsgpack.unpack(row)[4], worker)
 return { 'open', redis.call('HGETALL', root .. 'r:' .. worker) }`,
   },
   ledgerRevive: {
-    sha: '7145061977180e19a9ce3b5ff4fc2b29b7368331',
+    sha: '050ac7f5835c3015987ac26306dc1e4510e02c29',
     text: `#!lua flags=allow-oom
 local root, id, version = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -3731,7 +4042,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -3748,9 +4059,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -3775,6 +4091,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -3805,7 +4127,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -3842,7 +4165,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -3938,7 +4261,7 @@ return {
 }`,
   },
   ledgerWake: {
-    sha: '550fb1fcc5f15daca256befbbe3774aa6db7ac87',
+    sha: 'a3788da45e3e630e73d581e8ccecdffad877d7c1',
     text: `#!lua flags=allow-oom
 local root, ids = KEYS[1], cmsgpack.unpack(ARGV[1])
 local time = redis.call('TIME')
@@ -3952,7 +4275,7 @@ local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
@@ -3969,9 +4292,14 @@ local function read(ids)
     records[unknown[place]] = raw and cmsgpack.unpack(raw)
   end
 end
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 local now_text = digits(now_ms)
 local function note(record, step, rest)
@@ -3996,6 +4324,12 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 local next_seq, last_seq = 1, 0
 local function take_seq(most)
@@ -4026,7 +4360,8 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -4063,7 +4398,7 @@ local function let_go(id, record)
 end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then
@@ -4134,7 +4469,7 @@ flush()
 return woken`,
   },
   release: {
-    sha: '8d37a81c28ee0645c8cdbe9ac276bec82d1d88b6',
+    sha: 'ab3198674600a77c0d57601652e4ef2ab8657e09',
     text: `#!lua flags=allow-oom
 local function put_back(held, tags, lists, most)
   table.sort(tags)
@@ -4142,7 +4477,8 @@ local function put_back(held, tags, lists, most)
   for index = #tags, math.max(1, #tags - most + 1), -1 do
     local value = redis.call('HGET', held, tags[index])
     if value then
-      local pushed = redis.pcall('RPUSH', lists[tonumber(string.sub(value, 1, 1))], string.sub(value, 2))
+      local list = lists[tonumber(string.match(tags[index], '^%d+%.%d+%.(%d)%.'))]
+      local pushed = redis.pcall('RPUSH', list, value)
       if type(pushed) == 'number' then
         redis.call('HDEL', held, tags[index])
         returned = returned + 1
@@ -4173,7 +4509,7 @@ end
 return tags`,
   },
   take: {
-    sha: 'd2ad871d0c555844faae36404edf0a4a5f50a20e',
+    sha: 'cb211b7977f6e215a0083e0a74f9239d42c83f7b',
     text: `#!lua flags=allow-oom
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -4183,7 +4519,8 @@ local function put_back(held, tags, lists, most)
   for index = #tags, math.max(1, #tags - most + 1), -1 do
     local value = redis.call('HGET', held, tags[index])
     if value then
-      local pushed = redis.pcall('RPUSH', lists[tonumber(string.sub(value, 1, 1))], string.sub(value, 2))
+      local list = lists[tonumber(string.match(tags[index], '^%d+%.%d+%.(%d)%.'))]
+      local pushed = redis.pcall('RPUSH', list, value)
       if type(pushed) == 'number' then
         redis.call('HDEL', held, tags[index])
         returned = returned + 1
@@ -4194,8 +4531,8 @@ local function put_back(held, tags, lists, most)
 end
 local consumer, token, lease_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local left, reap_limit = tonumber(ARGV[4]), tonumber(ARGV[5])
-local stamp = time[1] .. string.format('%06d', time[2])
-local reply, count = {}, 0
+local stamp = time[1] .. string.format('%06d', time[2]) .. '.'
+local reply, count = { stamp }, 10000
 local function reap(lists, leases, prefix)
   for _, name in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now_ms, 'LIMIT', 0, 10)) do
     local held = prefix .. name
@@ -4206,16 +4543,14 @@ end
 local function move(list, step, place, held)
   local popped = redis.pcall('RPOP', list, left)
   if not popped or popped.err then return end
-  local fields = {}
-  for _, element in ipairs(popped) do
-    count = count + 1
-    local tag = stamp .. string.format('.%05d.', count) .. token
-    fields[#fields + 1] = tag
-    fields[#fields + 1] = step .. element
-    for _, value in ipairs({ place, step, tag, element }) do reply[#reply + 1] = value end
+  local fields, rest = {}, '.' .. step .. '.' .. token
+  for index, element in ipairs(popped) do
+    fields[index * 2 - 1] = stamp .. (count + index) .. rest
+    fields[index * 2] = element
   end
   redis.call('HSET', held, unpack(fields))
-  left = left - #popped
+  for _, value in ipairs({ place, step, count + 1, popped }) do reply[#reply + 1] = value end
+  count, left = count + #popped, left - #popped
 end
 for place = 1, #KEYS / 6 do
   local first = (place - 1) * 6

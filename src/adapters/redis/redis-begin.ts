@@ -3,10 +3,12 @@ import { isSuspect } from '../../ledger/suspect.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { pack } from './redis-pack.ts';
 import type { RedisArgument } from './redis-connection.ts';
-import { envelopeOf, messageParts, readRecord } from './redis-record.ts';
+import { beginParts, envelopeOf, readRecord } from './redis-record.ts';
 import { readRef } from './redis-replies.ts';
 
-const ANSWERS: readonly MessageAnswer[] = ['begun', 'held', 'done', 'expired', 'conflict'];
+const ANSWERS: readonly MessageAnswer[] = ['begun', 'held', 'done', 'expired', 'conflict', 'begun'];
+/** Begun, and no record knew it before: the script says no more of it. */
+const BEGUN_NEW = 6;
 
 /** What the script is told, except for the identity of the server. */
 export function beginArguments(
@@ -22,7 +24,7 @@ export function beginArguments(
     ...identity,
     pack(queues),
     pack(new Map(Object.entries(crashBudgets))),
-    pack(messages.map((message, place) => [...messageParts(message), tags?.[place] ?? ''])),
+    pack(messages.map((message, place) => beginParts(message, tags?.[place] ?? ''))),
   ];
 }
 
@@ -49,14 +51,19 @@ export type BeginReplyParts = readonly [
   ofWaiting: readonly OfWaiting[],
   expired: readonly (readonly [Buffer, Buffer, Buffer])[],
   nextDueMs: number | null | undefined,
+  newEpoch: number,
 ];
 
 export function readBeginReply(request: BeginRequest, parts: BeginReplyParts): BeginOpen {
-  const [answers, ofMessages, ofWaiting, expired, nextDueMs] = parts;
+  const [answers, ofMessages, ofWaiting, expired, nextDueMs, newEpoch] = parts;
   const { messages, run } = request;
+  const ofNew = answers.flatMap((answer, place) =>
+    answer === BEGUN_NEW ? [begunNew(messages[place] as Envelope, newEpoch, run)] : [],
+  );
   return {
     status: 'open',
     begun: [
+      ...ofNew,
       ...ofMessages.map(task => begunMessage(task, messages, run)),
       ...ofWaiting.map(task => begunWaiting(task, run)),
     ],
@@ -64,6 +71,12 @@ export function readBeginReply(request: BeginRequest, parts: BeginReplyParts): B
     expired: expired.map(readRef),
     nextDueMs: nextDueMs ?? null,
   };
+}
+
+function begunNew(envelope: Envelope, epoch: number, run: string): BegunTask {
+  const { id } = envelope;
+  const nothing = { failures: 0, crashes: 0, checkpoint: null, checkpointSeq: 0 };
+  return { id, epoch, run, envelope, ...nothing, isSuspect: false };
 }
 
 /** Its bytes have the digest of those on record: they are the same. */

@@ -163,7 +163,15 @@ export class RedisConnection {
       case 'single':
         return new Single({ ...options, ...ONCE, db, ...addresses[0] });
       case 'sentinel':
-        return new Single({ ...options, ...ONCE, db, sentinels: [...addresses], name: service });
+        return new Single({
+          ...options,
+          ...ONCE,
+          db,
+          sentinels: [...addresses],
+          name: service,
+          // One that was replaced takes writes until it hears of that itself, and they are lost: leave it at once.
+          failoverDetector: true,
+        });
       case 'cluster':
         return new Nodes([...addresses], { ...CLUSTER_ONCE, redisOptions: options });
     }

@@ -72,7 +72,7 @@ export class RedisHold {
     try {
       const args = [this.#consumer, token, this.#leaseMs, most, REAP_LIMIT];
       const reply = await this.#connection.script(LUA.take, keys, args);
-      const taken = readTaken(reply as readonly unknown[], queues);
+      const taken = readTaken(reply as TakeReply, queues, token);
       for (const { tag, queue } of taken) this.#known.set(tag, queue);
       return taken;
     } catch (error) {
@@ -188,16 +188,24 @@ export class RedisHold {
   }
 }
 
-/** Four values for each element: the places of its queue and of its list, counted from 1, its tag, its bytes. */
-function readTaken(reply: readonly unknown[], queues: readonly string[]): TakenElement[] {
+/** What tags begin with, and then four values for each list that something was taken from. */
+type TakeReply = readonly [stamp: Buffer, ...(number | readonly Buffer[])[]];
+
+/** Places are counted from 1. A tag is put together as the script does it, which need not tell it then. */
+function readTaken(reply: TakeReply, queues: readonly string[], token: string): TakenElement[] {
   const taken: TakenElement[] = [];
-  for (let at = 0; at + 3 < reply.length; at += 4) {
-    taken.push({
-      queue: queues[Number(reply[at]) - 1] ?? '',
-      place: Number(reply[at + 1]) - 1,
-      tag: String(reply[at + 2]),
-      bytes: reply[at + 3] as Buffer,
-    });
+  const [stamp, ...lists] = reply;
+  const start = String(stamp);
+  for (let at = 0; at < lists.length; at += 4) {
+    const [place, step, first] = lists.slice(at, at + 3) as [number, number, number];
+    const queue = queues[place - 1] ?? '';
+    for (const [index, bytes] of (lists[at + 3] as readonly Buffer[]).entries())
+      taken.push({
+        queue,
+        place: step - 1,
+        tag: `${start}${first + index}.${step}.${token}`,
+        bytes,
+      });
   }
   return taken;
 }

@@ -31,7 +31,7 @@ export class RedisIdempotencyStore implements IdempotencyStore {
   }
 
   async acquire(request: AcquireRequest): Promise<AcquireReply> {
-    const { key, digest, taskId, epoch, leaseMs, insteadOf } = request;
+    const { key, digest, taskId, epoch, leaseMs, insteadOf, ttlMs } = request;
     const reply = await this.#connection.script(
       LUA.idempotencyAcquire,
       [this.#rootOf(key)],
@@ -44,6 +44,7 @@ export class RedisIdempotencyStore implements IdempotencyStore {
         insteadOf?.taskId ?? '',
         insteadOf?.epoch ?? -1,
         MOST_WAITERS,
+        ttlMs === undefined ? '' : Math.round(ttlMs),
       ],
     );
     return readAnswer(reply as AnswerParts);
@@ -75,11 +76,13 @@ export class RedisIdempotencyStore implements IdempotencyStore {
       record.set(String(fields[at]), fields[at + 1] as Buffer);
     if (record.size === 0) return null;
     const text = (field: string): string => String(record.get(field) ?? '');
+    const isFree = text('freed_by') === `${text('task')}@${text('epoch')}`;
     return {
       key,
-      state: text('state') as KeyRecord['state'],
+      state: isFree ? 'free' : (text('state') as KeyRecord['state']),
       taskId: text('task'),
       epoch: Number(text('epoch')),
+      origin: text('origin') || text('task'),
       heldMs: nowMs - Number(text('held_at')),
       digest: text('digest'),
       result: record.get('result') ?? null,
@@ -115,7 +118,8 @@ export class RedisIdempotencyStore implements IdempotencyStore {
 type HolderParts = readonly [task: Buffer, epoch: Buffer, heldMs: number];
 /** The numbers are those of idempotency-acquire.lua. */
 type AnswerParts =
-  | readonly [1 | 2 | 6]
+  | readonly [1, origin: Buffer]
+  | readonly [2 | 6]
   | readonly [3, by: Buffer, result: Buffer | null]
   | readonly [4, ...HolderParts, asked: number]
   | readonly [5, ...HolderParts];
@@ -123,7 +127,7 @@ type AnswerParts =
 function readAnswer(parts: AnswerParts): AcquireReply {
   switch (parts[0]) {
     case 1:
-      return { status: 'owned' };
+      return { status: 'owned', origin: String(parts[1]) };
     case 2:
       return { status: 'stale' };
     case 3:

@@ -51,7 +51,8 @@ export class RedisLedgerReads implements LedgerReads {
         running: sum(queues.map(({ running }) => running)),
         done: ended('done', 'discarded'),
         dead: sum(samples.map(({ dead }) => dead)),
-        cancelled: ended('cancelled', 'expired'),
+        cancelled: ended('cancelled'),
+        expired: ended('expired'),
         purged: ended('purged'),
       },
       queues: queues

@@ -109,7 +109,9 @@ export class RedisLedger implements Ledger {
       const identity = [runId, this.#generation.known] as const;
       const { celeryResultMs, consumer } = this.#options;
       const held = consumer === undefined ? [] : heldKeys(request, consumer);
-      const args = [...beginArguments(request, identity), celeryResultMs, pack(held)];
+      const { runsAt } = request;
+      const started = runsAt === undefined ? '' : JSON.stringify(runsAt);
+      const args = [...beginArguments(request, identity), celeryResultMs, pack(held), started];
       const [status, ...parts] = (await this.#run(script, ...args)) as readonly unknown[];
       const word = String(status);
       if (word === 'closed') return { status: 'closed' };

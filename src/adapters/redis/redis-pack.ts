@@ -5,7 +5,17 @@ export type Packable =
   | number
   | boolean
   | readonly Packable[]
-  | ReadonlyMap<string, number>;
+  | ReadonlyMap<string, number>
+  | PackedApart;
+
+/** Values that a script gets as one text of bytes: it can pass them on as they are, without unpacking them. */
+export class PackedApart {
+  readonly values: readonly Packable[];
+
+  constructor(values: readonly Packable[]) {
+    this.values = values;
+  }
+}
 
 /** Unpacked values: texts come back as bytes. */
 export type Unpacked = Buffer | number | boolean | null | readonly Unpacked[];
@@ -36,6 +46,7 @@ class Packer {
     else if (typeof value === 'boolean') this.#putByte(value ? 0xc3 : 0xc2);
     else if (value instanceof Uint8Array) this.#putBytes(value);
     else if (value instanceof Map) this.#putMap(value);
+    else if (value instanceof PackedApart) this.#putApart(value);
     else this.#putArray(value as readonly Packable[]);
   }
 
@@ -43,6 +54,15 @@ class Packer {
     if (values.length < 16) this.#putByte(0x90 | values.length);
     else this.#putHead(0xdc, values.length);
     for (const value of values) this.put(value);
+  }
+
+  #putApart({ values }: PackedApart): void {
+    this.#reserve(5);
+    const head = this.#length;
+    this.#length += 5;
+    for (const value of values) this.put(value);
+    this.#buffer[head] = 0xdb;
+    this.#buffer.writeUInt32BE(this.#length - head - 5, head + 1);
   }
 
   #putMap(map: ReadonlyMap<string, number>): void {

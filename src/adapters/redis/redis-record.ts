@@ -3,7 +3,7 @@ import type { ErrorRecord, TaskState } from '../../ledger/ledger.ts';
 import type { Ending } from '../../result/result-store.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { decodeJson, toBytes } from '../../task/json.ts';
-import { unpack, type Packable, type Unpacked } from './redis-pack.ts';
+import { PackedApart, unpack, type Packable, type Unpacked } from './redis-pack.ts';
 
 /** A record as it is stored, with its times. `lua/includes/ledger-record.lua` writes it. */
 export interface StoredRecord {
@@ -99,6 +99,22 @@ export function messageParts(envelope: Envelope): Packable[] {
   const { id, name, queue, priority, version, digest, etaMs, expiresMs, options, body } = envelope;
   const times = [etaMs ?? false, expiresMs ?? false];
   return [id, name, queue, priority, version, writeDigest(digest), ...times, options, body];
+}
+
+/** Longer bodies have a key of their own: a step that only moves a task need not carry them. As the scripts know it. */
+const INLINE_BYTES = 1_024;
+
+/**
+ * A message as `begin` takes it: what the script has to know, then what a record keeps of it, packed as it is kept: of
+ * most messages the script reads no more, and a body that has a key of its own.
+ */
+export function beginParts(envelope: Envelope, tag: string): Packable[] {
+  const { id, name, queue, priority, version, digest, etaMs, expiresMs, options, body } = envelope;
+  const kept = writeDigest(digest);
+  const isLong = body.length > INLINE_BYTES;
+  const times = [etaMs ?? false, expiresMs ?? false];
+  const rest = [name, queue, priority, version, kept, ...times, options, isLong ? false : body];
+  return [id, name, queue, kept, expiresMs ?? false, tag, new PackedApart(rest), isLong && body];
 }
 
 export function envelopeOfParts(parts: Unpacked): Envelope {

@@ -31,7 +31,9 @@ export const addIdempotency: AddCommand = (program, output, finish) => {
       showKey(found, output);
     });
   named(parent.command('reset'))
-    .description('forget a result, or a holder that has ended: the next task with this key runs')
+    .description(
+      'forget a result, or a holder that has ended: the next task with this key runs, effects too',
+    )
     .option('--force', 'also when its holder is alive; both may then have their effect')
     .action(async (key: string | undefined, options: Options) => {
       const context = await readContext(options, output);
@@ -127,12 +129,13 @@ function jsonOf({ result, ...found }: KeyDetails): object {
 }
 
 function showKey(found: KeyDetails, output: Output): void {
-  const { key, state, taskId, epoch, digest, heldMs, leftMs, result, waiters } = found;
+  const { key, state, origin, taskId, epoch, digest, heldMs, leftMs, result, waiters } = found;
   const seconds = (ms: number): string => `${Math.round(ms / 1_000)} s`;
   const isHeld = state === 'held';
   const lines = [
     `key      ${key}`,
     `state    ${state}${isHeld && !found.isHolderAlive ? ', by a task that has ended' : ''}`,
+    `effects  as of ${origin}`,
     `task     ${taskId}`,
     `epoch    ${epoch}`,
     `digest   ${digest}`,
@@ -141,5 +144,6 @@ function showKey(found: KeyDetails, output: Output): void {
     ...(isHeld ? [`waiting  ${waiters.length}`] : []),
   ];
   output.line(lines.join('\n'));
-  if (!isHeld) output.line(`result   ${result === null ? '' : escapeControls(toText(result))}`);
+  if (state === 'done')
+    output.line(`result   ${result === null ? '' : escapeControls(toText(result))}`);
 }

@@ -12,6 +12,7 @@ app.conf.update(
     task_acks_late=True,
     broker_connection_retry_on_startup=True,
     worker_hijack_root_logger=False,
+    task_track_started=True,
     # RabbitMQ: queues that the tests declared with priorities must be declared so here too.
     task_queue_max_priority=int(os.environ['INTEROP_MAX_PRIORITY']) if 'INTEROP_MAX_PRIORITY' in os.environ else None,
 )
@@ -27,6 +28,11 @@ def echo(*args, **kwargs):
 @app.task(name='interop.record', bind=True)
 def record(self, key):
     store.rpush(key, self.request.id)
+
+
+@app.task(name='interop.hold')
+def hold(key):
+    store.blpop(key)
 
 
 @app.task(name='interop.headers', bind=True)

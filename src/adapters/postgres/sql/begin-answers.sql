@@ -1,4 +1,4 @@
--- What became of each message, in their order.
+-- What became of each message, in their order, where `begin-messages` could not see it.
 -- params: worker text, run text, ids text[], digests text[]
 select m.place::text as place,
   case
@@ -8,9 +8,7 @@ select m.place::text as place,
     when t.ending = 'expired' then 'expired'
     else 'held'
   end as answer,
-  t.id, t.name, t.queue, t.priority, t.payload_version, t.body, t.options, t.digest,
-  (extract(epoch from t.eta) * 1000)::bigint::text as eta_ms, (extract(epoch from t.expires_at) * 1000)::bigint::text as expires_ms,
-  t.epoch::text as epoch, t.run, t.failures, t.crashes, t.suspect, t.checkpoint, t.checkpoint_seq::text as checkpoint_seq
+  t.epoch::text as epoch, t.failures, t.crashes, t.suspect, t.checkpoint, t.checkpoint_seq::text as checkpoint_seq
 from unnest($3::text[], $4::text[]) with ordinality as m(id, digest, place)
 join outlast_task t on t.id = m.id
 order by m.place

@@ -1,12 +1,18 @@
--- Takes custody of messages that no record knows, and wakes records that are waiting and due. The caller holds its
--- worker row and asks for the answers in the next statement of the same transaction.
+-- Takes custody of messages that no record knows, wakes records that are waiting and due, and tells what became of each
+-- message, in their order. The own worker row is locked, as in `begin-due`; without it nothing happens, and `open` says
+-- so. An answer is null where another session has put the record in since this statement began: `begin-answers` sees it.
 -- params: worker text, run text, budgets text, suspects int, ids text[], names text[], queues text[], priorities int[], versions int[], bodies bytea[], options bytea[], digests text[], etas bigint[], expires bigint[]
-with msg as (
+with me as materialized (
+  select id from outlast_worker where id = $1 and state = 'open' for key share
+), given as (
+  select * from unnest($5::text[], $6::text[], $7::text[], $8::int[], $9::int[], $10::bytea[], $11::bytea[], $12::text[], $13::bigint[], $14::bigint[])
+    with ordinality as m(id, name, queue, priority, version, body, options, digest, eta_ms, expires_ms, place)
+), msg as materialized (
   select distinct on (m.id) m.*, to_timestamp(m.eta_ms / 1000.0) as eta, to_timestamp(m.expires_ms / 1000.0) as expires_at,
     coalesce(to_timestamp(m.expires_ms / 1000.0) <= clock_timestamp(), false) as late,
     coalesce(($3::jsonb ->> m.name)::int, ($3::jsonb ->> '*')::int) as budget
-  from unnest($5::text[], $6::text[], $7::text[], $8::int[], $9::int[], $10::bytea[], $11::bytea[], $12::text[], $13::bigint[], $14::bigint[])
-    with ordinality as m(id, name, queue, priority, version, body, options, digest, eta_ms, expires_ms, place)
+  from given m
+  where exists (select 1 from me)
   order by m.id, m.place
 ), suspected as (
   -- Suspects run beside no other suspect: those too many stay waiting.
@@ -22,19 +28,41 @@ with msg as (
     case when late then outlast_line('expired', 0, null, null) else outlast_line('begun', 1, $1, null) end
   from msg
   on conflict (id) do nothing
-  returning id
+  returning id, digest, state
+), woken as (
+  update outlast_task t set
+    state = case when m.late then 'cancelled' else 'running' end,
+    epoch = case when m.late then t.epoch else t.epoch + 1 end,
+    run = case when m.late then t.run else $2 end,
+    owner = case when m.late then null else $1 end,
+    crash_budget = m.budget,
+    ending = case when m.late then 'expired' end,
+    ended_at = case when m.late then clock_timestamp() end,
+    keep_until = case when m.late then clock_timestamp() + interval '1 day' end,
+    history = outlast_history(t.history, case when m.late then outlast_line('expired', t.epoch, null, null)
+      else outlast_line('begun', t.epoch + 1, $1, null) end)
+  from msg m
+  where t.id = m.id and t.state = 'waiting' and t.digest = m.digest and (t.due <= clock_timestamp() or m.late)
+    and (not t.suspect or m.late or exists (select 1 from suspected s where s.id = m.id and s.nth <= $4::int))
+  returning t.*
 )
-update outlast_task t set
-  state = case when m.late then 'cancelled' else 'running' end,
-  epoch = case when m.late then t.epoch else t.epoch + 1 end,
-  run = case when m.late then t.run else $2 end,
-  owner = case when m.late then null else $1 end,
-  crash_budget = m.budget,
-  ending = case when m.late then 'expired' end,
-  ended_at = case when m.late then clock_timestamp() end,
-  keep_until = case when m.late then clock_timestamp() + interval '1 day' end,
-  history = outlast_history(t.history, case when m.late then outlast_line('expired', t.epoch, null, null)
-    else outlast_line('begun', t.epoch + 1, $1, null) end)
-from msg m
-where t.id = m.id and t.state = 'waiting' and t.digest = m.digest and (t.due <= clock_timestamp() or m.late)
-  and (not t.suspect or m.late or exists (select 1 from suspected s where s.id = m.id and s.nth <= $4::int))
+select (select count(*) from me)::text as open, m.place::text as place,
+  case
+    when p.digest <> m.digest then 'conflict'
+    when coalesce(p.state, w.state) = 'running' then 'begun'
+    when coalesce(p.state, w.state) = 'cancelled' then 'expired'
+    when t.digest is not null and t.digest <> m.digest then 'conflict'
+    when t.state = 'running' and t.owner = $1 and t.run = $2 then 'begun'
+    when t.state = 'done' then 'done'
+    when t.ending = 'expired' then 'expired'
+    when t.id is not null then 'held'
+  end as answer,
+  coalesce(w.epoch, t.epoch, 1)::text as epoch, coalesce(w.failures, t.failures, 0) as failures,
+  coalesce(w.crashes, t.crashes, 0) as crashes, coalesce(w.suspect, t.suspect, false) as suspect,
+  case when w.id is null then t.checkpoint else w.checkpoint end as checkpoint,
+  coalesce(w.checkpoint_seq, t.checkpoint_seq, 0)::text as checkpoint_seq
+from given m
+left join put p on p.id = m.id
+left join woken w on w.id = m.id and w.digest = m.digest
+left join outlast_task t on t.id = m.id
+order by m.place

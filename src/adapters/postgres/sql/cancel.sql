@@ -4,8 +4,8 @@ with gone as (
   delete from outlast_outbox where task_id = $1
   returning task_name, queue, payload_version, digest, options, '\x5b'::bytea || args || '\x2c'::bytea || kwargs || '\x2c'::bytea || embed || '\x5d'::bytea as body
 ), kept as (
-  -- Bytes are kept only where something follows the task: its chord must hear that it was cancelled.
-  select * from gone where outlast_follows(body)
+  -- Bytes are kept only where something follows the task: its chord and its sender must hear that it was cancelled.
+  select * from gone where outlast_follows(body, options)
 ), tomb as (
   insert into outlast_task as t (id, name, queue, priority, payload_version, digest, body, options, state, ending, ended_at, keep_until, history)
   select $1, coalesce((select task_name from gone), 'unknown'), coalesce((select queue from gone), 'default'), 0,

@@ -10,5 +10,7 @@ with idle as (
   limit $1
 ), gone as (
   delete from outlast_chord_part p using idle where p.group_id = idle.group_id returning p.group_id
+), closed as (
+  delete from outlast_chord c using idle where c.group_id = idle.group_id
 )
 select distinct group_id from gone

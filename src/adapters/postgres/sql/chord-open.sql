@@ -1,14 +1,14 @@
--- Chords that wait for parts, oldest first, and how many there are.
+-- Chords that wait for parts, oldest first, and how many there are. The count may have one more, for as long as whoever
+-- completed it takes to strike it off.
 -- params: limit int
-select group_id, parts::text as parts, size, failed::text as failed,
-  (extract(epoch from since) * 1000)::bigint::text as since_ms,
-  (extract(epoch from clock_timestamp() - since) * 1000)::bigint::text as age_ms,
-  (count(*) over ())::text as open
-from (
-  select group_id, count(result) as parts, max(size) as size, count(*) - count(result) as failed, min(joined_at) as since
-  from outlast_chord_part
-  group by group_id
-) c
-where size is null or parts < size
-order by since, group_id
-limit $1
+select c.group_id, p.parts::text as parts, p.size, p.failed::text as failed,
+  (extract(epoch from c.since) * 1000)::bigint::text as since_ms,
+  (extract(epoch from clock_timestamp() - c.since) * 1000)::bigint::text as age_ms,
+  (select count(*) from outlast_chord)::text as open
+from (select group_id, since from outlast_chord order by since, group_id limit $1) c
+cross join lateral (
+  select count(result) as parts, max(size) as size, count(*) - count(result) as failed
+  from outlast_chord_part where group_id = c.group_id
+) p
+where p.size is null or p.parts < p.size
+order by c.since, c.group_id

@@ -8,5 +8,8 @@ with over as (
       where o.group_id = p.group_id and (o.result is null or o.joined_at >= statement_timestamp() - $2::bigint * interval '1 millisecond'))
     and (select count(*) from outlast_chord_part o where o.group_id = p.group_id) = p.size
   order by p.joined_at limit $1
+), closed as (
+  -- A process of an older version does not strike off what it completes.
+  delete from outlast_chord c using over where c.group_id = over.group_id
 )
 delete from outlast_chord_part p using over where p.group_id = over.group_id

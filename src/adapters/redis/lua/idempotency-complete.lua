@@ -6,8 +6,8 @@
 local root, key, task, epoch, ttl_ms, result = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 -- include: idempotency-waiters
 local record = root .. 'k:' .. key
-local found = redis.call('HMGET', record, 'state', 'task', 'epoch')
-if found[2] ~= task or found[3] ~= epoch then return false end
+local found = redis.call('HMGET', record, 'state', 'task', 'epoch', 'freed_by')
+if found[2] ~= task or found[3] ~= epoch or found[4] == task .. '@' .. epoch then return false end
 if found[1] == 'held' then
   redis.call('HSET', record, 'state', 'done')
   if result then redis.call('HSET', record, 'result', result) end

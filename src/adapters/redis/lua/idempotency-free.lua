@@ -1,15 +1,24 @@
 #!lua flags=allow-oom
--- Forgets a key that this run holds; where asked for also its result.
+-- Frees a key that this run holds; where asked for it is forgotten with its result. Where effects under the key are
+-- remembered the record stays for that time, as one that is anybody's.
 -- keys: root
 -- args: key, task, epoch, even_done
 -- returns: the tasks that met it held | nothing when it is not this run's key any more
 local root, key, task, epoch, even_done = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
 -- include: idempotency-waiters
 local record = root .. 'k:' .. key
-local found = redis.call('HMGET', record, 'state', 'task', 'epoch')
+local found = redis.call('HMGET', record, 'state', 'task', 'epoch', 'freed_by', 'ttl')
 if found[2] ~= task or found[3] ~= epoch then return false end
-if found[1] ~= 'held' and not even_done then return false end
+local freed_by = task .. '@' .. epoch
+if (found[1] ~= 'held' or found[4] == freed_by) and not even_done then return false end
 local waiters = waiters_of(record)
-redis.call('UNLINK', record)
+local ttl_ms = found[5]
+if even_done or not ttl_ms or ttl_ms == '' then
+  redis.call('UNLINK', record)
+else
+  for _, waiter in ipairs(waiters) do redis.call('HDEL', record, 'w:' .. waiter) end
+  redis.call('HSET', record, 'freed_by', freed_by)
+  redis.call('PEXPIRE', record, ttl_ms)
+end
 redis.call('ZREM', root .. 'held', key)
 return waiters

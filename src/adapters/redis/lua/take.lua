@@ -4,18 +4,20 @@
 -- consumer may die anywhere.
 --
 -- Each queue has six keys: its lists from the most urgent step to the least, the leases of those who hold something, and
--- what the names of their hashes begin with. A field of a hash is a tag; its value is the place of the list, then the
--- element. Tags begin with the time, so that they sort in the order of taking, and end with the caller's random token,
--- so that no two are ever the same.
+-- what the names of their hashes begin with. A field of a hash is a tag, its value the element. Tags begin with the time,
+-- so that they sort in the order of taking; then comes the place of the list, and at last the caller's random token, so
+-- that no two are ever the same. The caller puts them together as is done here.
 -- keys: queue_keys...
 -- args: consumer, token, lease_ms, limit, reap_limit
--- returns: for each element four values: place of the queue, place of the list, tag, element
+-- returns: what tags begin with; then for each list: place of the queue, place of the list, number of its first tag,
+--   elements
 -- include: now
 -- include: put-back
 local consumer, token, lease_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local left, reap_limit = tonumber(ARGV[4]), tonumber(ARGV[5])
-local stamp = time[1] .. string.format('%06d', time[2])
-local reply, count = {}, 0
+local stamp = time[1] .. string.format('%06d', time[2]) .. '.'
+-- Numbers of five digits sort as texts do.
+local reply, count = { stamp }, 10000
 
 local function reap(lists, leases, prefix)
   for _, name in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now_ms, 'LIMIT', 0, 10)) do
@@ -30,16 +32,14 @@ local function move(list, step, place, held)
   -- What is not a list is passed by: it must not keep us from the other queues.
   local popped = redis.pcall('RPOP', list, left)
   if not popped or popped.err then return end
-  local fields = {}
-  for _, element in ipairs(popped) do
-    count = count + 1
-    local tag = stamp .. string.format('.%05d.', count) .. token
-    fields[#fields + 1] = tag
-    fields[#fields + 1] = step .. element
-    for _, value in ipairs({ place, step, tag, element }) do reply[#reply + 1] = value end
+  local fields, rest = {}, '.' .. step .. '.' .. token
+  for index, element in ipairs(popped) do
+    fields[index * 2 - 1] = stamp .. (count + index) .. rest
+    fields[index * 2] = element
   end
   redis.call('HSET', held, unpack(fields))
-  left = left - #popped
+  for _, value in ipairs({ place, step, count + 1, popped }) do reply[#reply + 1] = value end
+  count, left = count + #popped, left - #popped
 end
 
 for place = 1, #KEYS / 6 do

@@ -1,7 +1,9 @@
 -- Outcomes where Python's AsyncResult looks for them, in the words of Celery: the value, and word of it for those who
 -- wait. Only where that was asked for, and not for tasks whose results nobody wants. These keys are not under the root: a
 -- cluster has none of them.
+local iso
 local function iso_text()
+  if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   -- Days since the first of March of the year 0, in eras of 400 years.
   local shifted = days + 719468
@@ -13,15 +15,23 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+  return iso
 end
+
+local function json_text(text)
+  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
+end
+
+-- Of these Celery says no time: they are not over.
+local UNDER_WAY = { STARTED = true, RETRY = true }
 
 local function tell_celery(id, record, status, result, traceback)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": "' .. iso_text() .. '", "task_id": ' .. cjson.encode(id) .. '}'
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
   plan('SET', key, text, 'PX', digits(celery_keep_ms))
   plan('PUBLISH', key, text)
 end

@@ -1,6 +1,6 @@
 -- Who asks, under which generation, and what was handed out.
-local BEGUN, HELD, DONE, EXPIRED, CONFLICT = 1, 2, 3, 4, 5
-local handed, running_fields = {}, {}
+local BEGUN, HELD, DONE, EXPIRED, CONFLICT, BEGUN_NEW = 1, 2, 3, 4, 5, 6
+local handed, running_fields, fresh = {}, {}, {}
 local of_messages, of_waiting, expired = {}, {}, {}
 local budgets
 
@@ -28,15 +28,32 @@ local function checkpoint_of(id, record)
   return record[CHECKPOINT_EPOCH] > 0 and redis.call('GET', root .. 'c:' .. id)
 end
 
-local function run_now(id, record)
+-- A task that its results outlived is begun again by a late copy of its message: what is said of its end stays.
+local FINISHED = { SUCCESS = true, FAILURE = true, REVOKED = true }
+local is_start_told = started ~= '' and celery_keep_ms > 0
+local function tell_celery_started(id, record)
+  local said = redis.call('GETRANGE', 'celery-task-meta-' .. id, 0, 40)
+  if not FINISHED[string.match(said, '^{"status": "(%u+)"')] then tell_celery(id, record, 'STARTED', started, 'null') end
+end
+
+local function new_epoch()
+  return tonumber(meta[1]) * 2 ^ 20 + 1
+end
+
+local function budget_of(name)
   budgets = budgets or cmsgpack.unpack(packed_budgets)
+  return budgets[name] or budgets['*'] or 0
+end
+
+local function run_now(id, record)
   record[STATE], record[RUN], record[OWNER] = 'r', run, worker
-  record[EPOCH] = math.max(record[EPOCH] + 1, tonumber(meta[1]) * 2 ^ 20 + 1)
-  record[BUDGET] = budgets[record[NAME]] or budgets['*'] or 0
+  record[EPOCH] = math.max(record[EPOCH] + 1, new_epoch())
+  record[BUDGET] = budget_of(record[NAME])
   note(record, 'b', worker)
   running_fields[#running_fields + 1] = id
   running_fields[#running_fields + 1] = digits(record[EPOCH]) .. ' ' .. run
   moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) + 1
+  if is_start_told then tell_celery_started(id, record) end
   write(id, record)
 end
 
@@ -92,17 +109,60 @@ local function answer_known(place, id, record, digest)
   return hand_message(place, id, record)
 end
 
-local function answer(place, message, count_of_messages)
-  local id = message[1]
-  local record = records[id]
-  if record then return answer_known(place, id, record, message[6]) end
-  record = new_record(message, take_seq(count_of_messages))
-  if is_over(record) then
-    expire(id, record)
-    return EXPIRED
+-- A message is: id, name, queue, digest, when it expires, tag, its part of a record (the places NAME to BODY) as it is
+-- packed there, and the body where it is too long for that.
+local ID_OF, NAME_OF, QUEUE_OF, DIGEST_OF, EXPIRES_OF, TAG_OF, PART_OF, BODY_OF = 1, 2, 3, 4, 5, 6, 7, 8
+
+-- The records of new tasks differ in their part, budget and number; all else is packed once. A record is an array, so its
+-- bytes are those of its places one after the other, behind three that say how many there are.
+local packed
+local function pack_around()
+  local function pack_all(...)
+    local bytes = {}
+    for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+    return table.concat(bytes)
   end
-  run_now(id, record)
-  return hand_message(place, id, record)
+  local line = 'b' .. now_text .. ' ' .. digits(new_epoch()) .. ' ' .. worker .. '\n'
+  packed = {
+    head = '\220\000\030' .. pack_all('r', new_epoch(), run, worker, ''),
+    faults = pack_all(0, 0),
+    due = pack_all(now_ms),
+    tail = pack_all(now_ms, line, 0, 0, 0, '', 0, '', '', false, 0),
+    running = digits(new_epoch()) .. ' ' .. run,
+    budgets = {},
+  }
+end
+
+-- Most messages are these: no record knows them, and they are begun at once.
+local function begin_new(message, count_of_messages)
+  local id, name, queue = message[ID_OF], message[NAME_OF], message[QUEUE_OF]
+  if not packed then pack_around() end
+  packed.budgets[name] = packed.budgets[name] or cmsgpack.pack(budget_of(name))
+  plan_new(id, packed.head .. message[PART_OF] .. packed.faults .. packed.budgets[name] .. packed.due
+    .. cmsgpack.pack(take_seq(count_of_messages)) .. packed.tail, message[BODY_OF])
+  running_fields[#running_fields + 1] = id
+  running_fields[#running_fields + 1] = packed.running
+  moved[queue] = (moved[queue] or 0) + 1
+  fresh[id] = message[DIGEST_OF]
+  if is_start_told then
+    local parts = cmsgpack.unpack('\153' .. message[PART_OF])
+    tell_celery_started(id, { [OPTIONS] = parts[OPTIONS - NAME + 1] })
+  end
+  return BEGUN_NEW
+end
+
+local function answer(place, message, count_of_messages)
+  local id = message[ID_OF]
+  local record = records[id]
+  if record then return answer_known(place, id, record, message[DIGEST_OF]) end
+  -- A second copy in the same call.
+  if fresh[id] then return fresh[id] == message[DIGEST_OF] and BEGUN or CONFLICT end
+  if not message[EXPIRES_OF] or message[EXPIRES_OF] > now_ms then return begin_new(message, count_of_messages) end
+  local parts = cmsgpack.unpack('\153' .. message[PART_OF])
+  table.insert(parts, 1, id)
+  parts[10] = parts[10] or message[BODY_OF]
+  expire(id, new_record(parts, take_seq(count_of_messages)))
+  return EXPIRED
 end
 
 -- What this very call was given before its reply was lost; then it is given nothing else.
@@ -188,7 +248,7 @@ local function let_elements_go(messages, answers, held_keys)
   for _, pair in ipairs(held_keys) do
     local tags = {}
     for place, message in ipairs(messages) do
-      if message[3] == pair[1] and answers[place] ~= CONFLICT then tags[#tags + 1] = message[11] end
+      if message[QUEUE_OF] == pair[1] and answers[place] ~= CONFLICT then tags[#tags + 1] = message[TAG_OF] end
     end
     if #tags > 0 then plan('HDEL', pair[2], unpack(tags)) end
   end
@@ -199,8 +259,8 @@ local function begin(queues, messages, held_keys)
   if not is_settled() then return { 'unsettled' } end
   local ids, message_ids, answers = {}, {}, {}
   for place, message in ipairs(messages) do
-    ids[place] = message[1]
-    message_ids[message[1]] = true
+    ids[place] = message[ID_OF]
+    message_ids[message[ID_OF]] = true
   end
   local is_repeat = take_again(message_ids)
   read(ids)
@@ -215,6 +275,6 @@ local function begin(queues, messages, held_keys)
   let_elements_go(messages, answers, held_keys)
   if #running_fields > 0 then plan('HSET', root .. 'r:' .. worker, unpack(running_fields)) end
   flush()
-  local next = #of_messages + #of_waiting == 0 and next_due(queues)
-  return { 'open', answers, of_messages, of_waiting, expired, next }
+  local next = #running_fields + #of_messages == 0 and next_due(queues) or false
+  return { 'open', answers, of_messages, of_waiting, expired, next, new_epoch() }
 end

@@ -14,7 +14,7 @@ local DAY_MS = 86400000
 
 -- What a script has read, and what it is going to write. Everything is decided before anything is written: Redis takes
 -- nothing back, and an error in the middle would leave half a step behind.
-local records, writes, created = {}, {}, {}
+local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 
@@ -35,10 +35,16 @@ local function read(ids)
   end
 end
 
--- A whole number as text: Lua's own way, which is faster, rounds what has more than 14 digits.
+-- A whole number as text: Lua's own way, which is faster, rounds what has more than 14 digits. The tasks of a batch have
+-- most of their numbers in common, and writing one takes longer than finding it.
+local written = {}
 local function digits(number)
-  if number < 1e14 and number > -1e14 then return number .. '' end
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 
 local now_text = digits(now_ms)
@@ -69,6 +75,14 @@ local function new_record(message, seq)
   records[message[1]] = record
   created[#created + 1] = message[1]
   return record
+end
+
+-- A record that was packed by the caller; its body has a key of its own where there is one here.
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
 end
 
 local next_seq, last_seq = 1, 0
@@ -107,11 +121,13 @@ end
 -- Where nothing follows a task the last bytes of its body are always these.
 local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
 
--- A task that ended otherwise than done: its error links and its chord must hear of it. Its bytes are still there.
+-- A task that ended otherwise than done: its error links, its chord and a sender who waits for an answer must hear of it.
+-- Its bytes are still there.
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' or tail == NOTHING_FOLLOWS then return end
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -157,7 +173,7 @@ end
 
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
-  local pairs_of_keys = {}
+  local pairs_of_keys = new_pairs
   for id, record in pairs(writes) do
     local key = root .. 't:' .. id
     if record[BODY] and #record[BODY] > INLINE_BYTES then

@@ -7,7 +7,8 @@ local function put_back(held, tags, lists, most)
   for index = #tags, math.max(1, #tags - most + 1), -1 do
     local value = redis.call('HGET', held, tags[index])
     if value then
-      local pushed = redis.pcall('RPUSH', lists[tonumber(string.sub(value, 1, 1))], string.sub(value, 2))
+      local list = lists[tonumber(string.match(tags[index], '^%d+%.%d+%.(%d)%.'))]
+      local pushed = redis.pcall('RPUSH', list, value)
       if type(pushed) == 'number' then
         redis.call('HDEL', held, tags[index])
         returned = returned + 1

@@ -1,0 +1,37 @@
+import { sleep } from '../runtime/clock.ts';
+import type { Run } from './run.ts';
+import type { WorkerDeps } from './worker-deps.ts';
+
+type Runs = ReadonlyMap<string, Run>;
+
+/** How long a drain waits for the store to take back what was not finished. */
+const RELEASE_PATIENCE_MS = 5_000;
+
+/** Waits for all that run now, however they end. */
+export async function untilEnded(runs: Runs): Promise<void> {
+  await Promise.all([...runs.values()].map(run => run.finished.catch(() => undefined)));
+}
+
+/**
+ * Gives runs the time of a shutdown to end, and releases those that have not; how many they were. `given` is what else
+ * goes back meanwhile.
+ */
+export async function letRunsEnd(
+  runs: Runs,
+  given: Promise<void>,
+  { runtime, settings, hurry }: Pick<WorkerDeps, 'runtime' | 'settings' | 'hurry'>,
+): Promise<number> {
+  const { clock, faultPoint } = runtime;
+  const patience = new AbortController();
+  const signal = hurry ? AbortSignal.any([patience.signal, hurry]) : patience.signal;
+  await Promise.race([
+    untilEnded(runs).then(() => patience.abort()),
+    sleep(clock, settings.shutdownTimeoutMs, signal),
+  ]);
+  const released = runs.size;
+  await faultPoint('worker.drain-before-release');
+  for (const run of runs.values()) run.stop('release');
+  // What the broker does not take back now it takes when it is closed.
+  await Promise.race([Promise.all([untilEnded(runs), given]), sleep(clock, RELEASE_PATIENCE_MS)]);
+  return released;
+}
