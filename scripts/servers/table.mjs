@@ -48,7 +48,7 @@ const postgres = {
         'listen_addresses=127.0.0.1',
         `port=${server.port()}`,
         `unix_socket_directories=${server.makeFolder('socket')}`,
-        'max_connections=200',
+        'max_connections=300',
         'shared_buffers=256MB',
         // No test pulls the plug of the machine, and killing a server process loses nothing that
         // the kernel has. What commits promise to other sessions stays as it is.

@@ -4,7 +4,8 @@ import { Events } from '../telemetry/events.ts';
 import { createLogger } from '../telemetry/logger.ts';
 import { embeddedDefaults } from '../wiring/embedded-defaults.ts';
 import { createRuntime } from '../wiring/runtime.ts';
-import { DEFAULT_PORT, startDevOn, type DevService } from './start-dev.ts';
+import { DEFAULT_PORT } from './default-port.ts';
+import { startDevOn, type DevService } from './start-dev.ts';
 
 export type { DevService } from './start-dev.ts';
 

@@ -39,7 +39,6 @@ export interface DevSettings {
   readonly childLog: { readonly level: LogLevel; readonly json: boolean };
 }
 
-export const DEFAULT_PORT = 4_600;
 /** The sample shop has one worker more than it needs, so that a task comes back on another process. */
 const SHOP_PROCESSES = 2;
 

@@ -92,7 +92,7 @@ export class FleetMember {
   /** Runs the worker as a member: from its first sign to its last. */
   async run(worker: Worker, signal: AbortSignal, retire?: AbortSignal): Promise<void> {
     const { fleet, settings } = this.#deps;
-    this.#active = () => worker.inflight;
+    this.#active = () => worker.runs.length;
     const panel = this.#makePanel(worker);
     if (settings.isListening) fleet.listen(message => this.#hear(message, panel));
     void this.#tellWorker('worker-online');

@@ -8,10 +8,22 @@ export interface Random {
   token(): string;
 }
 
-export const systemRandom: Random = {
-  next: () => Math.random(),
-  token: () => randomBytes(12).toString('hex'),
-};
+const TOKEN_BYTES = 12;
+const DRAWN_BYTES = TOKEN_BYTES * 256;
+let drawn = Buffer.alloc(0);
+let used = 0;
+
+/** Drawn in advance by the hundred: a call for each would cost more than all the rest of a begin. */
+function token(): string {
+  if (used === drawn.length) {
+    drawn = randomBytes(DRAWN_BYTES);
+    used = 0;
+  }
+  used += TOKEN_BYTES;
+  return drawn.toString('hex', used - TOKEN_BYTES, used);
+}
+
+export const systemRandom: Random = { next: () => Math.random(), token };
 
 /**
  * A UUID of version 7: sorts by time, so that the primary-key index of a busy table grows at one end.

@@ -22,6 +22,47 @@ export function digestOf({ name, id, version, body }: DigestParts): string {
   return hash('sha256', desk.subarray(0, from + body.length));
 }
 
+/**
+ * An envelope whose digest was made here from the bytes that it has. A copy of it, or one that was stored and read again,
+ * is a plain envelope: whoever runs that one compares first.
+ */
+export class MeasuredEnvelope implements Envelope {
+  readonly id: string;
+  readonly name: string;
+  readonly queue: string;
+  readonly priority: number;
+  readonly version: number;
+  readonly body: Uint8Array;
+  readonly options: Uint8Array;
+  readonly digest: string;
+  readonly etaMs: number | null;
+  readonly expiresMs: number | null;
+  readonly #isMeasured = true;
+
+  /** `digest` is what `digestOf` has said of the rest. */
+  constructor(parts: Envelope) {
+    this.id = parts.id;
+    this.name = parts.name;
+    this.queue = parts.queue;
+    this.priority = parts.priority;
+    this.version = parts.version;
+    this.body = parts.body;
+    this.options = parts.options;
+    this.digest = parts.digest;
+    this.etaMs = parts.etaMs;
+    this.expiresMs = parts.expiresMs;
+  }
+
+  static is(envelope: Envelope): boolean {
+    return #isMeasured in envelope && envelope.#isMeasured;
+  }
+}
+
+/** Whether an envelope has the bytes that were sent. */
+export function isIntact(envelope: Envelope): boolean {
+  return MeasuredEnvelope.is(envelope) || digestOf(envelope) === envelope.digest;
+}
+
 /** Where short bodies are put behind their head: one call for the whole costs half of one for each part. */
 const desk = Buffer.allocUnsafeSlow(16_384);
 

@@ -2,7 +2,6 @@ import { PostgresCheckup } from '../adapters/postgres/postgres-checkup.ts';
 import type { Check, CheckLimits } from '../admin/checkup.ts';
 import type { OutboxTarget } from '../config/database-url.ts';
 import { systemClock } from '../runtime/clock.ts';
-import { checkMysql } from './mysql-stores.ts';
 import { openDatabase } from './stores.ts';
 
 /** Connects to a database and looks at it; its tables may be missing. */
@@ -10,7 +9,10 @@ export async function checkDatabase(
   target: OutboxTarget,
   limits: CheckLimits,
 ): Promise<readonly Check[]> {
-  if (target.kind === 'mysql') return await checkMysql(target.url, limits);
+  if (target.kind === 'mysql') {
+    const { checkMysql } = await import('./mysql-stores.ts');
+    return await checkMysql(target.url, limits);
+  }
   const db = await openDatabase(target, { createIfMissing: false, poolSize: 1 });
   try {
     const isEmbedded = target.kind === 'pglite';

@@ -1,7 +1,6 @@
 import { advise, ok, problem, spoken, type Check, type CheckLimits } from '../admin/checkup.ts';
 import type { Patient } from '../admin/doctor.ts';
-import { openRedisLedger, type RedisLedgerStores } from '../adapters/redis/open-redis-ledger.ts';
-import { checkRedisBroker } from '../adapters/redis/redis-preflight.ts';
+import type { RedisLedgerStores } from '../adapters/redis/open-redis-ledger.ts';
 import { isSameRedis } from '../adapters/redis/redis-url.ts';
 import type { ResolvedConfig } from '../config/config.ts';
 import { isOutlastError } from '../errors/error.ts';
@@ -63,7 +62,10 @@ function redisOf(config: RedisConfig): readonly RedisCheck[] {
           {
             target: 'broker',
             ledger: null,
-            look: () => checkRedisBroker(broker.url, queues),
+            look: async () => {
+              const { checkRedisBroker } = await import('../adapters/redis/redis-preflight.ts');
+              return await checkRedisBroker(broker.url, queues);
+            },
           } as const,
         ]
       : []),
@@ -74,6 +76,7 @@ async function onLedger<T>(
   { url, ...options }: LedgerParts,
   ask: (opened: RedisLedgerStores) => Promise<T>,
 ): Promise<T> {
+  const { openRedisLedger } = await import('../adapters/redis/open-redis-ledger.ts');
   const opened = await openRedisLedger(url, { ...options, generations: null });
   try {
     return await ask(opened);

@@ -1,6 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { PostgresLedger } from '../adapters/postgres/postgres-ledger.ts';
-import { openRedisLedger } from '../adapters/redis/open-redis-ledger.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { sleep, systemClock } from '../runtime/clock.ts';
 import { faultPointFromEnv } from './fault-point-env.ts';
@@ -45,6 +44,7 @@ async function openLedger(target: HeartTarget): Promise<Pick<Ledger, 'renew'>> {
   }
   const { url, ...options } = target.ledger;
   // Beats compare no generation: an incarnation that is not there says it all.
+  const { openRedisLedger } = await import('../adapters/redis/open-redis-ledger.ts');
   const opened = await openRedisLedger(url, { ...options, generations: null });
   await opened.ledger.renew('');
   return opened.ledger;

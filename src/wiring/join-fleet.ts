@@ -1,6 +1,4 @@
 import { hostname } from 'node:os';
-import { RabbitFleet } from '../adapters/rabbitmq/rabbitmq-fleet.ts';
-import { openRedisFleet } from '../adapters/redis/redis-fleet.ts';
 import type { Fleet, FleetOptions } from '../broker/fleet.ts';
 import type { BrokerTarget } from '../config/broker-target.ts';
 import type { ResolvedConfig } from '../config/config.ts';
@@ -61,9 +59,13 @@ export async function joinFleet(parts: JoinParts): Promise<FleetMember | null> {
 
 async function openFleet(target: BrokerTarget, options: FleetOptions): Promise<Fleet | null> {
   switch (target.kind) {
-    case 'rabbitmq':
+    case 'rabbitmq': {
+      const { RabbitFleet } = await import('../adapters/rabbitmq/rabbitmq-fleet.ts');
       return new RabbitFleet(target, options);
-    case 'redis':
+    }
+    case 'redis': {
+      const { openRedisFleet } = await import('../adapters/redis/redis-fleet.ts');
       return await openRedisFleet(target.url, options);
+    }
   }
 }

@@ -1,5 +1,3 @@
-import { RabbitBroker } from '../adapters/rabbitmq/rabbitmq-broker.ts';
-import { openRedisBroker } from '../adapters/redis/redis-broker.ts';
 import type { Broker } from '../broker/broker.ts';
 import type { BrokerTarget } from '../config/broker-target.ts';
 import { systemClock } from '../runtime/clock.ts';
@@ -16,7 +14,8 @@ export interface BrokerParts {
 /** Nothing is connected before it is needed. */
 export async function openBroker({ target, prefetch, log }: BrokerParts): Promise<Broker> {
   switch (target.kind) {
-    case 'rabbitmq':
+    case 'rabbitmq': {
+      const { RabbitBroker } = await import('../adapters/rabbitmq/rabbitmq-broker.ts');
       return new RabbitBroker(target, {
         prefetch,
         onTrouble: seldom(error => log.warn({ error }, 'RabbitMQ cannot be used; trying again')),
@@ -25,8 +24,11 @@ export async function openBroker({ target, prefetch, log }: BrokerParts): Promis
             ? log.info({}, 'RabbitMQ takes messages again')
             : log.warn({ reason }, 'RabbitMQ has blocked publishers'),
       });
-    case 'redis':
+    }
+    case 'redis': {
+      const { openRedisBroker } = await import('../adapters/redis/redis-broker.ts');
       return await openRedisBroker(target.url);
+    }
   }
 }
 

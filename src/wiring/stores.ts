@@ -20,13 +20,13 @@ import { PostgresOutboxReads } from '../adapters/postgres/postgres-outbox-reads.
 import { PostgresOutboxStore } from '../adapters/postgres/postgres-outbox-store.ts';
 import { PostgresResultStore } from '../adapters/postgres/postgres-result-store.ts';
 import type { SqlDatabase } from '../adapters/postgres/sql-database.ts';
-import { openEmbedded, type EmbeddedMode } from '../adapters/pglite/open-embedded.ts';
-import { RedisBroker } from '../adapters/redis/redis-broker.ts';
-import { openRedisLedger } from '../adapters/redis/open-redis-ledger.ts';
+import type { EmbeddedMode } from '../adapters/pglite/open-embedded.ts';
+import type { RedisLedgerStores } from '../adapters/redis/open-redis-ledger.ts';
 import { isSameKeyspace } from '../adapters/redis/redis-url.ts';
 import type { AdmissionStore } from '../admission/admission-store.ts';
 import type { Broker } from '../broker/broker.ts';
 import { outlastError } from '../errors/error.ts';
+import type { BrokerTarget } from '../config/broker-target.ts';
 import type { DatabaseTarget, OutboxTarget } from '../config/database-url.ts';
 import type { CheckpointStore } from '../ledger/checkpoint-store.ts';
 import type { ControlStore } from '../ledger/control-store.ts';
@@ -38,10 +38,9 @@ import type { OutboxStore } from '../outbox/outbox-store.ts';
 import type { FenceRows } from '../recovery/fence-rows.ts';
 import type { ResultStore } from '../result/result-store.ts';
 import { announcing } from './announcing-broker.ts';
-import { migrateMysql, openMysqlOutbox, printMysqlMigrations } from './mysql-stores.ts';
 import type { OutboxApart } from './outbox-apart.ts';
 import type { Dialect } from './writer-of.ts';
-import type { Messaging } from './messaging.ts';
+import type { LedgerParts, Messaging } from './messaging.ts';
 import { openBroker } from './open-broker.ts';
 import { resultsOf } from './results-of.ts';
 
@@ -78,7 +77,10 @@ export interface OpenOptions extends Messaging {
   readonly createIfMissing?: boolean;
 }
 
-/** Connects to the database and nothing else; tables may be missing. */
+/**
+ * Connects to the database and nothing else; tables may be missing. Here and below, what not every
+ * configuration has is loaded when it is asked for: a command should not wait for what it never calls.
+ */
 export async function openDatabase(
   target: DatabaseTarget,
   options: OpenOptions = {},
@@ -90,6 +92,7 @@ export async function openDatabase(
       queryTimeoutMs: options.queryTimeoutMs ?? 35_000,
     });
   }
+  const { openEmbedded } = await import('../adapters/pglite/open-embedded.ts');
   return await openEmbedded(target.folder, {
     mode: options.embedded ?? 'own-or-join',
     createIfMissing: options.createIfMissing ?? true,
@@ -99,7 +102,7 @@ export async function openDatabase(
 /** Connects to all that the configuration names, and refuses tables that are not what this version works with. */
 export async function openStores(target: OutboxTarget, options: OpenOptions = {}): Promise<Stores> {
   if (target.kind !== 'mysql') return await storesOn(await openChecked(target, options), options);
-  return await storesApart(await openMysqlOutbox(target.url), options);
+  return await storesApart(await openMysql(target.url), options);
 }
 
 async function openChecked(target: DatabaseTarget, options: OpenOptions): Promise<SqlDatabase> {
@@ -116,8 +119,13 @@ async function openChecked(target: DatabaseTarget, options: OpenOptions): Promis
 }
 
 export async function openOutboxApart(target: OutboxTarget): Promise<OutboxApart> {
-  if (target.kind === 'mysql') return await openMysqlOutbox(target.url);
+  if (target.kind === 'mysql') return await openMysql(target.url);
   return postgresOutbox(await openChecked(target, {}));
+}
+
+async function openMysql(url: string): Promise<OutboxApart> {
+  const { openMysqlOutbox } = await import('./mysql-stores.ts');
+  return await openMysqlOutbox(url);
 }
 
 /** The same stores with another outbox in front of the ledger. */
@@ -173,21 +181,9 @@ async function storesApart(apart: OutboxApart, { broker, ledger }: Messaging): P
     });
   }
   const inner = await closing(db, openBroker(broker));
-  // Where one script reaches both, `begin` lets go of the broker's elements as well.
-  const { target } = broker;
-  const isOne = target.kind === 'redis' && isSameKeyspace(target.url, ledger.url);
-  const settings = { ...ledger, generations };
   const opened = await closing(
     inner,
-    closing(
-      db,
-      openRedisLedger(
-        ledger.url,
-        isOne && inner instanceof RedisBroker
-          ? { ...settings, consumer: inner.consumer }
-          : settings,
-      ),
-    ),
+    closing(db, openLedger({ ...ledger, generations }, broker.target, inner)),
   );
   const published = announcing(inner, opened.announce);
   return {
@@ -210,6 +206,22 @@ async function storesApart(apart: OutboxApart, { broker, ledger }: Messaging): P
       await db.close();
     },
   };
+}
+
+async function openLedger(
+  settings: LedgerParts & Pick<OutboxApart, 'generations'>,
+  target: BrokerTarget,
+  broker: Broker,
+): Promise<RedisLedgerStores> {
+  const { openRedisLedger } = await import('../adapters/redis/open-redis-ledger.ts');
+  const { RedisBroker } = await import('../adapters/redis/redis-broker.ts');
+  const { url } = settings;
+  // Where one script reaches both, `begin` lets go of the broker's elements as well.
+  const isOne = target.kind === 'redis' && isSameKeyspace(target.url, url);
+  return await openRedisLedger(
+    url,
+    isOne && broker instanceof RedisBroker ? { ...settings, consumer: broker.consumer } : settings,
+  );
 }
 
 /** Whoever was opened before is closed when what comes next cannot be had. */
@@ -237,7 +249,10 @@ function postgresOutbox(db: SqlDatabase): OutboxApart {
 
 /** Makes or updates the tables of a database, or of an outbox alone. */
 export async function migrateTarget(target: OutboxTarget): Promise<MigrateReport> {
-  if (target.kind === 'mysql') return await migrateMysql(target.url);
+  if (target.kind === 'mysql') {
+    const { migrateMysql } = await import('./mysql-stores.ts');
+    return await migrateMysql(target.url);
+  }
   const db = await openDatabase(target);
   try {
     return await migrate(db);
@@ -246,8 +261,10 @@ export async function migrateTarget(target: OutboxTarget): Promise<MigrateReport
   }
 }
 
-export function printMigrationsOf(dialect: Dialect): string {
-  return dialect === 'mysql' ? printMysqlMigrations() : printMigrations();
+export async function printMigrationsOf(dialect: Dialect): Promise<string> {
+  if (dialect === 'postgres') return printMigrations();
+  const { printMysqlMigrations } = await import('./mysql-stores.ts');
+  return printMysqlMigrations();
 }
 
 export { migrate, type MigrateReport, type OutboxApart };

@@ -90,9 +90,12 @@ export class Checkpoints implements Pick<Ledger, 'checkpoint'> {
   }
 
   /** The run is over here; what its task will not need again goes. A task that may come back keeps its progress. */
-  async forget(run: RunRef, isTaskDone: boolean): Promise<void> {
-    if (isTaskDone) await this.#replace(run, null);
+  forget(run: RunRef, isTaskDone: boolean): Promise<void> | undefined {
+    // Hardly any task has a checkpoint that is not in the ledger itself.
+    if (this.#current.size === 0) return undefined;
+    if (isTaskDone) return this.#replace(run, null);
     this.#current.delete(runKey(run));
+    return undefined;
   }
 
   async #replace(run: RunRef, next: CheckpointKey | null): Promise<void> {

@@ -8,7 +8,7 @@ import type {
 import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import type { BegunTask, Ledger } from '../ledger/ledger.ts';
 import type { Runtime } from '../runtime/runtime.ts';
-import { digestOf } from '../task/digest.ts';
+import { isIntact } from '../task/digest.ts';
 import type { EnvelopeOptions } from '../task/envelope.ts';
 import type { CallKey } from '../task/call-key.ts';
 import type { Idempotency } from '../task/idempotency.ts';
@@ -53,13 +53,22 @@ const SHORTEST_WAIT_MS = 1_000;
 const LONGEST_WAIT_MS = 15_000;
 const FREE: KeyClaim = { kind: 'run', hold: null };
 
-/** Before the handler: has the key of this call, or knows what to do instead. Never throws. */
-export async function claimKey(task: BegunTask, deps: ClaimDeps): Promise<KeyClaim> {
+/** Before the handler: has the key of this call, or knows what to do instead. At once for a task without one. Never throws. */
+export function claimKey(task: BegunTask, deps: ClaimDeps): KeyClaim | Promise<KeyClaim> {
   const handler = deps.handlers.get(task.envelope.name);
   const idempotent = handler?.task.contract.idempotent ?? null;
   // What nobody with a key has sent, is not what was sent, or cannot be read, is buried by the run itself.
-  if (!handler || !idempotent || digestOf(task.envelope) !== task.envelope.digest) return FREE;
+  if (!handler || !idempotent || !isIntact(task.envelope)) return FREE;
   if ((deps.keyring ?? NO_KEYS).refusalOf(task.envelope) !== null) return FREE;
+  return claim(task, handler, idempotent, deps);
+}
+
+async function claim(
+  task: BegunTask,
+  handler: Handler,
+  idempotent: Idempotency,
+  deps: ClaimDeps,
+): Promise<KeyClaim> {
   const call = await callKeyOf(task, handler).catch(() => null);
   if (call === null) return FREE;
   try {

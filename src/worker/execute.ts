@@ -1,7 +1,7 @@
 import { isOutlastError, outlastError } from '../errors/error.ts';
 import { checkFollowUps } from '../ledger/follow-up.ts';
 import type { BegunTask } from '../ledger/ledger.ts';
-import { digestOf } from '../task/digest.ts';
+import { isIntact } from '../task/digest.ts';
 import { decodeBody, inputFromCall, parseInput, validate, type Checked } from '../task/input.ts';
 import { encodeJson, toBytes } from '../task/json.ts';
 import { NO_KEYS, type Keyring } from '../task/keyring.ts';
@@ -10,11 +10,12 @@ import type { Checkpoints } from './checkpoints.ts';
 import { callKeyOf } from './call-key-of.ts';
 import { withTask } from './context.ts';
 import { errorRecord } from './error-record.ts';
+import type { EffectKey } from './door.ts';
 import type { Handler } from './handler.ts';
 import type { Rooms } from './room.ts';
 import { migrateInput } from './migrate-input.ts';
 import { circumstancesOf, runInRoom, stopped } from './run-in-room.ts';
-import { RunScope, type RunScopeDeps, type RunScopeStart } from './run-scope.ts';
+import { RunScope, type RunLedger, type RunScopeDeps, type RunScopeStart } from './run-scope.ts';
 import type { RunStop } from './run-stop.ts';
 import { buried, failed, type Settlement } from './settlement.ts';
 
@@ -33,37 +34,69 @@ export interface ExecuteDeps extends RunScopeDeps {
   readonly isLeaseOver?: () => boolean;
 }
 
-/** Runs one task from bytes to settlement. Never throws. */
-export async function execute(
-  begun: BegunTask,
-  stop: RunStop,
-  deps: ExecuteDeps,
-): Promise<Settlement> {
+export interface ExecuteStart {
+  readonly task: BegunTask;
+  readonly stop: RunStop;
+  readonly ledger: RunLedger;
+  /** What the effects of the run belong to beside its task; null: the task alone. */
+  readonly effect: EffectKey | null;
+}
+
+/** Runs one task from bytes to settlement. Never throws, and answers at once where no handler runs. */
+export function execute(start: ExecuteStart, deps: ExecuteDeps): Settlement | Promise<Settlement> {
   try {
-    const { envelope } = begun;
+    const { envelope, checkpoint } = start.task;
     const handler = deps.handlers.get(envelope.name);
     if (!handler)
       return buried('ERR_TASK_UNKNOWN', `no handler for ${envelope.name} in this worker`);
-    if (digestOf(envelope) !== envelope.digest)
-      return buried('ERR_DIGEST', 'the bytes are not those that were sent');
+    if (!isIntact(envelope)) return buried('ERR_DIGEST', 'the bytes are not those that were sent');
     const refusal = (deps.keyring ?? NO_KEYS).refusalOf(envelope);
     if (refusal !== null) return buried('ERR_DIGEST', refusal);
-    const task = begun.checkpoint === null ? begun : await restored(begun, handler, deps);
-    if ('kind' in task) return task;
-    if (handler.mode !== 'inline' && deps.rooms) {
-      const start = { task, handler, mode: handler.mode, stop };
-      return await runInRoom(start, { ...deps, rooms: deps.rooms });
+    if (checkpoint === null && handler.mode === 'inline') {
+      const prepared = prepare(start.task, handler);
+      if (!(prepared instanceof Promise)) return runPrepared(start, handler, prepared, deps);
+      return prepared.then(late => runPrepared(start, handler, late, deps)).catch(broken);
     }
-    const preparing = prepare(task, handler);
-    const prepared = preparing instanceof Promise ? await preparing : preparing;
-    if ('kind' in prepared) return prepared;
-    // Whatever slept on the way here: no handler is entered for a run that may be another's.
-    if (stop.reason !== null || deps.isLeaseOver?.() === true) return stopped(stop);
-    return await runHere({ task, handler, input: prepared.input, stop }, deps);
+    return executeSlowly(start, handler, deps).catch(broken);
   } catch (error) {
-    // A run that ended in no way at all would come back with every beat, for ever.
-    return { kind: 'bury', reason: 'ERR_INVARIANT', error: errorRecord(error) };
+    return broken(error);
   }
+}
+
+/** A run that ended in no way at all would come back with every beat, for ever. */
+function broken(error: unknown): Settlement {
+  return { kind: 'bury', reason: 'ERR_INVARIANT', error: errorRecord(error) };
+}
+
+/** With progress that is to be restored first, or in a room. */
+async function executeSlowly(
+  start: ExecuteStart,
+  handler: Handler,
+  deps: ExecuteDeps,
+): Promise<Settlement> {
+  const begun = start.task;
+  const task = begun.checkpoint === null ? begun : await restored(begun, handler, deps);
+  if ('kind' in task) return task;
+  const { stop, ledger, effect } = start;
+  const { rooms } = deps;
+  if (handler.mode !== 'inline' && rooms) {
+    const inside = { task, handler, mode: handler.mode, stop };
+    return await runInRoom(inside, { ...deps, rooms, ledger, effect });
+  }
+  const prepared = await prepare(task, handler);
+  return await runPrepared({ ...start, task }, handler, prepared, deps);
+}
+
+function runPrepared(
+  { task, stop, ledger, effect }: ExecuteStart,
+  handler: Handler,
+  prepared: Prepared,
+  deps: ExecuteDeps,
+): Settlement | Promise<Settlement> {
+  if ('kind' in prepared) return prepared;
+  // Whatever slept on the way here: no handler is entered for a run that may be another's.
+  if (stop.reason !== null || deps.isLeaseOver?.() === true) return stopped(stop);
+  return runHere({ task, handler, input: prepared.input, stop, ledger, effect }, deps);
 }
 
 /** With its progress at hand, wherever that is kept. */
@@ -81,23 +114,28 @@ async function restored(
   }
 }
 
-async function runHere(start: RunScopeStart, deps: ExecuteDeps): Promise<Settlement> {
+function runHere(start: RunScopeStart, deps: ExecuteDeps): Promise<Settlement> {
   const { task, handler, input } = start;
   const scope = new RunScope(start, deps);
-  try {
-    const value = await scope.race(withTask(scope.context, () => invoke(handler, input, scope)));
-    const settlement = settleValue(handler, task, scope, value);
-    return settlement instanceof Promise ? await settlement : settlement;
-  } catch (error) {
-    return settleError(handler, task, scope, error);
-  } finally {
-    scope.close();
-  }
+  const running = withTask(scope.context, () => invoke(handler, input, scope));
+  return scope.race(running, {
+    done: value => settleValue(handler, task, scope, value),
+    failed: error => settleError(handler, task, scope, error),
+  });
 }
 
 /** A handler that throws before its first await must look like one that rejects. */
-async function invoke(handler: Handler, input: unknown, scope: RunScope): Promise<unknown> {
-  if (handler.fence === 'start') await scope.fenceOff();
+function invoke(handler: Handler, input: unknown, scope: RunScope): Promise<unknown> {
+  if (handler.fence === 'start') return invokeFenced(handler, input, scope);
+  try {
+    return Promise.resolve(handler.run(input, scope.context));
+  } catch (error) {
+    return Promise.reject(error);
+  }
+}
+
+async function invokeFenced(handler: Handler, input: unknown, scope: RunScope): Promise<unknown> {
+  await scope.fenceOff();
   return await handler.run(input, scope.context);
 }
 
@@ -195,6 +233,7 @@ function encodeResult(checked: Checked, value: unknown): string {
   });
 }
 
+/** Never throws. */
 function settleError(
   handler: Handler,
   task: BegunTask,
@@ -206,5 +245,9 @@ function settleError(
   if (reason === 'release') return { kind: 'release' };
   // The store was away, or the fence did not come: no fault of the task, so no attempt is spent.
   if (scope.isStoreFailure(error)) return { kind: 'release' };
-  return failed(handler, task, scope, { cause: error, askedMs: null });
+  try {
+    return failed(handler, task, scope, { cause: error, askedMs: null });
+  } catch (cause) {
+    return broken(cause);
+  }
 }

@@ -25,9 +25,9 @@ export class Gate {
     this.#deps = deps;
   }
 
-  /** Null: nothing limits how many of these run. */
-  async enter(task: BegunTask): Promise<Entry | null> {
-    const { book, handlers, places, runtime } = this.#deps;
+  /** Null: nothing limits how many of these run. At once where no store has to be asked. */
+  enter(task: BegunTask): Promise<Entry> | null {
+    const { book, handlers } = this.#deps;
     const { envelope } = task;
     const contract = handlers.get(envelope.name)?.task.contract;
     // Most tasks are under no limit, and most options need not be read to see it.
@@ -36,7 +36,11 @@ export class Gate {
     const limits = book
       .of(subjectOf(envelope, contract))
       .filter(({ concurrency }) => concurrency !== null);
-    if (limits.length === 0) return null;
+    return limits.length === 0 ? null : this.#ask(task, limits);
+  }
+
+  async #ask(task: BegunTask, limits: readonly Limit[]): Promise<Entry> {
+    const { places, runtime } = this.#deps;
     try {
       const entry = await places.enter(task, limits);
       if (entry.isIn) await runtime.faultPoint('worker.admitted-not-run');

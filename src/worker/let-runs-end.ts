@@ -1,15 +1,13 @@
 import { sleep } from '../runtime/clock.ts';
-import type { Run } from './run.ts';
+import type { RunSet } from './run-set.ts';
 import type { WorkerDeps } from './worker-deps.ts';
-
-type Runs = ReadonlyMap<string, Run>;
 
 /** How long a drain waits for the store to take back what was not finished. */
 const RELEASE_PATIENCE_MS = 5_000;
 
 /** Waits for all that run now, however they end. */
-export async function untilEnded(runs: Runs): Promise<void> {
-  await Promise.all([...runs.values()].map(run => run.finished.catch(() => undefined)));
+export async function untilEnded(runs: RunSet): Promise<void> {
+  await Promise.all([...runs].map(run => run.finished.catch(() => undefined)));
 }
 
 /**
@@ -17,7 +15,7 @@ export async function untilEnded(runs: Runs): Promise<void> {
  * goes back meanwhile.
  */
 export async function letRunsEnd(
-  runs: Runs,
+  runs: RunSet,
   given: Promise<void>,
   { runtime, settings, hurry }: Pick<WorkerDeps, 'runtime' | 'settings' | 'hurry'>,
 ): Promise<number> {
@@ -30,7 +28,7 @@ export async function letRunsEnd(
   ]);
   const released = runs.size;
   await faultPoint('worker.drain-before-release');
-  for (const run of runs.values()) run.stop('release');
+  for (const run of runs) run.stop('release');
   // What the broker does not take back now it takes when it is closed.
   await Promise.race([Promise.all([untilEnded(runs), given]), sleep(clock, RELEASE_PATIENCE_MS)]);
   return released;

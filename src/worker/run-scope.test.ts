@@ -95,11 +95,10 @@ function setup(run: Run, options: EnvelopeOptions = {}, text = '[[],{},null]') {
   };
   const stop = new RunStop(new AbortController().signal);
   const settlement = Promise.resolve().then(() =>
-    execute(begun, stop, {
-      ledger,
-      runtime,
-      handlers: new Map([[contract.name, handler]]),
-    }),
+    execute(
+      { task: begun, stop, ledger, effect: null },
+      { runtime, handlers: new Map([[contract.name, handler]]) },
+    ),
   );
   return { time, settlement, committed, kept, warnings, stop, deadlines };
 }

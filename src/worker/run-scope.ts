@@ -9,10 +9,11 @@ import { check } from '../task/input.ts';
 import { decodeJson, encodeJson, toBytes, toText } from '../task/json.ts';
 import { safeName } from '../task/names.ts';
 import type { SendOptions } from '../task/define-task.ts';
+import type { Logger } from '../telemetry/logger.ts';
 import type { TaskContext } from './context.ts';
 import { fenceStale, type EffectDoor, type EffectKey } from './door.ts';
 import type { Handler } from './handler.ts';
-import { RunContext } from './run-context.ts';
+import { RunContext, type RunDesk } from './run-context.ts';
 import type { RunStop, StopReason } from './run-stop.ts';
 import { timedOut } from './settlement.ts';
 
@@ -20,10 +21,7 @@ import { timedOut } from './settlement.ts';
 export type RunLedger = Pick<Ledger, 'checkpoint' | 'lift'>;
 
 export interface RunScopeDeps {
-  readonly ledger: RunLedger;
   readonly runtime: Runtime;
-  /** What the effects of the run belong to beside its task. Left out or null: the task alone. */
-  readonly effect?: EffectKey | null;
   /** Told the promise of the handler itself, which may outlive its run. */
   readonly onRunning?: (handler: Promise<unknown>) => void;
 }
@@ -33,17 +31,29 @@ export interface RunScopeStart {
   readonly handler: Handler;
   readonly input: unknown;
   readonly stop: RunStop;
+  readonly ledger: RunLedger;
+  /** What the effects of the run belong to beside its task; null: the task alone. */
+  readonly effect: EffectKey | null;
 }
 
-/** One run of one handler: its context, its clocks and its signals, all ended by `close`. */
-export class RunScope {
+/** What the end of a handler means for its task. */
+export interface Endings<T> {
+  /** An error that it throws is one of the handler. */
+  readonly done: (value: unknown) => T | Promise<T>;
+  /** Never throws. */
+  readonly failed: (error: unknown) => T;
+}
+
+/** One run of one handler: its context, its clocks and its signals, all over with the run. */
+export class RunScope implements RunDesk {
   readonly context: TaskContext;
   readonly options: EnvelopeOptions;
   readonly #task: BegunTask;
   readonly #handler: Handler;
   readonly #stop: RunStop;
+  readonly #ledger: RunLedger;
+  readonly #effect: EffectKey | null;
   readonly #deps: RunScopeDeps;
-  readonly #door: EffectDoor;
   /** Both signals are made for handlers that look at them; most do not. */
   #hard: AbortController | null = null;
   #soft: AbortController | null = null;
@@ -51,58 +61,77 @@ export class RunScope {
   #endedBy: Error | null = null;
   #isSoftlyOver = false;
   #reject: (error: Error) => void = () => undefined;
-  readonly #undo: (() => void)[] = [];
-  readonly #steps = new Set<string>();
+  // Made when they are needed: a short handler needs none of them.
+  #undo: (() => void)[] | null = null;
+  #door: EffectDoor | null = null;
+  #steps: Set<string> | null = null;
+  #sends: Map<string, number> | null = null;
   #seq: number;
   #epoch: number;
-  readonly #sends = new Map<string, number>();
   #storeFailure: unknown;
   #hasEnded = true;
   #isOver = false;
 
-  constructor({ task, handler, input, stop }: RunScopeStart, deps: RunScopeDeps) {
+  constructor(start: RunScopeStart, deps: RunScopeDeps) {
+    const { task, handler, input, stop } = start;
     this.#task = task;
     this.#handler = handler;
     this.#stop = stop;
+    this.#ledger = start.ledger;
+    this.#effect = start.effect;
     this.#deps = deps;
     this.#epoch = task.epoch;
-    this.#door = handler.origin.door({
-      faultPoint: deps.runtime.faultPoint,
-      ledger: { lift: (run, above) => this.#lift(run, above) },
-    });
     this.#seq = task.checkpointSeq;
     this.options = optionsOf(task);
-    this.#undo.push(stop.onStop(() => this.#end(leaseLost(task))));
-    this.context = new RunContext(task, input, this.options, {
-      log: deps.runtime.log,
-      epoch: () => this.#epoch,
-      hard: () => this.#hardSignal(),
-      soft: () => this.#softSignal(),
-      checkpoint: data => this.#checkpoint(data),
-      transaction: (fn, step) => this.#transaction(fn, step),
-      send: (sent, rest) => this.#send(sent, rest),
+    this.context = new RunContext(task, input, this.options, this);
+    if (this.options !== NO_OPTIONS) this.#startTimers();
+    stop.onStop(() => {
+      if (!this.#isOver) this.#end(leaseLost(task));
     });
-    this.#startTimers();
   }
 
-  /** The value of the handler, or the error that ended the run before the handler did. */
-  race(running: Promise<unknown>): Promise<unknown> {
+  /**
+   * What is made of the value of the handler, or of the error that ended the run before the handler did; the scope is
+   * closed then.
+   */
+  race<T>(running: Promise<unknown>, { done, failed }: Endings<T>): Promise<T> {
     this.#hasEnded = false;
     this.#deps.onRunning?.(running);
-    return new Promise((resolve, reject) => {
-      this.#reject = reject;
-      if (this.#endedBy !== null) reject(this.#endedBy);
+    return new Promise(resolve => {
+      let isDecided = false;
+      const settle = (ending: T): void => {
+        this.#close();
+        resolve(ending);
+      };
+      const fail = (error: unknown): void => {
+        isDecided = true;
+        settle(failed(error));
+      };
+      const end = (value: unknown): void => {
+        isDecided = true;
+        try {
+          const ending = done(value);
+          if (ending instanceof Promise) ending.then(settle, fail);
+          else settle(ending);
+        } catch (error) {
+          fail(error);
+        }
+      };
+      this.#reject = error => {
+        if (!isDecided) fail(error);
+      };
       // A handler that ignores its signal goes on in the background; whatever it throws later concerns nobody.
       running.then(
         value => {
           this.#hasEnded = true;
-          resolve(value);
+          if (!isDecided) end(value);
         },
         (error: unknown) => {
           this.#hasEnded = true;
-          reject(error);
+          if (!isDecided) fail(error);
         },
       );
+      if (this.#endedBy !== null) fail(this.#endedBy);
     });
   }
 
@@ -136,9 +165,9 @@ export class RunScope {
     return this.#deps.runtime.random.next();
   }
 
-  close(): void {
+  #close(): void {
     this.#isOver = true;
-    for (const undo of this.#undo) undo();
+    if (this.#undo !== null) for (const undo of this.#undo) undo();
     if (!this.#hasEnded)
       this.context.log.warn({}, 'the handler goes on though its run is over; it can write no more');
   }
@@ -157,7 +186,16 @@ export class RunScope {
     this.#reject(error);
   }
 
-  #hardSignal(): AbortSignal {
+  get log(): Logger {
+    return this.#deps.runtime.log;
+  }
+
+  /** The one it has now. */
+  epoch(): number {
+    return this.#epoch;
+  }
+
+  hard(): AbortSignal {
     if (this.#hard === null) {
       this.#hard = new AbortController();
       if (this.#endedBy !== null) this.#hard.abort(this.#endedBy);
@@ -165,7 +203,7 @@ export class RunScope {
     return this.#hard.signal;
   }
 
-  #softSignal(): AbortSignal {
+  soft(): AbortSignal {
     if (this.#soft === null) {
       const soft = new AbortController();
       this.#soft = soft;
@@ -174,16 +212,20 @@ export class RunScope {
       if (this.#isSoftlyOver || draining.aborted) drain();
       else if (!this.#isOver) {
         draining.addEventListener('abort', drain, { once: true });
-        this.#undo.push(() => draining.removeEventListener('abort', drain));
+        this.#undoLater(() => draining.removeEventListener('abort', drain));
       }
     }
     return this.#soft.signal;
   }
 
+  #undoLater(undo: () => void): void {
+    (this.#undo ??= []).push(undo);
+  }
+
   #startTimers(): void {
     const { clock } = this.#deps.runtime;
     const { timeoutMs, softTimeoutMs, deadlineMs } = this.options;
-    const timer = (ms: number, fn: () => void): void => void this.#undo.push(clock.timer(ms, fn));
+    const timer = (ms: number, fn: () => void): void => this.#undoLater(clock.timer(ms, fn));
     if (timeoutMs !== undefined) timer(timeoutMs, () => this.#expire(timeoutMs, 'its timeout'));
     if (deadlineMs !== undefined)
       timer(deadlineMs - clock.now(), () => this.#expire(deadlineMs - clock.now(), 'its deadline'));
@@ -208,21 +250,26 @@ export class RunScope {
     }
   }
 
-  async #checkpoint(data: unknown): Promise<void> {
+  async checkpoint(data: unknown): Promise<void> {
     this.#refuseIfOver();
     const { name } = this.#task.envelope;
     if (this.#handler.checkpoint)
       await check(`checkpoint of ${name}`, this.#handler.checkpoint, data);
     const bytes = toBytes(encodeJson(data));
-    const status = await this.#guarded(
-      this.#deps.ledger.checkpoint(this.#task, ++this.#seq, bytes),
-    );
+    const status = await this.#guarded(this.#ledger.checkpoint(this.#task, ++this.#seq, bytes));
     if (status !== 'ok') throw fenceStale(this.#ref());
   }
 
   /** Fences off earlier runs before the handler runs, where it wants that. */
   async fenceOff(): Promise<void> {
-    if (this.#handler.fence === 'start') await this.#guarded(this.#door.fence(this.#ref()));
+    if (this.#handler.fence === 'start') await this.#guarded(this.#theDoor().fence(this.#ref()));
+  }
+
+  #theDoor(): EffectDoor {
+    return (this.#door ??= this.#handler.origin.door({
+      faultPoint: this.#deps.runtime.faultPoint,
+      ledger: { lift: (run, above) => this.#lift(run, above) },
+    }));
   }
 
   #ref(): RunRef {
@@ -230,12 +277,12 @@ export class RunScope {
   }
 
   async #lift(run: RunRef, above: number): Promise<LiftReply> {
-    const reply = await this.#deps.ledger.lift(run, above);
+    const reply = await this.#ledger.lift(run, above);
     if (reply.status === 'ok') this.#epoch = reply.epoch;
     return reply;
   }
 
-  async #transaction<T>(fn: (tx: unknown) => Promise<T>, step: string): Promise<T> {
+  async transaction<T>(fn: (tx: unknown) => Promise<T>, step: string): Promise<T> {
     this.#refuseIfOver();
     this.#claimStep(safeName(step, 'step'));
     const bytes = await this.#guarded(
@@ -253,8 +300,8 @@ export class RunScope {
     step: string,
     fn: (tx: unknown) => Promise<Uint8Array | null>,
   ): Promise<Uint8Array | null> {
-    const effect = this.#deps.effect ?? undefined;
-    return await this.#door.pass({ ...this.#ref(), effect }, step, async tx => {
+    const effect = this.#effect ?? undefined;
+    return await this.#theDoor().pass({ ...this.#ref(), effect }, step, async tx => {
       this.#refuseIfOver();
       const value = await fn(tx);
       this.#refuseIfOver();
@@ -262,13 +309,14 @@ export class RunScope {
     });
   }
 
-  async #send<F extends TaskShape>(task: Task<F>, rest: SendRest<F>): Promise<string> {
+  async send<F extends TaskShape>(task: Task<F>, rest: SendRest<F>): Promise<string> {
     this.#refuseIfOver();
     const [input, options] = rest as [unknown, SendOptions | undefined];
     // Named by what is sent, not by its turn: a rerun that takes another path sends something else.
     const what = fingerprintOf(task.name, task.contract.version, encodeJson(input ?? null), '');
-    const nth = (this.#sends.get(what) ?? 0) + 1;
-    this.#sends.set(what, nth);
+    const sends = (this.#sends ??= new Map<string, number>());
+    const nth = (sends.get(what) ?? 0) + 1;
+    sends.set(what, nth);
     const step = `send:${what.slice(0, 32)}:${nth}`;
     const within = this.#within(options ?? {});
     const bytes = await this.#guarded(
@@ -297,7 +345,8 @@ export class RunScope {
   }
 
   #claimStep(step: string): void {
-    if (!this.#steps.has(step)) return void this.#steps.add(step);
+    const steps = (this.#steps ??= new Set<string>());
+    if (!steps.has(step)) return void steps.add(step);
     throw outlastError('ERR_STEP_REUSED', {
       message: `the step ${step} was used before in this run`,
       hint: "Give each ctx.transaction of a handler its own name: { step: 'charge' }.",

@@ -1,6 +1,8 @@
 /** Why a run is ended from outside: `lost` writes nothing, `release` gives back. */
 export type StopReason = 'lost' | 'release';
 
+const NOBODY: readonly (() => void)[] = [];
+
 /**
  * How a worker ends a run from outside. Hardly any run is: the signal is made for whoever asks for it, because making
  * one for every run costs more than a short handler.
@@ -8,7 +10,8 @@ export type StopReason = 'lost' | 'release';
 export class RunStop {
   /** Fires when the worker drains. */
   readonly draining: AbortSignal;
-  readonly #listeners = new Set<() => void>();
+  /** One at most, nearly always. */
+  #listeners: readonly (() => void)[] = NOBODY;
   #reason: StopReason | null = null;
   #controller: AbortController | null = null;
 
@@ -35,8 +38,9 @@ export class RunStop {
     if (this.#reason !== null) return;
     this.#reason = reason;
     this.#controller?.abort(reason);
-    for (const listener of this.#listeners) listener();
-    this.#listeners.clear();
+    const listeners = this.#listeners;
+    this.#listeners = NOBODY;
+    for (const listener of listeners) listener();
   }
 
   /** Calls `fn` when it is stopped, at once where it has been. Returns the undo. */
@@ -45,7 +49,9 @@ export class RunStop {
       fn();
       return () => undefined;
     }
-    this.#listeners.add(fn);
-    return () => void this.#listeners.delete(fn);
+    this.#listeners = [...this.#listeners, fn];
+    return () => {
+      this.#listeners = this.#listeners.filter(listener => listener !== fn);
+    };
   }
 }

@@ -7,10 +7,12 @@ import {
   type BegunTask,
   type FollowUp,
   type Ledger,
+  type LiftReply,
   type RunRef,
   type RunsAt,
   type StepStatus,
 } from '../ledger/ledger.ts';
+import type { Refused } from '../admission/places.ts';
 import { NO_KEYS } from '../task/keyring.ts';
 import type { Redact } from '../task/redact.ts';
 import type { BrokerAnswers } from './broker-answers.ts';
@@ -59,18 +61,25 @@ export interface RunStart {
   readonly delivery: Delivery | null;
   readonly draining: AbortSignal;
   /** Called when the handler has ended, before the run is settled: its place is free for another. */
-  readonly onRan: () => void;
+  readonly onRan: (ranMs: number) => void;
 }
 
+const NOTHING: readonly never[] = [];
+const NOT_STARTED = Promise.resolve();
+
 /** One run of one task: executes, settles, and only then lets go of the broker's copy. */
-export class Run {
+export class Run implements RunLedger {
   readonly task: BegunTask;
   readonly startedAt: number;
-  readonly finished: Promise<void>;
+  /** Of `RunSet`: where it stands there. */
+  place = 0;
+  #finished = NOT_STARTED;
+  /** Null: its handler has not ended. */
+  #ranMs: number | null = null;
   #delivery: Delivery | null;
   readonly #deps: RunDeps;
   readonly #stop: RunStop;
-  readonly #onRan: () => void;
+  readonly #onRan: (ranMs: number) => void;
   /** The run as the ledger knows it now. */
   #ref: RunRef;
 
@@ -82,7 +91,15 @@ export class Run {
     this.#stop = new RunStop(draining);
     this.#onRan = onRan;
     this.startedAt = deps.runtime.clock.monotonic();
-    this.finished = this.#run();
+  }
+
+  /** Apart from making it, so that a whole batch is known to the worker before the first of its handlers starts. */
+  start(): Promise<void> {
+    return (this.#finished = this.#run());
+  }
+
+  get finished(): Promise<void> {
+    return this.#finished;
   }
 
   /** The broker's copy has been let go, or there was none. */
@@ -101,41 +118,29 @@ export class Run {
       void this.#acknowledge('ok');
   }
 
+  /**
+   * Waits only where there is something to wait for: a promise for each of these steps would cost more than a short
+   * handler.
+   */
   async #run(): Promise<void> {
-    const { runtime, observer, checkpoints } = this.#deps;
-    const { id, envelope, epoch, failures } = this.task;
-    const entry = (await this.#deps.gate?.enter(this.task)) ?? null;
-    if (entry !== null && !entry.isIn) {
-      this.#onRan();
-      const given = { kind: 'release', delayMs: entry.retryAfterMs } as const;
-      const status = await this.#settle(given, []);
-      if (status === 'ok') await this.#deps.gate?.wait(this.task, entry);
-      return await this.#acknowledge(status === 'refused' ? 'stale' : status);
-    }
-    // Awaited in any case: a whole batch is known to the worker before the first of its handlers starts.
-    await runtime.faultPoint('worker.begun-not-started');
-    const claim = await claimKey(this.task, this.#deps);
-    const hold = claim.kind === 'run' ? claim.hold : null;
+    const { runtime, observer, gate } = this.#deps;
+    const entering = gate ? gate.enter(this.task) : null;
+    const entry = entering === null ? null : await entering;
+    if (entry !== null && !entry.isIn) return await this.#turnAway(entry);
+    const begun = runtime.faultPoint('worker.begun-not-started');
+    if (begun) await begun;
+    const claiming = claimKey(this.task, this.#deps);
+    const claim = claiming instanceof Promise ? await claiming : claiming;
     // What waits for another task has not started.
-    if (claim.kind !== 'wait') {
-      const attempt = failures + 1;
-      const { name, queue } = envelope;
-      runtime.emit('task:started', { id, name, queue, epoch, attempt });
-      observer?.started(this.task);
-    }
+    const isStarted = claim.kind !== 'wait';
+    if (isStarted) this.#tellStart();
     const { runsAt } = this.#deps;
     // Before the handler: word of the end must not come first.
     if (runsAt && claim.kind === 'run') await this.#tellSender({ status: 'STARTED', runsAt });
-    const ran =
-      claim.kind === 'run'
-        ? await execute(this.task, this.#stop, {
-            ...this.#deps,
-            ledger: this.#asking(),
-            effect: hold?.effect ?? null,
-          })
-        : claim.settlement;
-    this.#onRan();
-    const ranMs = runtime.clock.monotonic() - this.startedAt;
+    const hold = claim.kind === 'run' ? claim.hold : null;
+    const running = claim.kind === 'run' ? this.#execute(hold) : claim.settlement;
+    const ran = running instanceof Promise ? await running : running;
+    const ranMs = this.leavePlace();
     const ended = this.#endedAt(ran);
     if (ended) await ended;
     const kept = hold === null ? 'kept' : await this.#keep(ran, hold);
@@ -145,39 +150,75 @@ export class Run {
     const answer = kept === 'refused' ? kept : await this.#settle(settlement, followUps);
     const status = answer === 'refused' ? await this.#giveUp() : answer;
     // Only what the ledger has ended: a handler that goes on beside a run that was lost still counts until it is swept.
-    if (entry !== null && status === 'ok') this.#deps.gate?.leave(entry.places);
+    if (entry !== null && status === 'ok') gate?.leave(entry.places);
     // Before anything else is waited for: the next run of a task may begin meanwhile, and would be told of first.
     if (status === 'ok') {
-      if (claim.kind !== 'wait') observer?.settled(this.task, settlement, ranMs);
+      if (isStarted) observer?.settled(this.task, settlement, ranMs);
       this.#tell(settlement);
-      if (claim.kind === 'answer' && claim.original !== id) this.#tellDuplicate(claim);
-    } else if (claim.kind !== 'wait') observer?.lost(this.task);
-    await checkpoints.forget(this.task, status === 'ok' && settlement.kind === 'commit');
+      if (claim.kind === 'answer' && claim.original !== this.task.id) this.#tellDuplicate(claim);
+    } else if (isStarted) observer?.lost(this.task);
+    const isDone = status === 'ok' && settlement.kind === 'commit';
+    const forgotten = this.#deps.checkpoints.forget(this.task, isDone);
+    if (forgotten) await forgotten;
     if (this.#delivery !== null) await this.#acknowledge(status);
-    if (status !== 'ok') await rescueRun(this.task, this.#stop.draining, this.#deps);
-    if (status === 'ok') {
-      if (hold !== null) await hold.ended(settlement);
-      await this.#follow([...followUps, ...this.#ended(settlement)]);
-      if (settlement.kind === 'fail' && settlement.delayMs !== null)
-        await this.#tellSender({ status: 'RETRY', error: settlement.error });
-    } else if (settlement.kind !== 'drop')
-      runtime.log.warn(
-        { task: id, epoch, status, settlement: settlement.kind },
-        'not the rightful run any more',
-      );
+    if (status !== 'ok') return await this.#lose(status, settlement);
+    if (hold !== null) await hold.ended(settlement);
+    const ends = this.#ended(settlement);
+    if (followUps.length + ends.length > 0) await this.#follow([...followUps, ...ends]);
+    if (settlement.kind === 'fail' && settlement.delayMs !== null)
+      await this.#tellSender({ status: 'RETRY', error: settlement.error });
   }
 
-  /** Whoever asks knows the epoch of some time ago: a door of this run may have been lifted since. */
-  #asking(): RunLedger {
-    const { ledger, checkpoints } = this.#deps;
-    return {
-      checkpoint: (_, seq, data) => checkpoints.checkpoint(this.#ref, seq, data),
-      lift: async (_, above) => {
-        const reply = await ledger.lift(this.#ref, above);
-        if (reply.status === 'ok') this.#ref = { ...this.#ref, epoch: reply.epoch };
-        return reply;
-      },
-    };
+  /** The limits of its task have no room: it comes again. */
+  async #turnAway(refused: Refused): Promise<void> {
+    this.leavePlace();
+    const answer = await this.#settle({ kind: 'release', delayMs: refused.retryAfterMs }, []);
+    if (answer === 'ok') await this.#deps.gate?.wait(this.task, refused);
+    await this.#acknowledge(answer === 'refused' ? 'stale' : answer);
+  }
+
+  /** It was not the rightful run any more. */
+  async #lose(status: StepStatus, { kind: settlement }: Settlement): Promise<void> {
+    const { id: task, epoch } = this.task;
+    await rescueRun(this.task, this.#stop.draining, this.#deps);
+    if (settlement === 'drop') return;
+    const fields = { task, epoch, status, settlement };
+    this.#deps.runtime.log.warn(fields, 'not the rightful run any more');
+  }
+
+  /** Its place is free for another: the handler has ended, or the run has in some other way. The first time counts. */
+  leavePlace(): number {
+    if (this.#ranMs === null) {
+      this.#ranMs = this.#deps.runtime.clock.monotonic() - this.startedAt;
+      this.#onRan(this.#ranMs);
+    }
+    return this.#ranMs;
+  }
+
+  #tellStart(): void {
+    const { runtime, observer } = this.#deps;
+    const { id, envelope, epoch, failures } = this.task;
+    const { name, queue } = envelope;
+    runtime.emit('task:started', { id, name, queue, epoch, attempt: failures + 1 });
+    observer?.started(this.task);
+  }
+
+  // Whoever asks knows the epoch of some time ago: a door of this run may have been lifted since.
+
+  checkpoint(_: RunRef, seq: number, data: Uint8Array): Promise<StepStatus> {
+    return this.#deps.checkpoints.checkpoint(this.#ref, seq, data);
+  }
+
+  async lift(_: RunRef, above: number): Promise<LiftReply> {
+    const reply = await this.#deps.ledger.lift(this.#ref, above);
+    if (reply.status === 'ok') this.#ref = { ...this.#ref, epoch: reply.epoch };
+    return reply;
+  }
+
+  #execute(hold: KeyHold | null): Settlement | Promise<Settlement> {
+    const effect = hold?.effect ?? null;
+    const start = { task: this.task, stop: this.#stop, ledger: this, effect };
+    return execute(start, this.#deps);
   }
 
   /** The gap between the end of a handler and its being told. */
@@ -195,24 +236,27 @@ export class Run {
     return kept;
   }
 
-  async #settle(settlement: Settlement, after: readonly FollowUp[]): Promise<SettleStatus> {
+  #settle(
+    settlement: Settlement,
+    after: readonly FollowUp[],
+  ): SettleStatus | Promise<SettleStatus> {
     const { settler, dedupMs, resultMs } = this.#deps;
     const ref = this.#ref;
     switch (settlement.kind) {
       case 'commit': {
         const { outcome } = settlement;
-        return await settler.commit.settle({ ref, outcome, after, dedupMs, resultMs });
+        return settler.commit.settle({ ref, outcome, after, dedupMs, resultMs });
       }
       case 'fail': {
         const { error, delayMs, reason, isCrash } = settlement;
-        return await settler.fail.settle({ ref, error, delayMs, reason, isCrash });
+        return settler.fail.settle({ ref, error, delayMs, reason, isCrash });
       }
       case 'bury': {
         const { reason, error } = settlement;
-        return await settler.bury.settle({ kind: 'run', ref, reason, error });
+        return settler.bury.settle({ kind: 'run', ref, reason, error });
       }
       case 'release':
-        return await settler.release.settle(
+        return settler.release.settle(
           settlement.delayMs === undefined ? ref : { ...ref, delayMs: settlement.delayMs },
         );
       case 'drop':
@@ -247,11 +291,12 @@ export class Run {
   #tell(settlement: Settlement): void {
     const { runtime } = this.#deps;
     const { id, envelope, epoch } = this.task;
-    const ref = { id, name: envelope.name, queue: envelope.queue };
+    const { name, queue } = envelope;
+    const ref = { id, name, queue };
     switch (settlement.kind) {
       case 'commit': {
         const { outcome } = settlement;
-        if (outcome.kind === 'done') runtime.emit('task:done', { ...ref, epoch });
+        if (outcome.kind === 'done') runtime.emit('task:done', { id, name, queue, epoch });
         else runtime.emit('task:discarded', { ...ref, why: outcome.why });
         return;
       }
@@ -282,11 +327,15 @@ export class Run {
     else emit('task:retried', { ...ref, attempt: failures + 1, delayMs, error });
   }
 
+  #isFollowed(): boolean {
+    return isFollowed(this.task.envelope, { answers: this.#deps.broker.reply !== undefined });
+  }
+
   /** What the commit writes into `after`. */
   #followUps(settlement: Settlement): readonly FollowUp[] {
     const { envelope, epoch } = this.task;
+    if (settlement.kind !== 'commit' || !this.#isFollowed()) return NOTHING;
     const deps = this.#followDeps();
-    if (settlement.kind !== 'commit' || !isFollowed(envelope, deps)) return [];
     const { outcome, value } = settlement;
     return outcome.kind === 'done'
       ? afterDone(envelope, value, deps)
@@ -299,8 +348,8 @@ export class Run {
     const { epoch } = this.#ref;
     const isDead =
       settlement.kind === 'bury' || (settlement.kind === 'fail' && settlement.delayMs === null);
-    if (!isDead || settlement.reason === 'ERR_DIGEST') return [];
-    if (!isFollowed(envelope, this.#followDeps())) return [];
+    if (!isDead || settlement.reason === 'ERR_DIGEST') return NOTHING;
+    if (!this.#isFollowed()) return NOTHING;
     const { error } = settlement;
     return [{ key: endedKey(envelope.id, epoch), ended: { envelope, how: 'dead', epoch, error } }];
   }
@@ -328,7 +377,6 @@ export class Run {
 
   /** Carries out what the settling step wrote into `after`, and strikes off what the broker confirmed. */
   async #follow(entries: readonly AfterEntry[]): Promise<void> {
-    if (entries.length === 0) return;
     const { broker, ledger, runtime, results } = this.#deps;
     const committedAt = runtime.clock.monotonic();
     await runtime.faultPoint('worker.committed-not-followed');

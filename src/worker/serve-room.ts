@@ -6,6 +6,7 @@ import { execute } from './execute.ts';
 import type { Handler } from './handler.ts';
 import { packError } from './pack-error.ts';
 import type { FromRoom, PackedSettlement, ToRoom } from './room.ts';
+import type { RunLedger } from './run-scope.ts';
 import { RunStop } from './run-stop.ts';
 import type { Settlement } from './settlement.ts';
 
@@ -60,19 +61,16 @@ export class RoomServer {
     this.#stop = new RunStop(this.#draining.signal);
     post({ kind: 'begun' });
     let running: Promise<unknown> = Promise.resolve();
-    const settlement = await execute(task, this.#stop, {
-      handlers,
-      runtime,
-      effect,
-      ledger: {
-        checkpoint: (_, seq, data) =>
-          this.#ask<StepStatus>(call => ({ kind: 'checkpoint', call, seq, data })),
-        lift: (_, above) => this.#ask<LiftReply>(call => ({ kind: 'lift', call, above })),
-      },
-      onRunning: handler => {
-        running = handler;
-      },
-    });
+    const ledger: RunLedger = {
+      checkpoint: (_, seq, data) =>
+        this.#ask<StepStatus>(call => ({ kind: 'checkpoint', call, seq, data })),
+      lift: (_, above) => this.#ask<LiftReply>(call => ({ kind: 'lift', call, above })),
+    };
+    const onRunning = (handler: Promise<unknown>): void => {
+      running = handler;
+    };
+    const start = { task, stop: this.#stop, ledger, effect };
+    const settlement = await execute(start, { handlers, runtime, onRunning });
     // A handler that goes on after its signal is not over: the worker kills the room, and nobody enters it meanwhile.
     await running.catch(() => undefined);
     post({ kind: 'settled', settlement: packed(settlement), rssBytes: rssBytes() });

@@ -15,6 +15,7 @@ import { Intake } from './intake.ts';
 import { LeaseWatch } from './watch-lease.ts';
 import { orderQueues } from './order-queues.ts';
 import { Run, type RunDeps } from './run.ts';
+import { RunSet } from './run-set.ts';
 import { runKey } from './run-key.ts';
 import { letRunsEnd, untilEnded } from './let-runs-end.ts';
 import { Lanes } from './lanes.ts';
@@ -37,7 +38,7 @@ const SHORTEST_NAP_MS = 10;
  */
 export class Worker {
   readonly #deps: WorkerDeps;
-  readonly #runs = new Map<string, Run>();
+  readonly #runs = new RunSet();
   readonly #asked = new Set<string>();
   readonly #wake: Wakeable;
   readonly #draining = new AbortController();
@@ -84,19 +85,13 @@ export class Worker {
 
   /** How it is, for probes. A drain has an end of its own, so whoever drains makes progress. */
   get status(): WorkerStatus {
-    const { clock } = this.#deps.runtime;
-    const idleMs = this.#isLeaving ? 0 : clock.monotonic() - this.#turnedAt;
+    const { broker, runtime } = this.#deps;
+    const idleMs = this.#isLeaving ? 0 : runtime.clock.monotonic() - this.#turnedAt;
     const isOpen = !this.#isClosed && !this.#isFenced && !this.#isLeaving;
-    const { broker } = this.#deps;
     const isAsking = isOpen && this.#free() > 0 && !this.#intake.isShut;
     const deafMs =
       isAsking && broker.silentMs ? broker.silentMs(Object.keys(this.#intake.open)) : 0;
     return { idleMs, isOpen, deafMs, running: this.#runs.size };
-  }
-
-  /** How many tasks are running or being settled. */
-  get inflight(): number {
-    return this.#runs.size;
   }
 
   /** It has an incarnation, and takes tasks. */
@@ -109,8 +104,9 @@ export class Worker {
     return this.#begun;
   }
 
+  /** What is running or being settled. */
   get runs(): readonly Run[] {
-    return [...this.#runs.values()];
+    return [...this.#runs];
   }
 
   /** The queues it takes from, with their weights; paused ones too. */
@@ -243,17 +239,15 @@ export class Worker {
       },
     );
     if (deliveries.length > 0) await runtime.faultPoint('worker.taken-not-begun');
-    const messages = deliveries.map(({ envelope }) => envelope);
     const isAcknowledged = settings.ackOn === 'begin' && ledger.acknowledges === true;
-    const hasSuspect =
-      this.#lanes.suspects > 0 || [...this.#runs.values()].some(run => run.task.isSuspect);
+    const hasSuspect = this.#lanes.suspects > 0 || this.#runs.hasSuspect;
     const request: BeginRequest = {
       worker: this.#worker,
       run: runtime.random.token(),
       queues,
-      limit: free - messages.length,
+      limit: free - deliveries.length,
       suspects: hasSuspect ? 0 : 1,
-      messages,
+      messages: deliveries.map(({ envelope }) => envelope),
       ...(isAcknowledged ? { tags: deliveries.map(({ delivery }) => delivery.tag) } : {}),
       ...(settings.runsAt ? { runsAt: settings.runsAt } : {}),
       crashBudgets: this.#crashBudgets,
@@ -270,9 +264,7 @@ export class Worker {
     deliveries: readonly Beginnable[],
     signal: AbortSignal,
   ): Promise<BeginOpen | null> {
-    const { broker, settings } = this.#deps;
-    const isLetGo = settings.ackOn === 'begin';
-    const isAcknowledged = request.tags !== undefined;
+    const isLetGo = this.#deps.settings.ackOn === 'begin';
     // Until its tasks are started the answer is ours to know: a beat must not take them for forgotten ones.
     this.#asked.add(request.run);
     try {
@@ -286,13 +278,16 @@ export class Worker {
       const { answers } = reply;
       const ofMessages = answers.filter(answer => answer === 'begun').length;
       this.#share.note(request.limit, reply.begun.length - ofMessages);
-      const begun = { given: deliveries, answers, isAcknowledged };
+      const begun = { given: deliveries, answers, isAcknowledged: request.tags !== undefined };
       const byId = await answerDeliveries(begun, this.#runDeps);
       tellExpired(reply.expired, this.#runDeps);
-      for (const task of reply.begun)
-        this.#start(task, isLetGo ? null : (byId.get(task.id) ?? null));
+      const kept = isLetGo ? null : byId;
+      const runs = reply.begun.map(task => this.#makeRun(task, kept?.get(task.id) ?? null));
       // An ack that fails brings copies back, to be acked then: the ledger has their tasks.
-      if (isLetGo && byId.size > 0) await broker.ack([...byId.values()]).catch(() => undefined);
+      const copies = isLetGo ? [...byId.values()] : [];
+      const letGo = copies.length > 0 ? this.#deps.broker.ack(copies) : undefined;
+      for (const run of runs) this.#start(run);
+      await letGo?.catch(() => undefined);
       return reply;
     } finally {
       this.#asked.delete(request.run);
@@ -312,31 +307,34 @@ export class Worker {
     return reply?.status === 'open' && isOurs() ? reply : null;
   }
 
-  #start(task: BegunTask, delivery: Delivery | null): void {
+  #makeRun(task: BegunTask, delivery: Delivery | null): Run {
     this.#begun += 1;
     this.#handling += 1;
-    let isHandling = true;
-    const onRan = (): void => {
-      if (isHandling) {
-        this.#handling -= 1;
-        this.#ahead.noteRun(this.#deps.runtime.clock.monotonic() - run.startedAt);
-      }
-      isHandling = false;
+    const start = { task, delivery, draining: this.#draining.signal, onRan: this.#onRan };
+    const run = new Run(start, this.#runDeps);
+    this.#runs.add(run);
+    return run;
+  }
+
+  #start(run: Run): void {
+    const done = (): void => {
+      this.#runs.delete(run);
+      run.leavePlace();
       this.#wake.hint();
     };
-    const draining = this.#draining.signal;
-    const run = new Run({ task, delivery, draining, onRan }, this.#runDeps);
-    const key = runKey(task);
-    this.#runs.set(key, run);
-    const done = (): void => {
-      this.#runs.delete(key);
-      onRan();
-    };
-    run.finished.then(done, (error: unknown) => {
-      this.#deps.runtime.log.error({ error, task: task.id }, 'a run ended in a way it should not');
+    run.start().then(done, (error: unknown) => {
+      const { id: task } = run.task;
+      this.#deps.runtime.log.error({ error, task }, 'a run ended in a way it should not');
       done();
     });
   }
+
+  /** The handler of a run has ended. */
+  readonly #onRan = (ranMs: number): void => {
+    this.#handling -= 1;
+    this.#ahead.noteRun(ranMs);
+    this.#wake.hint();
+  };
 
   /** Compares what the store says we run with what we hold. */
   #onBeat(beat: Beat): void {
@@ -345,15 +343,13 @@ export class Worker {
     this.#isFenced = false;
     this.#lease.noteBeat();
     const stored = new Set(beat.reply.runs.map(runKey));
-    for (const [key, run] of this.#runs) {
+    for (const run of this.#runs) {
       run.acknowledgeInTime(this.#deps.runtime.clock.monotonic());
       // Begun after the beat was sent: the answer cannot know of it.
-      if (run.startedAt < beat.sentAt && !stored.has(key)) run.stop('lost');
+      if (run.startedAt < beat.sentAt && !stored.has(runKey(run.task))) run.stop('lost');
     }
-    const orphans = beat.reply.runs.filter(
-      ref => !this.#runs.has(runKey(ref)) && !this.#asked.has(ref.run),
-    );
-    for (const ref of orphans) void this.#runDeps.settler.release.settle(ref);
+    for (const ref of this.#runs.strangersAmong(beat.reply.runs))
+      if (!this.#asked.has(ref.run)) void this.#runDeps.settler.release.settle(ref);
     this.#wake.hint();
   }
 
@@ -363,7 +359,7 @@ export class Worker {
     this.#isClosed = true;
     this.#deps.runtime.emit('worker:lease-lost', { worker });
     this.#deps.runtime.log.warn({ worker }, 'lease lost; opening a new incarnation');
-    for (const run of this.#runs.values()) run.stop('lost');
+    for (const run of this.#runs) run.stop('lost');
     this.#wake.hint();
   }
 
@@ -374,7 +370,7 @@ export class Worker {
       { worker: this.#worker },
       'no beat was answered; handlers are aborted',
     );
-    for (const run of this.#runs.values()) run.stop('release');
+    for (const run of this.#runs) run.stop('release');
     this.#intake.leave();
     void this.#ahead.giveBack().catch(() => undefined);
   }

@@ -12,12 +12,12 @@ import {
   task,
   unchecked,
   type Outlast,
-  type Service,
 } from '../../dist/index.js';
 import { unique } from '../conformance/envelopes.ts';
 import { CliProject, json } from '../support/cli-project.ts';
 import { gate, migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
 import { RabbitInspector } from '../support/rabbit-inspector.ts';
+import { relayedOutlast, type RelayedOutlast } from '../support/relayed-outlast.ts';
 import { rabbitmqUrl, redisUrl } from '../support/servers.ts';
 
 let database: MigratedDatabase;
@@ -33,20 +33,13 @@ describe.each([
   ['on Redis, the ledger too', () => ({ broker: redisUrl() })],
 ])('a queue %s', (_, broker) => {
   let outlast: Outlast<PoolClient>;
-  let relay: Service;
+  let relayed: RelayedOutlast;
 
   beforeAll(async () => {
-    outlast = createOutlast({
-      database: database.url,
-      adapter: fromPg(database.pool),
-      ...broker(),
-    });
-    relay = await startRelay(outlast);
+    relayed = await relayedOutlast(database, broker());
+    outlast = relayed.outlast;
   });
-  afterAll(async () => {
-    await relay.stop();
-    await outlast.close();
-  });
+  afterAll(() => relayed.dispose());
 
   it('that is paused gives nothing away, also after a restart, while what runs ends; then it goes on', async () => {
     const admin = createAdmin(outlast);

@@ -1,21 +1,18 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { PoolClient } from 'pg';
-import { fromPg } from '../../dist/adapters/transactions/pg.js';
 import { createAdmin } from '../../dist/admin/index.js';
 import {
   chain,
-  createOutlast,
-  startRelay,
   startWorker,
   task,
   unchecked,
   type Handler,
   type Outlast,
-  type Service,
 } from '../../dist/index.js';
 import { unique } from '../conformance/envelopes.ts';
 import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
 import { RabbitInspector } from '../support/rabbit-inspector.ts';
+import { relayedOutlast, type RelayedOutlast } from '../support/relayed-outlast.ts';
 import { rabbitmqUrl } from '../support/servers.ts';
 
 let database: MigratedDatabase;
@@ -30,20 +27,13 @@ describe.each([
   ['by way of RabbitMQ', () => ({ broker: rabbitmqUrl() })],
 ])('%s', (_, broker) => {
   let outlast: Outlast<PoolClient>;
-  let relay: Service;
+  let relayed: RelayedOutlast;
 
   beforeAll(async () => {
-    outlast = createOutlast({
-      database: database.url,
-      adapter: fromPg(database.pool),
-      ...broker(),
-    });
-    relay = await startRelay(outlast);
+    relayed = await relayedOutlast(database, broker());
+    outlast = relayed.outlast;
   });
-  afterAll(async () => {
-    await relay.stop();
-    await outlast.close();
-  });
+  afterAll(() => relayed.dispose());
 
   async function withWorker<T>(handler: Handler, fn: () => Promise<T>): Promise<T> {
     const queues = [handler.task.contract.queue];

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { systemRandom } from '../../runtime/random.ts';
 import { LUA } from './lua.generated.ts';
 import type { RedisConnection } from './redis-connection.ts';
 import { queueKeys } from './redis-keys.ts';
@@ -62,7 +62,8 @@ export class RedisHold {
   }
 
   async #takeFrom(queues: readonly string[], limit: number): Promise<readonly TakenElement[]> {
-    const token = randomBytes(9).toString('base64url');
+    // 72 bits of it: it is part of every tag.
+    const token = systemRandom.token().slice(0, 18);
     const keys = queues.flatMap(queue => {
       const { lists, leases, heldPrefix } = this.#keys(queue);
       return [...lists, leases, heldPrefix];

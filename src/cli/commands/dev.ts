@@ -1,4 +1,4 @@
-import { DEFAULT_PORT, startDevOn } from '../../dev/start-dev.ts';
+import { DEFAULT_PORT } from '../../dev/default-port.ts';
 import { shutdownSignal } from '../../wiring/shutdown-signal.ts';
 import type { AddCommand } from '../command.ts';
 import { readContext, type CommonOptions } from '../context.ts';
@@ -24,6 +24,7 @@ export const addDev: AddCommand = (program, output) => {
       const level = options.verbose ? ('debug' as const) : ('info' as const);
       const childLog = { level, json: options.json ?? false };
       const port = options.port === undefined ? DEFAULT_PORT : readPort(options.port);
+      const { startDevOn } = await import('../../dev/start-dev.ts');
       const dev = await startDevOn(context, { port, signal, childLog });
       const { address } = dev;
       // Ctrl-C came while the database was being opened: there is nothing to look at any more.

@@ -2,8 +2,6 @@ import type { Command } from 'commander';
 import { CHECK_LIMITS, type CheckLimits } from '../../admin/checkup.ts';
 import { examine, type DoctorReport, type Patient } from '../../admin/doctor.ts';
 import { durationMs } from '../../task/duration.ts';
-import { checkDatabase } from '../../wiring/check-database.ts';
-import { redisPatients } from '../../wiring/check-redis.ts';
 import { addOutboxFlag, readContext, type CommandContext, type CommonOptions } from '../context.ts';
 import { EXIT } from '../exit-codes.ts';
 import { readDuration, readWhole } from '../flags.ts';
@@ -26,7 +24,8 @@ export const addDoctor: AddCommand = (program, output, finish) => {
     .action(async (options: Options) => {
       const limits = readLimits(options);
       const context = await readContext(options, output);
-      const report = await examine(patientsOf(context, options, limits), context.config.warnings);
+      const patients = await patientsOf(context, options, limits);
+      const report = await examine(patients, context.config.warnings);
       if (options.json) output.json(report);
       else tell(report, output);
       finish(EXIT_OF[report.status]);
@@ -91,11 +90,13 @@ function readLimits(options: Options): CheckLimits {
 }
 
 /** The database and every outbox that lives elsewhere, or only the outbox that was asked for. */
-function patientsOf(
+async function patientsOf(
   { config }: CommandContext,
   { outbox }: Options,
   limits: CheckLimits,
-): readonly Patient[] {
+): Promise<readonly Patient[]> {
+  const { checkDatabase } = await import('../../wiring/check-database.ts');
+  const { redisPatients } = await import('../../wiring/check-redis.ts');
   const named = Object.entries(config.outboxes).map(([name, target]) => ({
     name,
     target: `outboxes.${name}`,

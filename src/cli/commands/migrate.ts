@@ -11,7 +11,7 @@ export const addMigrate: AddCommand = (program, output) => {
     .action(async (options: CommonOptions & { readonly print?: boolean }) => {
       const { config, outboxTarget } = await readContext(options, output);
       const target = outboxTarget ?? config.database;
-      if (options.print) return output.line(printMigrationsOf(dialectOf(target)));
+      if (options.print) return output.line(await printMigrationsOf(dialectOf(target)));
       const report = await migrateTarget(target);
       if (options.json) return output.json(report);
       output.line(

@@ -1,5 +1,4 @@
 import { Option } from 'commander';
-import { makeRelay } from '../../wiring/services.ts';
 import { shutdownSignal } from '../../wiring/shutdown-signal.ts';
 import {
   addOutboxFlag,
@@ -27,6 +26,7 @@ export const addRelay: AddCommand = (program, output) => {
       const signal = shutdownSignal(() => log.info({}, 'stopping; a second signal exits at once'));
       // The broker is the default database, whatever outbox is relayed into it.
       const main = { ...context, outboxTarget: null };
+      const { makeRelay } = await import('../../wiring/services.ts');
       await withStores(main, { createIfMissing: false }, async stores => {
         const relay = makeRelay({
           stores,

@@ -1,7 +1,5 @@
 import { outlastError } from '../../errors/error.ts';
 import { withProbes } from '../../wiring/health.ts';
-import { preflight } from '../../wiring/check-redis.ts';
-import { makeSupervisor } from '../../wiring/supervise.ts';
 import { shutdownSignal } from '../../wiring/shutdown-signal.ts';
 import { Pulses } from '../../wiring/worker-health.ts';
 import {
@@ -22,8 +20,10 @@ export const addWorker: AddCommand = (program, output) => {
     const context = await readContext(options, output, 'worker');
     const { runtime, config, loaded, log } = context;
     if (config.tasks.length === 0) throw noTasks(loaded.file);
+    const { preflight } = await import('../../wiring/check-redis.ts');
     await preflight(config, log);
     const signal = shutdownSignal(() => log.info({}, 'draining; a second signal exits at once'));
+    const { makeSupervisor } = await import('../../wiring/supervise.ts');
     await withStores(context, { embedded: 'join', createIfMissing: false }, async stores => {
       const logging = {
         level: options.verbose ? ('debug' as const) : ('info' as const),
