@@ -20,6 +20,7 @@ const LOOK_EVERY_MS = 10;
 
 const receipt = task('shop.receipt', { input: unchecked() });
 const INPUT = { orderId: '17', customer: 'ada@example.com', total: '99.90' };
+const BODY = JSON.stringify([[], INPUT, {}]);
 
 /**
  * @typedef {object} Target
@@ -33,6 +34,7 @@ const INPUT = { orderId: '17', customer: 'ada@example.com', total: '99.90' };
  * @property {(onMessage: (id: string) => void) => Promise<void>} consume takes messages as they come
  * @property {((count: number) => Promise<void>) | null} publish writes so many messages like the last one that arrived,
  *   confirmed, and with the same window; null where that is what bare claim+delete measures
+ * @property {((id: string) => void) | null} put writes one message under this id, without a relay
  * @property {() => Promise<void>} close
  */
 
@@ -195,6 +197,7 @@ function ledgerOf(pool) {
       await client.query('listen outlast_task');
     },
     publish: null,
+    put: null,
     close: async () => {
       listener?.release(true);
       await pool.end();
@@ -231,6 +234,12 @@ async function rabbitmq(queueType) {
       if (like === false) throw new Error('no message to publish the like of');
       await publishAll(channel, like, count);
     },
+    put: id =>
+      void channel.publish('', queue, Buffer.from(BODY), {
+        persistent: true,
+        mandatory: true,
+        headers: { id },
+      }),
     close: async () => {
       await channel.deleteQueue(queue);
       await connection.close();
@@ -296,6 +305,7 @@ async function redis() {
         await pipeline.exec();
       }
     },
+    put: id => void client.lpush(list, JSON.stringify({ body: BODY, headers: { id } })),
     close: async () => {
       taker.disconnect();
       client.disconnect();

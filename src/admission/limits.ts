@@ -20,11 +20,14 @@ export interface Subject {
 
 /** Finds the limits of a task: its own, and for tenant, task and queue the most specific one of the configuration. */
 export class LimitBook {
+  /** True: the configuration limits nothing. */
+  readonly isEmpty: boolean;
   /** True: some limit of the configuration is about how many run at once. */
   readonly limitsRuns: boolean;
   readonly #patterns: ReadonlyMap<AdmissionKind, readonly Matcher[]>;
 
   constructor(patterns: readonly AdmissionPattern[]) {
+    this.isEmpty = patterns.length === 0;
     this.limitsRuns = patterns.some(({ rule }) => rule.concurrency !== null);
     this.#patterns = new Map(
       ADMISSION_KINDS.map(kind => [kind, matchersOf(patterns.filter(one => one.kind === kind))]),

@@ -1,17 +1,10 @@
-import type {
-  Call,
-  ChainCall,
-  ChordCall,
-  GroupCall,
-  Member,
-  Task,
-  TaskCall,
-} from '../task/define-task.ts';
+import type { Call, ChainCall, ChordCall, GroupCall, Member, Task } from '../task/define-task.ts';
 import { derivedId } from '../task/digest.ts';
 import { rawCall } from '../task/input.ts';
 import { itemsOf } from '../task/json-slices.ts';
-import { ALONE, composeTask, type ComposeDeps, type Place } from './compose.ts';
-import { chainIds } from './compose-embed.ts';
+import { soon, soonAll, type Soon } from '../task/soon.ts';
+import { ALONE, composeTask, type ComposeDeps } from './compose.ts';
+import { chainIds, type Following } from './compose-embed.ts';
 import { draftChain, groupTasks, isGroupDraft, unfit, type ChainDraft } from './compose-group.ts';
 import { conflict } from './compose-options.ts';
 import { draftStep, notATask, type StepDraft } from './compose-step.ts';
@@ -50,17 +43,20 @@ export interface Composed {
   readonly sent: (rows: readonly SentRow[]) => SentCall;
 }
 
-/** Turns a call of any kind into rows. Throws before anything is written. */
-export async function composeCall(call: Call, deps: ComposeDeps): Promise<Composed> {
+/**
+ * Turns a call of any kind into rows; a lone task at once where its schema answers at once. Throws before anything is
+ * written.
+ */
+export function composeCall(call: Call, deps: ComposeDeps): Soon<Composed> {
   if (typeof call !== 'object' || call === null) throw notATask();
-  if (!('flow' in call)) return await composeMember(call, ALONE, deps);
+  if (!('flow' in call)) return composeMember(call, ALONE, deps);
   switch (call.flow) {
     case 'chain':
-      return await composeChain(call, ALONE, deps);
+      return composeChain(call, ALONE, deps);
     case 'group':
-      return await composeGroup(call, deps);
+      return composeGroup(call, deps);
     case 'chord':
-      return await composeChord(call, deps);
+      return composeChord(call, deps);
     default:
       throw notATask();
   }
@@ -76,24 +72,40 @@ interface ComposedMember extends Composed {
 }
 
 /** A task or a chain is one row. */
-async function composeMember(
-  member: Member,
-  place: Omit<Place, 'chain'>,
+function composeMember(member: Member, place: Following, deps: ComposeDeps): Soon<ComposedMember> {
+  if ('flow' in member) return composeChainMember(member, place, deps);
+  // A step that waits for a result, in a group that follows nothing.
+  if (!('input' in member)) throw notATask();
+  return soon(composeTask(member, place, deps), row => new ComposedTask(member.task, row));
+}
+
+async function composeChainMember(
+  chain: ChainCall,
+  place: Following,
   deps: ComposeDeps,
 ): Promise<ComposedMember> {
-  if (!('flow' in member)) {
-    // A step that waits for a result, in a group that follows nothing.
-    if (!('input' in member)) throw notATask();
-    return await composeAlone(member, place, deps);
-  }
-  const { rows, sent } = await composeChain(member, place, deps);
+  const { rows, sent } = await composeChain(chain, place, deps);
   // In a group it ends with a task, or it would have been refused.
   return { rows, sent: answers => sent(answers) as SentTask };
 }
 
+class ComposedTask implements ComposedMember {
+  readonly rows: readonly [NewTask];
+  readonly #task: Task;
+
+  constructor(task: Task, row: NewTask) {
+    this.rows = [row];
+    this.#task = task;
+  }
+
+  sent([answer = { id: this.rows[0].id, isNew: true }]: readonly SentRow[]): SentTask {
+    return { task: this.#task, id: answer.id, isNew: answer.isNew, before: [] };
+  }
+}
+
 async function composeChain(
   { first, rest }: ChainCall,
-  place: Omit<Place, 'chain'>,
+  place: Following,
   deps: ComposeDeps,
 ): Promise<ComposedChain> {
   const chain = await draftChain(rest);
@@ -103,7 +115,7 @@ async function composeChain(
   const row = await composeTask(first, { ...place, chain }, deps);
   return {
     rows: [row],
-    sent: ([answer = { id: row.envelope.id, isNew: true }]) =>
+    sent: ([answer = { id: row.id, isNew: true }]) =>
       sentChain({ ...answer, task: first.task, before: [] }, chain),
   };
 }
@@ -128,21 +140,6 @@ function sentChain(first: SentTask, chain: readonly ChainDraft[]): SentCall {
   return isGroupDraft(last) ? { id: idAt(-1), isNew, members } : (members[0] ?? first);
 }
 
-async function composeAlone(
-  call: TaskCall,
-  { group, chord }: Omit<Place, 'chain'>,
-  deps: ComposeDeps,
-): Promise<ComposedMember> {
-  const row = await composeTask(call, { chain: [], group, chord }, deps);
-  return {
-    rows: [row],
-    sent: answers => {
-      const { id, isNew } = answers[0] ?? { id: row.envelope.id, isNew: true };
-      return { task: call.task, id, isNew, before: [] };
-    },
-  };
-}
-
 /** Members with ids, and the id that derives from all of them: the same members are the same group. */
 function nameMembers(
   members: readonly Member[],
@@ -159,16 +156,14 @@ function nameMembers(
   return { named, groupId: derivedId(ids.join(' '), 'group') };
 }
 
-async function composeMembers(
+function composeMembers(
   members: readonly Member[],
   groupId: string,
-  chord: Place['chord'],
+  chord: Following['chord'],
   deps: ComposeDeps,
-): Promise<readonly ComposedMember[]> {
-  return await Promise.all(
-    members.map((member, index) =>
-      composeMember(member, { group: { id: groupId, index }, chord }, deps),
-    ),
+): Soon<readonly ComposedMember[]> {
+  return soonAll(members, (member, index) =>
+    composeMember(member, { ...ALONE, group: { id: groupId, index }, chord }, deps),
   );
 }
 

@@ -6,13 +6,14 @@ import { inRange } from '../task/contract.ts';
 import type { SendOptions, Task, TaskCall } from '../task/define-task.ts';
 import { isTask } from '../task/define-task.ts';
 import { digestOf, fingerprintOf } from '../task/digest.ts';
-import { earliest, type Envelope } from '../task/envelope.ts';
-import { encodeInput, plainInput } from '../task/input.ts';
-import { encodeJson, toBytes } from '../task/json.ts';
+import { earliest } from '../task/envelope.ts';
+import { encodeInput, plainInput, type WireCall } from '../task/input.ts';
+import { encodeJson } from '../task/json.ts';
 import type { Keyring } from '../task/keyring.ts';
 import { safeKey, safeName } from '../task/names.ts';
 import { redactEmbed, type Redact } from '../task/redact.ts';
 import { EMBED } from '../task/signature.ts';
+import type { Soon } from '../task/soon.ts';
 import {
   checkOptions,
   conflict,
@@ -23,7 +24,7 @@ import {
 } from './compose-options.ts';
 import { embedOf, type Following } from './compose-embed.ts';
 import { draftSteps, notATask } from './compose-step.ts';
-import type { NewTask, RedactedCopy } from './outbox-writer.ts';
+import { bodyOf, type NewTask, type RedactedCopy } from './outbox-writer.ts';
 
 export interface ComposeDeps {
   readonly nowMs: number;
@@ -38,65 +39,82 @@ export interface ComposeDeps {
   readonly book?: LimitBook;
 }
 
-/** Where a task stands in a workflow. */
-export type Place = Pick<Following, 'chain' | 'group' | 'chord'>;
+/** In no workflow, and nothing follows. */
+export const ALONE: Following = Object.freeze({
+  links: [],
+  errorLinks: [],
+  chain: [],
+  group: null,
+  chord: null,
+});
 
-/** In none. */
-export const ALONE: Place = Object.freeze({ chain: [], group: null, chord: null });
-
-/** Turns a contract, an input and options into what travels. Throws before anything is written. */
-export async function composeTask(
-  { task, input, options }: TaskCall,
-  place: Place,
-  deps: ComposeDeps,
-): Promise<NewTask> {
+/**
+ * Turns a contract, an input and options into what travels; at once where the schema answers at once. Throws before
+ * anything is written. `place` is where the task stands in a workflow.
+ */
+export function composeTask(given: TaskCall, place: Following, deps: ComposeDeps): Soon<NewTask> {
+  const { task, input, options } = given;
   if (!isTask(task)) throw notATask();
   checkOptions(options);
+  const call = encodeInput(task.name, task.contract, input);
+  const isLast = options.link === undefined && options.linkError === undefined;
+  return isLast && !(call instanceof Promise)
+    ? assemble(given, { call, following: place }, deps)
+    : composeLater(given, { call, place }, deps);
+}
+
+async function composeLater(
+  given: TaskCall,
+  { call, place }: { readonly call: Soon<WireCall>; readonly place: Following },
+  deps: ComposeDeps,
+): Promise<NewTask> {
+  const encoded = await call;
+  const links = await draftSteps(given.options.link);
+  const errorLinks = await draftSteps(given.options.linkError);
+  return assemble(given, { call: encoded, following: { ...place, links, errorLinks } }, deps);
+}
+
+function assemble(
+  given: TaskCall,
+  { call, following }: { readonly call: WireCall; readonly following: Following },
+  deps: ComposeDeps,
+): NewTask {
+  const { task, input, options } = given;
   const { name, contract } = task;
-  const key = options.idempotencyKey;
-  const call = await encodeInput(name, contract, input);
-  const { chain, group, chord } = place;
-  const links = options.link === undefined ? [] : await draftSteps(options.link);
-  const errorLinks = options.linkError === undefined ? [] : await draftSteps(options.linkError);
-  const following: Following = { chain, group, chord, links, errorLinks };
+  const { version } = contract;
   const id = options.id === undefined ? deps.newId() : safeName(options.id, 'task id');
   const embed = embedOf(id, following, { hasIds: true });
-  const text = `[${call.args},${call.kwargs},${embed}]`;
-  const body = toBytes(text);
-  const { redact } = deps;
-  const redacted = redact === null ? null : redactedCopy(name, { ...call, embed }, redact);
   const made = envelopeOptions(task, options, deps.nowMs);
   addPlace(made, following, deps);
+  const key = options.idempotencyKey;
   if (key !== undefined) made.idempotencyKey = safeKey(key, 'idempotencyKey');
+  const redacted =
+    deps.redact === null ? null : redactedCopy(name, { ...call, embed }, deps.redact);
   if (redacted !== null) made.redacted = redacted;
-  addLimits(made, { task, input, options }, deps);
-  const { version } = contract;
-  const digest = digestOf({ name, id, version, body: text });
+  addLimits(made, given, deps);
+  const body = bodyOf(call, embed);
+  const digest = digestOf({ name, id, version, body });
   const signature = deps.keyring.sign(digest);
   if (signature !== undefined) made.signature = signature;
-  const settings = toBytes(encodeJson(made));
-  checkSize(name, body.length + settings.length, deps.maxPayloadBytes);
-  const envelope: Envelope = {
-    id,
-    name,
-    queue: safeName(options.queue ?? contract.queue, 'queue'),
-    priority: inRange(options.priority ?? contract.priority, 'priority', 0, 9),
-    version,
-    body,
-    options: settings,
-    digest,
-    etaMs: etaOf(options, deps.nowMs),
-    expiresMs: earliest(expiresOf(task, options, deps.nowMs), made.deadlineMs ?? null),
-  };
+  const settings = encodeJson(made);
+  checkSize(name, [body, settings], deps.maxPayloadBytes);
   const orderingKey = orderingKeyOf(task, input, options);
   checkIdempotencyKey(task, input);
   // Ids are drawn anew by every send, so what follows is compared without them.
   const shapeOf = (): string => (embed === EMBED ? '' : embedOf(id, following, { hasIds: false }));
   return {
-    envelope,
+    id,
+    name,
+    queue: options.queue === undefined ? contract.queue : safeName(options.queue, 'queue'),
+    priority: inRange(options.priority ?? contract.priority, 'priority', 0, 9),
+    version,
     call,
-    isIdDrawn: options.id === undefined,
     embed,
+    settings,
+    digest,
+    etaMs: etaOf(options, deps.nowMs),
+    expiresMs: earliest(expiresOf(task, options, deps.nowMs), made.deadlineMs ?? null),
+    isIdDrawn: options.id === undefined,
     idempotencyKey: key ?? null,
     fingerprint:
       key === undefined ? '' : fingerprintOf(name, version, call.args, call.kwargs + shapeOf()),
@@ -127,6 +145,8 @@ function addLimits(
 ): void {
   const { name, contract } = task;
   const { tenant, permit } = options;
+  if (contract.admission === null && tenant === undefined && permit === undefined && book.isEmpty)
+    return;
   const admission = ownAdmission(contract, plainInput(contract, input));
   const queue = options.queue ?? contract.queue;
   if (tenant !== undefined) made.tenant = safeKey(tenant, 'tenant');
@@ -152,7 +172,14 @@ function addPlace(
   made.groupIndex = group.index;
 }
 
-function checkSize(name: string, bytes: number, maxBytes: number): void {
+/** Three bytes for a unit of UTF-16 at most: most texts need no counting. */
+function checkSize(
+  name: string,
+  [body, settings]: readonly [string, string],
+  maxBytes: number,
+): void {
+  if ((body.length + settings.length) * 3 <= maxBytes) return;
+  const bytes = Buffer.byteLength(body) + Buffer.byteLength(settings);
   if (bytes <= maxBytes) return;
   throw outlastError('ERR_PAYLOAD_TOO_LARGE', {
     message: `a ${name} of ${bytes} bytes is larger than the ${maxBytes} allowed`,

@@ -1,5 +1,6 @@
 import type { Envelope } from '../task/envelope.ts';
 import type { WireCall } from '../task/input.ts';
+import { toBytes } from '../task/json.ts';
 
 /** Newest format of an outbox row that we know; a relay leaves newer rows alone. */
 export const ROW_SCHEMA_VERSION = 2;
@@ -7,10 +8,11 @@ export const ROW_SCHEMA_VERSION = 2;
 /** Rows with an ordering key are of a format of their own: a relay that knows no order must not touch them. */
 export const rowVersionOf = (task: NewTask): number => (task.orderingKey === null ? 1 : 2);
 
-/** A task about to be written: the envelope, and what only the outbox needs. */
-export interface NewTask {
-  readonly envelope: Envelope;
+/** A task about to be written: what travels, in texts, and what only the outbox needs. */
+export interface NewTask extends Omit<Envelope, 'body' | 'options'> {
   readonly call: WireCall;
+  /** The JSON text of `EnvelopeOptions`. */
+  readonly settings: string;
   /** The third part of its body, as JSON text: what follows it. */
   readonly embed: string;
   /** True: the id was drawn for this send, so that nobody else can have it. */
@@ -24,6 +26,18 @@ export interface NewTask {
   readonly parksKey: boolean;
   /** What people may see instead of the arguments; null: the arguments themselves. */
   readonly redacted: RedactedCopy | null;
+}
+
+/** The text of a body, as Celery writes it. */
+export const bodyOf = ({ args, kwargs }: WireCall, embed: string): string =>
+  `[${args},${kwargs},${embed}]`;
+
+/** What a broker is given. The outbox makes the same of a row. */
+export function envelopeOf(task: NewTask): Envelope {
+  const { id, name, queue, priority, version, digest, etaMs, expiresMs } = task;
+  const body = toBytes(bodyOf(task.call, task.embed));
+  const options = toBytes(task.settings);
+  return { id, name, queue, priority, version, body, options, digest, etaMs, expiresMs };
 }
 
 /** A body as people may see it, in JSON texts. It also travels in the envelope's options. */

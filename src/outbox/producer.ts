@@ -7,12 +7,14 @@ import type { Clock } from '../runtime/clock.ts';
 import { uuidv7 } from '../runtime/random.ts';
 import type { Random } from '../runtime/random.ts';
 import type { Call, Permit, TaskCall } from '../task/define-task.ts';
+import type { Envelope } from '../task/envelope.ts';
 import type { Keyring } from '../task/keyring.ts';
 import type { Redact } from '../task/redact.ts';
+import { soonAll } from '../task/soon.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { ALONE, composeTask, type ComposeDeps } from './compose.ts';
-import { composeCall, type SentCall, type SentRow } from './compose-call.ts';
-import type { NewTask, OutboxWriter, WriteAnswer } from './outbox-writer.ts';
+import { composeCall, type Composed, type SentCall, type SentRow } from './compose-call.ts';
+import { envelopeOf, type NewTask, type OutboxWriter, type WriteAnswer } from './outbox-writer.ts';
 import { failedTransaction, type TransactionAdapter } from './transaction-adapter.ts';
 
 /** How long a push waits for the broker. */
@@ -53,22 +55,33 @@ export class Producer<Tx> {
   /** All inputs are checked before the first row is written: an error leaves the transaction as it was. */
   async send(tx: Tx, calls: readonly Call[]): Promise<readonly SentCall[]> {
     const deps = this.#composeDeps();
-    const composed = await Promise.all(calls.map(call => composeCall(call, deps)));
-    const tasks = composed.flatMap(({ rows }) => rows);
-    const direct = new Set(tasks.filter(task => this.#isExcluded(task)));
-    for (const task of direct) checkDirect(task);
-    const written = direct.size === 0 ? tasks : tasks.filter(task => !direct.has(task));
-    if (written.length > 0) this.#checkTransaction(tx);
-    const answers = await this.#deps.writer.write(tx, written);
-    const sent = new Map<NewTask, SentRow>();
-    for (const [index, task] of written.entries())
-      sent.set(task, readAnswer(task, answers[index] as WriteAnswer));
-    for (const task of direct) sent.set(task, await this.#publish(task));
-    return composed.map(call => call.sent(call.rows.map(row => sent.get(row) as SentRow)));
+    const made = soonAll(calls, call => composeCall(call, deps));
+    const composed = made instanceof Promise ? await made : made;
+    const tasks = composed.length === 1 ? (composed[0] as Composed).rows : rowsOf(composed);
+    if (this.#excluded.length > 0 && tasks.some(this.#isExcluded))
+      return sentCalls(composed, await this.#sendMixed(tx, tasks));
+    return sentCalls(composed, await this.#write(tx, tasks));
   }
 
-  #isExcluded({ envelope }: NewTask): boolean {
-    return this.#excluded.some(pattern => pattern.test(envelope.name));
+  readonly #isExcluded = ({ name }: NewTask): boolean =>
+    this.#excluded.some(pattern => pattern.test(name));
+
+  /** Some go past the outbox: after the others, whose refusal they would outlive. */
+  async #sendMixed(tx: Tx, tasks: readonly NewTask[]): Promise<readonly SentRow[]> {
+    const direct = tasks.filter(this.#isExcluded);
+    for (const task of direct) checkDirect(task);
+    const written = tasks.filter(task => !this.#isExcluded(task));
+    const sent = new Map<NewTask, SentRow>();
+    const answers = await this.#write(tx, written);
+    for (const [index, task] of written.entries()) sent.set(task, answers[index] as SentRow);
+    for (const task of direct) sent.set(task, await this.#publish(task));
+    return tasks.map(task => sent.get(task) as SentRow);
+  }
+
+  async #write(tx: Tx, tasks: readonly NewTask[]): Promise<readonly SentRow[]> {
+    if (tasks.length > 0) this.#checkTransaction(tx);
+    const answers = await this.#deps.writer.write(tx, tasks);
+    return tasks.map((task, index) => readAnswer(task, answers[index] as WriteAnswer));
   }
 
   /** Straight to the broker; the task's id. */
@@ -82,19 +95,19 @@ export class Producer<Tx> {
       if (!isDeferred || !isOutlastError(error, 'ERR_ADMISSION_REJECTED')) throw error;
       // From the outbox it goes on as a sent task does, whenever there is room.
       await this.#deps.adapter.transaction(tx => this.#deps.writer.write(tx, [task]));
-      return task.envelope.id;
+      return task.id;
     }
   }
 
   /** Takes room for one task, and keeps it for whoever sends or pushes that with the permit. */
   async admit(call: TaskCall): Promise<Permit> {
-    const { envelope } = await composeTask(call, ALONE, this.#composeDeps());
+    const task = await composeTask(call, ALONE, this.#composeDeps());
     const admission = await this.#deps.admission();
-    const newcomer = { ...newcomerOf(envelope), permit: null };
+    const newcomer = { ...newcomerOf(envelopeOf(task)), permit: null };
     const takings = await admission.enter(newcomer, 'admit');
     const rates = admission.ratesOf(newcomer.subject);
     const token = rates.length === 0 ? null : this.#deps.random.token();
-    const permit = new HeldPermit({ task: envelope.name, token, rates, takings });
+    const permit = new HeldPermit({ task: task.name, token, rates, takings });
     if (token === null) return permit;
     try {
       await admission.hold(token, HOLD_MS);
@@ -122,27 +135,28 @@ export class Producer<Tx> {
 
   async #publish(task: NewTask): Promise<SentRow> {
     const admission = await this.#deps.admission();
-    const newcomer = newcomerOf(task.envelope);
+    const envelope = envelopeOf(task);
+    const newcomer = newcomerOf(envelope);
     const takings = await admission.enter(newcomer, 'push');
     const giveBack = async (): Promise<void> => {
       takings.spare(admission.ratesOf(newcomer.subject));
       await takings.refund().catch(() => undefined);
     };
-    const outcome = await this.#hand(task, giveBack);
-    if (outcome.status === 'confirmed') return { id: task.envelope.id, isNew: true };
+    const outcome = await this.#hand(envelope, giveBack);
+    if (outcome.status === 'confirmed') return { id: task.id, isNew: true };
     if (outcome.status === 'unavailable') throw unanswered(task, outcome.error);
     throw outlastError('ERR_UNROUTABLE', {
-      message: `the broker refused ${task.envelope.name}: ${outcome.error}`,
+      message: `the broker refused ${task.name}: ${outcome.error}`,
       hint: 'Check that the queue exists.',
-      fields: { queue: task.envelope.queue },
+      fields: { queue: task.queue },
     });
   }
 
   /** A message that certainly did not arrive gives back what it took; one that nobody answered for may have arrived. */
-  async #hand(task: NewTask, giveBack: () => Promise<void>): Promise<PublishOutcome> {
+  async #hand(envelope: Envelope, giveBack: () => Promise<void>): Promise<PublishOutcome> {
     try {
       const broker = await this.#deps.broker();
-      const outcome = await this.#inTime(broker.publish([task.envelope]));
+      const outcome = await this.#inTime(broker.publish([envelope]));
       if (outcome.status !== 'confirmed' && outcome !== LATE) await giveBack();
       return outcome;
     } catch (error) {
@@ -176,6 +190,15 @@ export class Producer<Tx> {
   }
 }
 
+const rowsOf = (composed: readonly Composed[]): readonly NewTask[] =>
+  composed.flatMap(({ rows }) => rows);
+
+/** Each call is told what became of its rows, which stand in the order of the calls. */
+function sentCalls(composed: readonly Composed[], rows: readonly SentRow[]): readonly SentCall[] {
+  let at = 0;
+  return composed.map(call => call.sent(rows.slice(at, (at += call.rows.length))));
+}
+
 /** `metrics.*` as a pattern; every other character means itself. */
 function toPattern(glob: string): RegExp {
   const escaped = glob
@@ -185,7 +208,7 @@ function toPattern(glob: string): RegExp {
 }
 
 function readAnswer(task: NewTask, answer: WriteAnswer): SentRow {
-  const { id } = task.envelope;
+  const { id } = task;
   switch (answer.kind) {
     case 'new':
       return { id, isNew: true };
@@ -201,9 +224,9 @@ function readAnswer(task: NewTask, answer: WriteAnswer): SentRow {
   }
 }
 
-function unanswered({ envelope }: NewTask, why: string): Error {
+function unanswered({ name }: NewTask, why: string): Error {
   return outlastError('ERR_BROKER_UNAVAILABLE', {
-    message: `the broker has not confirmed ${envelope.name}: ${why}`,
+    message: `the broker has not confirmed ${name}: ${why}`,
     hint: 'It may have arrived. Push it again under the same `id`: what has arrived runs once.',
     fields: { scope: 'message' },
   });
@@ -222,7 +245,7 @@ function checkDirect(task: NewTask): void {
   const option = (['orderingKey', 'idempotencyKey'] as const).find(key => task[key] !== null);
   if (option === undefined) return;
   throw outlastError('ERR_OPTIONS_CONFLICT', {
-    message: `\`${option}\` is kept by the outbox, and ${task.envelope.name} goes straight to the broker`,
+    message: `\`${option}\` is kept by the outbox, and ${task.name} goes straight to the broker`,
     hint: 'Use `send` and take the task out of `excludeTasks`, or leave the option out.',
     fields: { options: [option] },
   });

@@ -2,6 +2,7 @@ import { outlastError } from '../errors/error.ts';
 import type { InputIssue } from '../errors/codes.ts';
 import type { Contract } from './contract.ts';
 import { decodeJson, encodeJson, toBytes, toText } from './json.ts';
+import type { Soon } from './soon.ts';
 import { formatPath, type StandardSchema } from './standard-schema.ts';
 
 /** The JSON texts of a call's arguments, as Celery carries them. */
@@ -24,26 +25,25 @@ interface ArgsInput {
 
 /**
  * Checks an input and gives its wire form. What is stored is the input as given: the worker validates again and
- * hands the schema's output to the handler.
+ * hands the schema's output to the handler. At once where the schema answers at once.
  */
-export async function encodeInput(
-  name: string,
-  contract: Contract,
-  input: unknown,
-): Promise<WireCall> {
+export function encodeInput(name: string, contract: Contract, input: unknown): Soon<WireCall> {
   if (typeof input === 'object' && input !== null && RAW in input)
-    return await encodeRaw(name, contract, input[RAW] as WireCall);
-  if (contract.args || contract.kwargs) return await encodeArgs(name, contract, input ?? {});
+    return encodeRaw(name, contract, input[RAW] as WireCall);
+  if (contract.args || contract.kwargs) return encodeArgs(name, contract, input ?? {});
   if (!contract.input) {
     if (input !== undefined)
       throw invalidInput(name, [{ path: '', message: 'this task takes no input' }]);
     return { args: '[]', kwargs: '{}' };
   }
-  await check(name, contract.input, input);
-  return isPlainObject(input)
+  const checked = check(name, contract.input, input);
+  return checked instanceof Promise ? checked.then(() => callOf(input)) : callOf(input);
+}
+
+const callOf = (input: unknown): WireCall =>
+  isPlainObject(input)
     ? { args: '[]', kwargs: encodeJson(input) }
     : { args: `[${encodeJson(input)}]`, kwargs: '{}' };
-}
 
 /** The input itself, also where it was given as JSON text. */
 export function plainInput(contract: Contract, input: unknown): unknown {

@@ -26,7 +26,16 @@ export type Jsonable<T> = T extends string | number | boolean | null | undefined
 /** Deeper than anybody's data, and far from where a recursive reader of another language gives up. */
 const MAX_DEPTH = 100;
 
-function refuse(path: string, why: string): never {
+/** A container whose members are being written, and which one is: enough to say where, should one be refused. */
+interface Spot {
+  readonly value: object;
+  readonly above: Spot | null;
+  readonly depth: number;
+  key: string | number;
+}
+
+function refuse(spot: Spot | null, why: string): never {
+  const path = pathOf(spot);
   const place = path === '' ? 'the value' : `\`${path}\``;
   throw outlastError('ERR_INPUT_NOT_JSON', {
     message: `${place} is not JSON: ${why}`,
@@ -35,13 +44,20 @@ function refuse(path: string, why: string): never {
   });
 }
 
-/** The JSON text of a value that JSON carries unchanged; throws `ERR_INPUT_NOT_JSON` for any other. */
-export function encodeJson(value: unknown): string {
-  const text = encode(value, '', new Set());
-  return text ?? refuse('', 'it is undefined');
+function pathOf(spot: Spot | null): string {
+  if (spot === null) return '';
+  const { above, key } = spot;
+  const path = pathOf(above);
+  if (typeof key === 'number') return `${path}[${key}]`;
+  return path === '' ? key : `${path}.${key}`;
 }
 
-function encode(value: unknown, path: string, above: Set<object>): string | undefined {
+/** The JSON text of a value that JSON carries unchanged; throws `ERR_INPUT_NOT_JSON` for any other. */
+export function encodeJson(value: unknown): string {
+  return encode(value, null) ?? refuse(null, 'it is undefined');
+}
+
+function encode(value: unknown, spot: Spot | null): string | undefined {
   switch (typeof value) {
     case 'string':
       // Escapes NUL and lone surrogates, so both survive any store and any UTF-8 encoder.
@@ -51,38 +67,37 @@ function encode(value: unknown, path: string, above: Set<object>): string | unde
     case 'bigint':
       return value.toString();
     case 'number':
-      if (!Number.isFinite(value)) return refuse(path, `${value} would become null`);
+      if (!Number.isFinite(value)) return refuse(spot, `${value} would become null`);
       return Object.is(value, -0) ? '0' : String(value);
     case 'undefined':
       return undefined;
     case 'object':
-      return value === null ? 'null' : encodeObject(value, path, above);
+      return value === null ? 'null' : encodeObject(value, spot);
     default:
-      return refuse(path, `a ${typeof value} cannot be sent`);
+      return refuse(spot, `a ${typeof value} cannot be sent`);
   }
 }
 
-function encodeObject(value: object, path: string, above: Set<object>): string {
-  if (above.has(value)) return refuse(path, 'it contains itself');
-  if (above.size >= MAX_DEPTH) return refuse(path, `it is nested deeper than ${MAX_DEPTH} levels`);
-  above.add(value);
-  const text = Array.isArray(value)
-    ? encodeArray(value, path, above)
-    : encodeRecord(value, path, above);
-  above.delete(value);
-  return text;
+function encodeObject(value: object, above: Spot | null): string {
+  const depth = above === null ? 1 : above.depth + 1;
+  for (let spot = above; spot !== null; spot = spot.above)
+    if (spot.value === value) return refuse(above, 'it contains itself');
+  if (depth > MAX_DEPTH) return refuse(above, `it is nested deeper than ${MAX_DEPTH} levels`);
+  const spot: Spot = { value, above, depth, key: '' };
+  return Array.isArray(value) ? encodeArray(value, spot) : encodeRecord(value, spot);
 }
 
-function encodeArray(values: readonly unknown[], path: string, above: Set<object>): string {
-  const items: string[] = [];
+function encodeArray(values: readonly unknown[], spot: Spot): string {
+  let text = '';
   for (let index = 0; index < values.length; index++) {
-    const place = `${path}[${index}]`;
-    items.push(encode(values[index], place, above) ?? refuse(place, 'undefined would become null'));
+    spot.key = index;
+    const item = encode(values[index], spot) ?? refuse(spot, 'undefined would become null');
+    text += index === 0 ? item : `,${item}`;
   }
-  return `[${items.join(',')}]`;
+  return `[${text}]`;
 }
 
-function encodeRecord(value: object, path: string, above: Set<object>): string {
+function encodeRecord(value: object, spot: Spot): string {
   const prototype: unknown = Object.getPrototypeOf(value);
   if (
     prototype !== Object.prototype &&
@@ -90,20 +105,21 @@ function encodeRecord(value: object, path: string, above: Set<object>): string {
     Object.getPrototypeOf(prototype) !== null
   ) {
     return refuse(
-      path,
+      spot.above,
       `a ${value.constructor?.name ?? 'class instance'} would not come back as one`,
     );
   }
   if (typeof (value as { toJSON?: unknown }).toJSON === 'function') {
-    return refuse(path, 'it has toJSON(), so something else would be sent');
+    return refuse(spot.above, 'it has toJSON(), so something else would be sent');
   }
-  const items: string[] = [];
-  for (const [key, item] of Object.entries(value)) {
-    const text = encode(item, path === '' ? key : `${path}.${key}`, above);
+  let text = '';
+  for (const key of Object.keys(value)) {
+    spot.key = key;
+    const item = encode((value as Readonly<Record<string, unknown>>)[key], spot);
     // As in JSON.stringify a member that is undefined is a member that is not there.
-    if (text !== undefined) items.push(`${JSON.stringify(key)}:${text}`);
+    if (item !== undefined) text += `${text === '' ? '' : ','}${JSON.stringify(key)}:${item}`;
   }
-  return `{${items.join(',')}}`;
+  return `{${text}}`;
 }
 
 /** Sixteen digits in a row: the text may hold an integer that a double cannot. */

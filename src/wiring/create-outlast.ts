@@ -80,19 +80,19 @@ function instanceOf<Tx>(
       return sent?.id ?? '';
     },
   };
-  const send = async (tx: Tx, calls: readonly Call[]): Promise<TaskHandle[]> => {
-    const sent = await producer.send(tx, calls);
+  const isEmbedded = config.database.kind === 'pglite';
+  const sentHandle = (tx: Tx, sent: SentCall): TaskHandle => {
     const isUncommitted = (): boolean => adapter.status(tx) === 'open';
-    return sent.map(call => {
-      const handle = handleOfCall(call, isUncommitted);
-      const isEmbedded = internals.config.database.kind === 'pglite';
-      return isEmbedded ? refuseInside(handle, isUncommitted) : handle;
-    });
+    const handle = handleOfCall(sent, isUncommitted);
+    return isEmbedded ? refuseInside(handle, isUncommitted) : handle;
   };
   const made = {
-    send: async (tx: Tx, task: Task, input?: unknown, sendOptions: SendOptions = {}) =>
-      (await send(tx, [{ task, input, options: sendOptions }]))[0],
-    sendMany: send,
+    send: async (tx: Tx, task: Task, input?: unknown, sendOptions: SendOptions = {}) => {
+      const [sent] = await producer.send(tx, [{ task, input, options: sendOptions }]);
+      return sentHandle(tx, sent as SentCall);
+    },
+    sendMany: async (tx: Tx, calls: readonly Call[]) =>
+      (await producer.send(tx, calls)).map(sent => sentHandle(tx, sent)),
     push: async (task: Task, input?: unknown, sendOptions: SendOptions = {}) => {
       const id = await producer.push({ task, input, options: sendOptions });
       return handleOf(task, { id, isNew: true, isUncommitted: () => false });

@@ -7,6 +7,7 @@ import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
 import { outlastError } from '../errors/error.ts';
 import type { BeginRequest, StepStatus } from '../ledger/ledger.ts';
 import { ALONE, composeTask } from '../outbox/compose.ts';
+import { envelopeOf } from '../outbox/outbox-writer.ts';
 import { noFaults } from '../runtime/fault-point.ts';
 import { task } from '../task/define-task.ts';
 import { NO_KEYS } from '../task/keyring.ts';
@@ -106,7 +107,7 @@ function setup(shutdownTimeoutMs = 0) {
       keyring: NO_KEYS,
       parent: null,
     };
-    const { envelope } = await composeTask(long.with(), ALONE, deps);
+    const envelope = envelopeOf(await composeTask(long.with(), ALONE, deps));
     store.receive(envelope);
     return envelope.id;
   };

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { isOutlastError } from '../../src/errors/error.ts';
 import type { ErrorCode } from '../../src/errors/codes.ts';
 import { ALONE, composeTask } from '../../src/outbox/compose.ts';
-import type { NewTask } from '../../src/outbox/outbox-writer.ts';
+import { envelopeOf, type NewTask } from '../../src/outbox/outbox-writer.ts';
 import { uuidv7 } from '../../src/runtime/random.ts';
 import { task, type SendOptions } from '../../src/task/define-task.ts';
 import { NO_KEYS } from '../../src/task/keyring.ts';
@@ -210,8 +210,8 @@ describe.each(Object.entries(DRIVERS))('a send with %s', (_, open) => {
 
   /** The longest text that fits: body and options together are exactly the limit. */
   async function atLimit(): Promise<number> {
-    const { envelope } = await compose('');
-    return 1_048_576 - envelope.body.length - envelope.options.length;
+    const { body, options } = envelopeOf(await compose(''));
+    return 1_048_576 - body.length - options.length;
   }
 
   const compose = async (input: unknown, options: SendOptions = {}): Promise<NewTask> =>

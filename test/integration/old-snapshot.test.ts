@@ -127,3 +127,45 @@ describe('a foreign transaction that is open for ten minutes', () => {
     expect(await take('t3')).toEqual(expect.arrayContaining(['late-1', 'later-1']));
   });
 });
+
+describe('a claim and the delete after it', () => {
+  it('do not wait for the disk, and leave the session as it was', async () => {
+    await database.pool.query('delete from outlast_outbox');
+    await write('quick-', 1, 0);
+    const client = await database.pool.connect();
+    const setting = async (): Promise<unknown> =>
+      (await client.query<{ synchronous_commit: string }>('show synchronous_commit')).rows[0]
+        ?.synchronous_commit;
+    try {
+      const before = await setting();
+      expect(before).not.toBe('off');
+      await client.query('begin');
+      const { rows } = await client.query<{ row: string }>(SQL.claim, [
+        'quick',
+        'token',
+        10,
+        60_000,
+        2,
+        null,
+      ]);
+      expect(rows).toHaveLength(1);
+      expect(await setting()).toBe('off');
+      await client.query('commit');
+      expect(await setting()).toBe(before);
+      const settle = async (): Promise<unknown> => {
+        await client.query('begin');
+        await client.query(SQL.settlePublished, ['token', rows.map(({ row }) => row)]);
+        const during = await setting();
+        await client.query('rollback');
+        return during;
+      };
+      expect(await settle()).toBe('off');
+      expect(await setting()).toBe(before);
+      // Sent again after a crash it would come behind the next of its key.
+      await client.query(`update outlast_outbox set ordering_key = 'key'`);
+      expect(await settle()).toBe(before);
+    } finally {
+      client.release();
+    }
+  });
+});

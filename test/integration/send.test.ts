@@ -180,6 +180,11 @@ describe('values', () => {
     expect(await stored('a\u0000b\ud800c')).toBe(String.raw`["a\u0000b\ud800c"]{}`);
   });
 
+  it('carry backslashes, NUL and other alphabets in an object, byte for byte', async () => {
+    for (const text of [String.raw`\x41`, 'a\\b"c\n', '\u0000\ud800', 'žluťoučký 😀', ''])
+      expect(await stored({ text })).toBe(`[]${JSON.stringify({ text })}`);
+  });
+
   it('write a bigint as a JSON integer', async () => {
     expect(await stored({ big: 12345678901234567890n })).toBe('[]{"big":12345678901234567890}');
   });

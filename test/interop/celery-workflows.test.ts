@@ -4,6 +4,7 @@ import { openRedisBroker, type RedisBroker } from '../../src/adapters/redis/redi
 import { RedisConnection } from '../../src/adapters/redis/redis-connection.ts';
 import { afterDone } from '../../src/ledger/follow-up.ts';
 import { composeCall, type SentCall } from '../../src/outbox/compose-call.ts';
+import { envelopeOf } from '../../src/outbox/outbox-writer.ts';
 import { uuidv7 } from '../../src/runtime/random.ts';
 import { task, type Call } from '../../src/task/define-task.ts';
 import { derivedId } from '../../src/task/digest.ts';
@@ -63,10 +64,10 @@ async function publish(call: Call): Promise<SentCall> {
     keyring: NO_KEYS,
     parent: null,
   };
-  const { rows, sent } = await composeCall(call, deps);
-  const outcomes = await broker.publish(rows.map(row => row.envelope));
+  const composed = await composeCall(call, deps);
+  const outcomes = await broker.publish(composed.rows.map(envelopeOf));
   expect(outcomes.every(({ status }) => status === 'confirmed')).toBe(true);
-  return sent(rows.map(row => ({ id: row.envelope.id, isNew: true })));
+  return composed.sent(composed.rows.map(({ id }) => ({ id, isNew: true })));
 }
 
 async function resultOf(id: string): Promise<unknown> {

@@ -4,21 +4,21 @@ export type Texts = readonly (string | null)[];
 
 /** The parameters of `enqueue.sql`, in its order. */
 export function rowTexts(task: NewTask): Texts {
-  const { envelope, call, redacted } = task;
+  const { call, redacted } = task;
   return [
-    envelope.id,
-    envelope.name,
-    envelope.queue,
-    String(envelope.priority),
+    task.id,
+    task.name,
+    task.queue,
+    String(task.priority),
     base64(call.args),
     base64(call.kwargs),
     base64(task.embed),
-    base64(envelope.options),
-    envelope.digest,
+    base64(task.settings),
+    task.digest,
     String(rowVersionOf(task)),
-    String(envelope.version),
-    envelope.etaMs === null ? null : String(envelope.etaMs),
-    envelope.expiresMs === null ? null : String(envelope.expiresMs),
+    String(task.version),
+    task.etaMs === null ? null : String(task.etaMs),
+    task.expiresMs === null ? null : String(task.expiresMs),
     task.idempotencyKey === null ? null : base64(task.idempotencyKey),
     task.orderingKey === null ? null : base64(task.orderingKey),
     task.parksKey ? '1' : '0',
@@ -27,5 +27,4 @@ export function rowTexts(task: NewTask): Texts {
   ];
 }
 
-const base64 = (data: string | Uint8Array): string =>
-  Buffer.from(data as Uint8Array).toString('base64');
+const base64 = (text: string): string => Buffer.from(text).toString('base64');

@@ -42,7 +42,7 @@ export class MysqlOutboxWriter<Tx> implements OutboxWriter<Tx> {
 
   async write(tx: Tx, tasks: readonly NewTask[]): Promise<readonly WriteAnswer[]> {
     if (tasks.length === 0) return [];
-    const firsts = firstOfEach(tasks, task => task.envelope.id);
+    const firsts = firstOfEach(tasks, task => task.id);
     const rows = [...firsts.values()].map(planRow);
     await this.#refuseTooLarge(tx, rows);
     await this.#lockOrder(tx, rows);
@@ -50,9 +50,9 @@ export class MysqlOutboxWriter<Tx> implements OutboxWriter<Tx> {
     const wanted = rows.filter(({ task }) => !answers.has(task));
     for (const part of inStatements(wanted)) await this.#insert(tx, part, answers);
     return tasks.map(task => {
-      const first = firsts.get(task.envelope.id) ?? task;
+      const first = firsts.get(task.id) ?? task;
       if (first === task) return answers.get(task) ?? { kind: 'new' };
-      return judgeId(task, first.envelope.digest);
+      return judgeId(task, first.digest);
     });
   }
 
@@ -64,7 +64,7 @@ export class MysqlOutboxWriter<Tx> implements OutboxWriter<Tx> {
     const maxBytes = Number(limit?.['bytes']);
     if (longest.bytes <= maxBytes) return;
     throw outlastError('ERR_PAYLOAD_TOO_LARGE', {
-      message: `a ${longest.task.envelope.name} makes a statement of ${longest.bytes} bytes, and the server takes ${maxBytes}`,
+      message: `a ${longest.task.name} makes a statement of ${longest.bytes} bytes, and the server takes ${maxBytes}`,
       hint: 'Store the data elsewhere and send a reference to it, or raise max_allowed_packet of the server.',
       fields: { bytes: longest.bytes, maxBytes },
     });
@@ -92,7 +92,7 @@ export class MysqlOutboxWriter<Tx> implements OutboxWriter<Tx> {
     const holders = await this.#holders(tx, firsts);
     for (const { task, hash } of keyed) {
       const holder = holders.get(hash);
-      if (!holder || (holder.isOurs && holder.id === task.envelope.id)) continue;
+      if (!holder || (holder.isOurs && holder.id === task.id)) continue;
       const isSame = holder.fingerprint === task.fingerprint;
       answers.set(task, isSame ? { kind: 'earlier', id: holder.id } : { kind: 'key-mismatch' });
     }
@@ -111,9 +111,9 @@ export class MysqlOutboxWriter<Tx> implements OutboxWriter<Tx> {
       const takes = new Map(
         sorted
           .slice(at, at + ROWS_PER_STATEMENT)
-          .map(({ task: { envelope, fingerprint }, hash }) => [
+          .map(({ task: { id, fingerprint }, hash }) => [
             hash,
-            [hash, envelope.id, fingerprint, token, KEY_WINDOW_MS] as const,
+            [hash, id, fingerprint, token, KEY_WINDOW_MS] as const,
           ]),
       );
       await this.#execute(tx, bindRows(SQL.takeSendKey, [...takes.values()]));
@@ -144,12 +144,12 @@ export class MysqlOutboxWriter<Tx> implements OutboxWriter<Tx> {
         return;
       } catch (error) {
         if (!isDuplicate(error)) throw error;
-        const ids = left.map(({ task }) => task.envelope.id);
+        const ids = left.map(({ task }) => task.id);
         const known = await this.#execute(tx, bind<string>(SQL.readDigests, [ids]));
         if (known.length === 0) throw error;
         const digests = new Map(known.map(row => [row['id'], row['digest']]));
         for (const { task } of left) {
-          const digest = digests.get(task.envelope.id);
+          const digest = digests.get(task.id);
           if (digest !== undefined) answers.set(task, judgeId(task, digest));
         }
         left = left.filter(({ task }) => !answers.has(task));
@@ -213,10 +213,8 @@ function readHolder(row: TextRow, token: string): KeyHolder {
   };
 }
 
-function judgeId({ envelope }: NewTask, digest: string | null): WriteAnswer {
-  return digest === envelope.digest
-    ? { kind: 'earlier', id: envelope.id }
-    : { kind: 'id-mismatch' };
+function judgeId(task: NewTask, digest: string | null): WriteAnswer {
+  return digest === task.digest ? { kind: 'earlier', id: task.id } : { kind: 'id-mismatch' };
 }
 
 function slotsMissing(): Error {

@@ -55,7 +55,20 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
     this.#notifyLimit = new NotifyLimit(clock);
   }
 
-  async write(tx: Tx, tasks: readonly NewTask[]): Promise<readonly WriteAnswer[]> {
+  write(tx: Tx, tasks: readonly NewTask[]): Promise<readonly WriteAnswer[]> {
+    const [only] = tasks;
+    if (tasks.length === 1 && isPlain(only as NewTask))
+      return this.#writePlain(tx, only as NewTask);
+    return this.#writeAny(tx, tasks);
+  }
+
+  /** As most tasks are: nothing runs here but what must. */
+  #writePlain(tx: Tx, task: NewTask): Promise<readonly WriteAnswer[]> {
+    const text = this.#notifyLimit.take() ? SQL.enqueuePlainNotify : SQL.enqueuePlain;
+    return this.#insert(tx, text, plainValues(task)).then(written, refused);
+  }
+
+  async #writeAny(tx: Tx, tasks: readonly NewTask[]): Promise<readonly WriteAnswer[]> {
     const [only] = tasks;
     if (!only) return [];
     if (tasks.some(task => task.orderingKey !== null)) await this.#lockKeys(tx, tasks);
@@ -76,16 +89,14 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
   }
 
   async #writeOne(tx: Tx, task: NewTask): Promise<WriteAnswer> {
-    if (isPlain(task)) {
-      const text = this.#notifyLimit.take() ? SQL.enqueuePlainNotify : SQL.enqueuePlain;
-      await this.#insert(tx, text, plainValues(task));
-      return { kind: 'new' };
-    }
     const values = Object.values(rowTexts(task)) as (string | null)[];
     if (task.idempotencyKey === null) {
       const text = this.#notifyLimit.take() ? SQL.enqueueNotify : SQL.enqueue;
-      await this.#insert(tx, text, values.slice(0, UNKEYED_VALUES));
-      return { kind: 'new' };
+      const [answer] = await this.#insert(tx, text, values.slice(0, UNKEYED_VALUES)).then(
+        written,
+        refused,
+      );
+      return answer;
     }
     const [row] = await this.#execute(tx, SQL.enqueueKeyed, [...values, this.#notify()]);
     if (row?.['written'] === '1') return { kind: 'new' };
@@ -96,23 +107,23 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
   async #writeMany(tx: Tx, tasks: readonly NewTask[]): Promise<readonly WriteAnswer[]> {
     const firsts = new Map<string, NewTask>();
     for (const task of tasks) {
-      if (!firsts.has(task.envelope.id)) firsts.set(task.envelope.id, task);
+      if (!firsts.has(task.id)) firsts.set(task.id, task);
     }
     const rows = [...firsts.values()];
     const answers = new Map<NewTask, WriteAnswer>();
-    const refused = await this.#execute(tx, SQL.enqueueMany, [
+    const inTheWay = await this.#execute(tx, SQL.enqueueMany, [
       JSON.stringify(rows.map(rowTexts)),
       this.#notify(),
     ]);
-    for (const row of refused) {
+    for (const row of inTheWay) {
       const task = rows[Number(row['place']) - 1];
       if (task) answers.set(task, await this.#judge(tx, task, row));
     }
     return tasks.map(task => {
-      const first = firsts.get(task.envelope.id) ?? task;
+      const first = firsts.get(task.id) ?? task;
       if (first === task) return answers.get(task) ?? { kind: 'new' };
-      const isSame = first.envelope.digest === task.envelope.digest;
-      return isSame ? { kind: 'earlier', id: task.envelope.id } : { kind: 'id-mismatch' };
+      const isSame = first.digest === task.digest;
+      return isSame ? { kind: 'earlier', id: task.id } : { kind: 'id-mismatch' };
     });
   }
 
@@ -122,17 +133,16 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
 
   /** Why a row was not written: its key or its id is somebody else's, or its own from before. */
   async #judge(tx: Tx, task: NewTask, row: TextRow): Promise<WriteAnswer> {
-    const { envelope, fingerprint } = task;
     const heldBy = row['held_by'] ?? null;
     if (heldBy !== null) {
-      return row['held_fingerprint'] === fingerprint
+      return row['held_fingerprint'] === task.fingerprint
         ? { kind: 'earlier', id: heldBy }
         : { kind: 'key-mismatch' };
     }
-    const digest = row['earlier_digest'] ?? (await this.#readDigest(tx, envelope.id));
+    const digest = row['earlier_digest'] ?? (await this.#readDigest(tx, task.id));
     // Known to nobody any more: it was sent, and is done and forgotten by now.
-    return digest === null || digest === envelope.digest
-      ? { kind: 'earlier', id: envelope.id }
+    return digest === null || digest === task.digest
+      ? { kind: 'earlier', id: task.id }
       : { kind: 'id-mismatch' };
   }
 
@@ -143,70 +153,79 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
   }
 
   #execute(tx: Tx, text: string, values: readonly (string | null)[]): Promise<readonly TextRow[]> {
-    return translated(this.#adapter.execute(tx, text, values));
+    return this.#adapter.execute(tx, text, values).catch(refused);
   }
 
   /** An INSERT of values reads nothing, so that its plan is good for ever. */
-  async #insert(tx: Tx, text: string, values: readonly (string | null)[]): Promise<void> {
+  #insert(tx: Tx, text: string, values: readonly (string | null)[]): Promise<readonly TextRow[]> {
     const kept = this.#adapter.executeKept?.(tx, text, values);
-    await translated(kept ?? this.#adapter.execute(tx, text, values));
+    return kept ?? this.#adapter.execute(tx, text, values);
   }
 }
 
-async function translated(rows: Promise<readonly TextRow[]>): Promise<readonly TextRow[]> {
-  try {
-    return await rows;
-  } catch (error) {
-    // The driver may not have known yet that the transaction had failed; the server did.
-    if ((error as { readonly code?: unknown } | null)?.code === '25P02')
-      throw failedTransaction(error);
-    throw translatePgError(error);
-  }
+const WRITTEN: readonly [WriteAnswer] = Object.freeze([Object.freeze({ kind: 'new' })]);
+
+const written = (): readonly [WriteAnswer] => WRITTEN;
+
+function refused(error: unknown): never {
+  // The driver may not have known yet that the transaction had failed; the server did.
+  if ((error as { readonly code?: unknown } | null)?.code === '25P02')
+    throw failedTransaction(error);
+  throw translatePgError(error);
 }
 
-/** A name and an object, and nothing else: as most tasks are. */
-function isPlain({ envelope, call, embed, ...rest }: NewTask): boolean {
-  const { orderingKey, idempotencyKey, redacted } = rest;
-  return (
-    call.args === '[]' &&
-    embed === EMBED &&
-    envelope.etaMs === null &&
-    envelope.expiresMs === null &&
-    orderingKey === null &&
-    idempotencyKey === null &&
-    redacted === null
-  );
-}
+/** A name and an object under an id of its own, and nothing else: as most tasks are. */
+const isPlain = (task: NewTask): boolean =>
+  task.isIdDrawn &&
+  task.call.args === '[]' &&
+  task.embed === EMBED &&
+  task.etaMs === null &&
+  task.expiresMs === null &&
+  task.orderingKey === null &&
+  task.idempotencyKey === null &&
+  task.redacted === null;
 
 /** In the order of the parameters of `enqueue-plain.sql`. */
-const plainValues = ({ envelope, call }: NewTask): string[] => [
-  envelope.id,
-  envelope.name,
-  envelope.queue,
-  String(envelope.priority),
-  base64(call.kwargs),
-  base64(envelope.options),
-  envelope.digest,
-  String(envelope.version),
+const plainValues = (task: NewTask): string[] => [
+  task.id,
+  task.name,
+  task.queue,
+  String(task.priority),
+  byteaOf(task.call.kwargs),
+  byteaOf(task.settings),
+  task.digest,
+  String(task.version),
 ];
+
+// oxlint-disable-next-line no-control-regex -- it is about all of ASCII
+const ASCII = /^[\u0000-\u007f]*$/;
+
+/**
+ * A text as PostgreSQL reads bytes: ASCII as it is, so that nobody has to encode and decode it. All else in digits,
+ * because on its way a text is put into the encoding of the database.
+ */
+function byteaOf(text: string): string {
+  if (!ASCII.test(text)) return `\\x${Buffer.from(text).toString('hex')}`;
+  return text.includes('\\') ? text.replaceAll('\\', '\\\\') : text;
+}
 
 /** In the order of the parameters of `enqueue-keyed.sql`, under the names of `enqueue-many.sql`. */
 function rowTexts(task: NewTask): RowTexts {
-  const { envelope, call, redacted } = task;
+  const { call, redacted } = task;
   return {
-    task_id: envelope.id,
-    task_name: envelope.name,
-    queue: envelope.queue,
-    priority: String(envelope.priority),
+    task_id: task.id,
+    task_name: task.name,
+    queue: task.queue,
+    priority: String(task.priority),
     args: base64(call.args),
     kwargs: base64(call.kwargs),
     embed: base64(task.embed),
-    options: base64(envelope.options),
-    digest: envelope.digest,
+    options: base64(task.settings),
+    digest: task.digest,
     schema_version: String(rowVersionOf(task)),
-    payload_version: String(envelope.version),
-    eta_ms: envelope.etaMs === null ? null : String(envelope.etaMs),
-    expires_ms: envelope.expiresMs === null ? null : String(envelope.expiresMs),
+    payload_version: String(task.version),
+    eta_ms: task.etaMs === null ? null : String(task.etaMs),
+    expires_ms: task.expiresMs === null ? null : String(task.expiresMs),
     ordering_key: task.orderingKey,
     parks_key: String(task.parksKey),
     redacted_args: redacted === null ? null : base64(redacted.args),
@@ -217,7 +236,4 @@ function rowTexts(task: NewTask): RowTexts {
   };
 }
 
-const base64 = (data: string | Uint8Array): string =>
-  typeof data === 'string'
-    ? Buffer.from(data).toString('base64')
-    : Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('base64');
+const base64 = (text: string): string => Buffer.from(text).toString('base64');

@@ -365,7 +365,8 @@ cross join lateral (
 where p.size is null or p.parts < p.size
 order by c.since, c.group_id`,
   chordParts: `select place, size, result from outlast_chord_part where group_id = $1 order by place`,
-  claim: `with due as materialized (
+  claim: `with quick as materialized (select set_config('synchronous_commit', 'off', true) as setting),
+due as materialized (
   select o.id from outlast_outbox o
   where o.state = 'pending' and o.available_at <= statement_timestamp() and o.schema_version <= $5
     and o.available_at >= coalesce(to_timestamp($6::float8 / 1000), '-infinity')
@@ -377,7 +378,7 @@ order by c.since, c.group_id`,
 update outlast_outbox o
 set state = 'claimed', claim_token = $2, claimed_by = $1, claims = o.claims + 1,
   claimed_until = clock_timestamp() + $4::bigint * interval '1 millisecond', updated_at = clock_timestamp()
-where o.id = any(array(select due.id from due))
+where o.id = any(array(select due.id from due)) and (select quick.setting from quick) = 'off'
 returning o.id::text as row, o.task_id as id, o.task_name as name, o.queue, o.priority, o.payload_version,
   '\\x5b'::bytea || o.args || '\\x2c'::bytea || o.kwargs || '\\x2c'::bytea || o.embed || '\\x5d'::bytea as body,
   o.options, o.digest, (extract(epoch from o.eta) * 1000)::bigint::text as eta_ms,
@@ -606,14 +607,14 @@ values ($1::text, $2::text, $3::text, $4::text::smallint, decode($5::text, 'base
 returning pg_notify('outlast_outbox', '')::text as notified`,
   enqueuePlainNotify: `insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
   payload_version, available_at)
-values ($1::text, $2::text, $3::text, $4::text::smallint, '[]', decode($5::text, 'base64'),
-  '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}', decode($6::text, 'base64'), $7::text, 1,
+values ($1::text, $2::text, $3::text, $4::text::smallint, '[]', $5::text::bytea,
+  '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}', $6::text::bytea, $7::text, 1,
   $8::text::smallint, now())
 returning pg_notify('outlast_outbox', '')::text as notified`,
   enqueuePlain: `insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
   payload_version, available_at)
-values ($1::text, $2::text, $3::text, $4::text::smallint, '[]', decode($5::text, 'base64'),
-  '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}', decode($6::text, 'base64'), $7::text, 1,
+values ($1::text, $2::text, $3::text, $4::text::smallint, '[]', $5::text::bytea,
+  '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}', $6::text::bytea, $7::text, 1,
   $8::text::smallint, now())`,
   enqueue: `insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
   schema_version, payload_version, available_at, eta, expires_at, ordering_key, parks_key, redacted_args, redacted_kwargs)
@@ -1214,7 +1215,14 @@ on conflict (node) do update set
   shown = excluded.shown,
   changed_at = clock_timestamp()
 returning generation::text as generation`,
-  settlePublished: `delete from outlast_outbox where id = any($2::bigint[]) and claim_token = $1 and state = 'claimed' returning id::text as row, ordering_key is not null as is_ordered`,
+  settlePublished: `with quick as materialized (
+  select current_setting('synchronous_commit') as usual, set_config('synchronous_commit', 'off', true) as setting
+)
+delete from outlast_outbox
+where id = any($2::bigint[]) and claim_token = $1 and state = 'claimed' and (select quick.setting from quick) = 'off'
+returning id::text as row,
+  case when ordering_key is null then false
+    else set_config('synchronous_commit', (select quick.usual from quick), true) is not null end as is_ordered`,
   wake: `with sleeping as (
   select id from outlast_task
   where id = any($1::text[]) and state = 'waiting' and due > clock_timestamp()

@@ -10,12 +10,28 @@ interface Client {
 interface NamingClient {
   /** The session that the server, or the pooler before it, told of when the client connected. */
   readonly processID?: number | null;
-  query(statement: {
-    readonly name: string;
-    readonly text: string;
-    readonly values: unknown[];
-  }): Promise<{ readonly rows: unknown[] }>;
+  query(statement: Statement, values: readonly unknown[]): Promise<{ readonly rows: unknown[] }>;
 }
+
+interface Statement {
+  readonly name: string;
+  readonly text: string;
+}
+
+/**
+ * Makes what `pg` is given for a statement with a name. `pg` copies every property of its own that such an object has,
+ * with its descriptor, which takes longer than making a task; so it has none, and inherits both.
+ */
+function statementOf(text: string): Statement {
+  let kept = statements.get(text);
+  if (kept === undefined) {
+    kept = { name: statementName(text), text };
+    statements.set(text, kept);
+  }
+  return Object.create(kept) as Statement;
+}
+
+const statements = new Map<string, Statement>();
 
 /**
  * Which clients may name statements, so that the server plans them once and not with every send.
@@ -46,14 +62,17 @@ export class KeptPlans {
     return isOwn;
   }
 
-  async query(client: Client, text: string, values: readonly unknown[]): Promise<unknown[]> {
-    try {
-      const statement = { name: statementName(text), text, values: [...values] };
-      return (await (client as unknown as NamingClient).query(statement)).rows;
-    } catch (error) {
-      // Something made the session forget. This transaction is lost, and no other shall be.
-      if (sqlStateOf(error) === '26000') this.#isOn = false;
-      throw error;
-    }
+  query(client: Client, text: string, values: readonly unknown[]): Promise<unknown[]> {
+    return (client as unknown as NamingClient)
+      .query(statementOf(text), values)
+      .then(rowsOf, this.#onError);
   }
+
+  readonly #onError = (error: unknown): never => {
+    // Something made the session forget. This transaction is lost, and no other shall be.
+    if (sqlStateOf(error) === '26000') this.#isOn = false;
+    throw error;
+  };
 }
+
+const rowsOf = ({ rows }: { readonly rows: unknown[] }): unknown[] => rows;

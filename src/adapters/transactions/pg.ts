@@ -54,10 +54,11 @@ export function fromPg<P extends PgPoolLike>(
     text: string,
     values: readonly (string | null)[],
   ): Promise<readonly TextRow[]> => (await client.query(text, [...values])).rows as TextRow[];
-  const executeKept: typeof execute = async (client, text, values) => {
-    const isKept = plans.isKeptBy(client) ?? (await plans.ask(client));
-    if (!isKept) return await execute(client, text, values);
-    return (await plans.query(client, text, values)) as readonly TextRow[];
+  const executeKept: typeof execute = (client, text, values) => {
+    const isKept = plans.isKeptBy(client);
+    if (isKept === true) return plans.query(client, text, values) as Promise<readonly TextRow[]>;
+    if (isKept === false) return execute(client, text, values);
+    return plans.ask(client).then(() => executeKept(client, text, values));
   };
   const status = (client: PgClientLike): TransactionStatus => {
     const told = (

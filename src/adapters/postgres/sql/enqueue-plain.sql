@@ -4,6 +4,6 @@
 -- params: task_id text, task_name text, queue text, priority text, kwargs text, options text, digest text, payload_version text
 insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
   payload_version, available_at)
-values ($1::text, $2::text, $3::text, $4::text::smallint, '[]', decode($5::text, 'base64'),
-  '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}', decode($6::text, 'base64'), $7::text, 1,
+values ($1::text, $2::text, $3::text, $4::text::smallint, '[]', $5::text::bytea,
+  '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}', $6::text::bytea, $7::text, 1,
   $8::text::smallint, now())

@@ -1,0 +1,28 @@
+/**
+ * A value, or the promise of one. Most of what a send waits for is there at once, and a promise costs a turn of the queue
+ * in the caller's open transaction.
+ */
+export type Soon<T> = T | Promise<T>;
+
+/** What `next` makes of the value, as soon as it is there. */
+export function soon<T, R>(value: Soon<T>, next: (value: T) => Soon<R>): Soon<R> {
+  return value instanceof Promise ? value.then(next) : next(value);
+}
+
+/** All values, in order. What is thrown beside promises rejects with them, so that none of them is left unheard. */
+export function soonAll<T, R>(
+  items: readonly T[],
+  make: (item: T, index: number) => Soon<R>,
+): Soon<readonly R[]> {
+  let isReady = true;
+  const made = items.map((item, index): Soon<R> => {
+    const value = isReady ? make(item, index) : attempt(() => make(item, index));
+    if (value instanceof Promise) isReady = false;
+    return value;
+  });
+  return isReady ? (made as R[]) : Promise.all(made);
+}
+
+async function attempt<R>(make: () => Soon<R>): Promise<R> {
+  return await make();
+}
