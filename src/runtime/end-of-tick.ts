@@ -5,3 +5,8 @@
 export function endOfTick(): Promise<void> {
   return new Promise(resolve => process.nextTick(resolve));
 }
+
+/** Resolves in the next turn of the event loop: what was written before is on its way. */
+export function nextTurn(): Promise<void> {
+  return new Promise(resolve => setImmediate(resolve));
+}

@@ -1,3 +1,5 @@
+import { nextTurn } from '../runtime/end-of-tick.ts';
+
 interface Lane<T> {
   places: number;
   suspects: number;
@@ -13,6 +15,7 @@ const MOST = 2;
  */
 export class Lanes<T> {
   #lanes: readonly Lane<T>[] = [];
+  #turn: Promise<void> = Promise.resolve();
 
   /** How many places they have been promised. */
   get places(): number {
@@ -55,6 +58,16 @@ export class Lanes<T> {
   /** Waits for all of them, however they end. */
   async over(): Promise<void> {
     while (this.#lanes.length > 0) await this.#first().catch(() => undefined);
+  }
+
+  /**
+   * One batch goes on in each turn of the event loop. Answers that come together would have this process run both
+   * batches while the store has nothing to do; so what follows the first is on its way before the second is run.
+   */
+  turn(): Promise<void> {
+    const mine = this.#turn;
+    this.#turn = mine.then(nextTurn);
+    return mine;
   }
 
   async #first(): Promise<T | undefined> {

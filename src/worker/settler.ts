@@ -12,11 +12,14 @@ interface Waiting<Item> {
 /** Between two tries of the same settling call. It may land at any time before, so there is no hurry and no limit. */
 const RETRY_MS = 250;
 
+/** One for each of the batches that are begun at a time: what one ended with does not wait for the other. */
+const MOST_CALLS = 2;
+
 /** `refused`: the store can never take this, whoever asks and however often. */
 export type SettleStatus = StepStatus | 'refused';
 
 /**
- * One settling step, in batches: what comes while a call is under way travels with the next one. A call whose
+ * One settling step, in batches: what comes while calls are under way travels with the next one. A call whose
  * reply was lost is repeated as it is, because it names its runs; it gives up only when told that its incarnation is
  * gone. When a batch fails and the store is not away, one item of it is the cause: then each goes on alone, so that
  * a row that is locked or cannot be written keeps nobody else waiting.
@@ -26,7 +29,9 @@ class StepBatcher<Item> {
   readonly #runtime: Runtime;
   readonly #isHopeless: () => boolean;
   #waiting: Waiting<Item>[] = [];
-  #isBusy = false;
+  /** Somebody waits for the end of this tick, and takes along whatever comes until then. */
+  #isGathering = false;
+  #calls = 0;
 
   constructor(
     call: (items: readonly Item[]) => Promise<readonly StepStatus[]>,
@@ -42,20 +47,22 @@ class StepBatcher<Item> {
   settle(item: Item): Promise<SettleStatus> {
     return new Promise(resolve => {
       this.#waiting.push({ item, resolve });
-      if (!this.#isBusy) void this.#flush();
+      if (!this.#isGathering && this.#calls < MOST_CALLS) void this.#flush();
     });
   }
 
   async #flush(): Promise<void> {
-    this.#isBusy = true;
+    this.#isGathering = true;
+    this.#calls += 1;
     // Runs that end in the same tick travel together.
     await endOfTick();
+    this.#isGathering = false;
     while (this.#waiting.length > 0) {
       const batch = this.#waiting;
       this.#waiting = [];
       await this.#settleTogether(batch);
     }
-    this.#isBusy = false;
+    this.#calls -= 1;
   }
 
   async #settleTogether(batch: readonly Waiting<Item>[]): Promise<void> {

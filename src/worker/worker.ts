@@ -255,7 +255,7 @@ export class Worker {
     this.#lanes.add(free, request.suspects, this.#beginAll(request, deliveries, signal));
     const isFull = wanted > 0 && taken.length === wanted;
     // There was more than we asked for: the next batch comes while this one is begun.
-    if (isFull) this.#ahead.ask(queues, settings.concurrency);
+    if (isFull) this.#ahead.ask(queues, 2 * settings.concurrency);
     return isFull || this.#isPlenty;
   }
 
@@ -303,6 +303,7 @@ export class Worker {
   async #begin(request: BeginRequest, signal: AbortSignal): Promise<BeginOpen | null> {
     const isOurs = (): boolean => this.#worker === request.worker && !this.#isClosed;
     const reply = await beginSurely(request, this.#deps, { signal, isOurs });
+    await this.#lanes.turn();
     if (reply?.status === 'closed') this.#close(request.worker);
     return reply?.status === 'open' && isOurs() ? reply : null;
   }
