@@ -1,6 +1,8 @@
 import type { Channel, ChannelModel, ConsumeMessage } from 'amqplib';
 
 let count = 0;
+/** Of the second consumer, against the first. */
+const EXTRA_WINDOW = 3;
 
 /** `cancelled`: by the server, because the queue was deleted or moves. `closed`: the channel is gone. */
 export type ConsumingEnd = 'stopped' | 'cancelled' | 'closed';
@@ -13,6 +15,7 @@ export class Subscription {
   /** Never used again, also not by the next connection: a late answer finds no channel of its name. */
   readonly name: string = String(++count);
   readonly #channel: Channel;
+  readonly #prefetch: number;
   readonly #held = new Set<number>();
   #consumerTag: string | null = null;
   #extraTag: string | null = null;
@@ -21,8 +24,9 @@ export class Subscription {
   #isOpen = true;
   #reason: Error | null = null;
 
-  private constructor(channel: Channel) {
+  private constructor(channel: Channel, prefetch: number) {
     this.#channel = channel;
+    this.#prefetch = prefetch;
     channel.on('error', error => {
       this.#reason = error;
     });
@@ -34,10 +38,7 @@ export class Subscription {
   }
 
   static async open(model: ChannelModel, prefetch: number): Promise<Subscription> {
-    const channel = await model.createChannel();
-    const subscription = new Subscription(channel);
-    await channel.prefetch(prefetch);
-    return subscription;
+    return new Subscription(await model.createChannel(), prefetch);
   }
 
   get isOpen(): boolean {
@@ -60,6 +61,8 @@ export class Subscription {
     const ended = new Promise<ConsumingEnd>(resolve => {
       this.#end = resolve;
     });
+    // Of the consumers that come after it.
+    await this.#channel.prefetch(this.#prefetch);
     const { consumerTag } = await this.#channel.consume(queue, message => {
       if (message === null) {
         this.#consumerTag = null;
@@ -76,9 +79,11 @@ export class Subscription {
 
   /**
    * A second consumer of the queue, with a window of its own: that of a consumer cannot be changed, and one that takes
-   * the place of another begins with an empty window.
+   * the place of another begins with an empty window. It holds what is being settled and two batches that are begun
+   * next, beside what runs.
    */
   async widen(queue: string, receive: (message: ConsumeMessage) => void): Promise<void> {
+    await this.#channel.prefetch(this.#prefetch * EXTRA_WINDOW);
     const { consumerTag } = await this.#channel.consume(queue, message => {
       if (message === null) {
         this.#extraTag = null;
