@@ -99,7 +99,7 @@ describe('workers, relay and ledger on a Redis behind sentinels', { timeout: 150
     // Results may be lost with what a primary said last; a task that has not run is not.
     const allRan = async (handles: readonly TaskHandle[]) => {
       await until(async () => handles.every(({ id }) => runsOf(id) > 0));
-      const next = await outlast.transaction(tx => outlast.send(tx, echo, 1));
+      const next = await outlast.transaction(tx => outlast.send(tx, sureEcho, 1));
       expect(await next.result({ timeout: '60s' })).toBe(1);
     };
     // In the middle of it, each time.

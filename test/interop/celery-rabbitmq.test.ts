@@ -15,6 +15,7 @@ import {
 import type { PoolClient } from 'pg';
 import { RedisConnection } from '../../src/adapters/redis/redis-connection.ts';
 import { unique } from '../conformance/envelopes.ts';
+import { celeryMeta } from '../support/celery-meta.ts';
 import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
 import { RabbitInspector } from '../support/rabbit-inspector.ts';
 import { startRedis, type OwnRedis } from '../support/redis-server.ts';
@@ -79,10 +80,7 @@ const headersTask = task('interop.headers', {
 async function storedResult(
   id: string,
 ): Promise<{ status: string; result: unknown; text: string }> {
-  const text = await until(async () => {
-    const value = await results.command('get', `celery-task-meta-${id}`);
-    return value !== null && (value as Buffer).toString();
-  });
+  const text = await celeryMeta(results, id);
   return { ...(JSON.parse(text) as { status: string; result: unknown }), text };
 }
 

@@ -7,6 +7,7 @@ import type { Delivery } from '../../src/broker/broker.ts';
 import { digestOf } from '../../src/task/digest.ts';
 import type { Envelope, EnvelopeOptions } from '../../src/task/envelope.ts';
 import { unique } from '../conformance/envelopes.ts';
+import { celeryMeta } from '../support/celery-meta.ts';
 import { until } from '../support/database.ts';
 import { startRedis, type OwnRedis } from '../support/redis-server.ts';
 import {
@@ -73,10 +74,7 @@ interface CeleryResult {
 
 /** What a Celery worker stored, as text and read. */
 async function resultOf({ id }: Envelope): Promise<CeleryResult & { readonly text: string }> {
-  const text = await until(async () => {
-    const value = await results.command('get', `celery-task-meta-${id}`);
-    return value !== null && (value as Buffer).toString();
-  });
+  const text = await celeryMeta(results, id);
   return { ...(JSON.parse(text) as CeleryResult), text };
 }
 

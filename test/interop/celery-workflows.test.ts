@@ -13,6 +13,7 @@ import { toText } from '../../src/task/json.ts';
 import { NO_KEYS } from '../../src/task/keyring.ts';
 import { unchecked } from '../../src/task/standard-schema.ts';
 import { chain, group } from '../../src/task/workflow.ts';
+import { celeryMeta } from '../support/celery-meta.ts';
 import { until } from '../support/database.ts';
 import { startRedis, type OwnRedis } from '../support/redis-server.ts';
 import { endProcess, startCeleryWorker, type CeleryPlace } from './celery-kit.ts';
@@ -71,10 +72,7 @@ async function publish(call: Call): Promise<SentCall> {
 }
 
 async function resultOf(id: string): Promise<unknown> {
-  const text = await until(async () => {
-    const value = await store.command('get', `celery-task-meta-${id}`);
-    return value !== null && (value as Buffer).toString();
-  });
+  const text = await celeryMeta(store, id);
   const { status, result } = JSON.parse(text) as { status: string; result: unknown };
   expect(status).toBe('SUCCESS');
   return result;

@@ -61,6 +61,7 @@ export class RedisConnection {
     this.#client.on('ready', () => {
       this.#trouble = null;
     });
+    this.#client.on('end', () => this.#beginAnew());
   }
 
   /** Reads the URL and loads the driver; connects with the first command. */
@@ -139,6 +140,17 @@ export class RedisConnection {
     });
   }
 
+  /**
+   * The driver gives up for good when sentinels tell of a new primary while it is connecting: whoever waits for hints, or
+   * asks later, would never hear of it.
+   */
+  #beginAnew(): void {
+    setTimeout(() => {
+      const isOver = this.#client.status === 'end' && !this.#isClosed;
+      if (isOver) this.#client.connect().catch(() => undefined);
+    }, RECONNECT.baseMs).unref();
+  }
+
   /** Waits for the attempt to connect that is under way or comes next, not for those after it. */
   async #untilReady(): Promise<void> {
     const client = this.#client;
@@ -151,9 +163,9 @@ export class RedisConnection {
         client.off('ready', resolve).off('close', failed).off('end', failed);
       };
       client.on('ready', resolve).on('close', failed).on('end', failed);
-      if (client.status === 'end') failed();
     });
-    if (client.status === 'wait') client.connect().catch(() => undefined);
+    if (client.status === 'wait' || client.status === 'end')
+      client.connect().catch(() => undefined);
     await ready.finally(() => {
       settle();
       this.#readying = null;
