@@ -5,7 +5,7 @@ import { until } from './database.ts';
 export async function celeryMeta(connection: RedisConnection, id: string): Promise<string> {
   return await until(async () => {
     const value = await connection.command('get', `celery-task-meta-${id}`);
-    const text = value === null ? '' : String(value as Buffer);
+    const text = value === null ? '' : String(value);
     return text !== '' && !text.includes('"status": "STARTED"') && text;
   });
 }
