@@ -5,7 +5,7 @@ import { until } from './database.ts';
 export async function celeryMeta(connection: RedisConnection, id: string): Promise<string> {
   return await until(async () => {
     const value = await connection.command('get', `celery-task-meta-${id}`);
-    const text = value === null ? '' : String(value);
+    const text = value instanceof Buffer ? value.toString() : '';
     return text !== '' && !text.includes('"status": "STARTED"') && text;
   });
 }
