@@ -1,11 +1,19 @@
+/** An element in somebody's hands. Who takes the same element again has another grip on it, and the old one is nothing. */
+export interface Held {
+  readonly id: string;
+  readonly place: number;
+  readonly grip: number;
+}
+
 /** What a Redis broker must do, in arrays. The next element to be taken from a list stands first. */
 export class RedisBrokerModel {
   /** By queue, then by place. */
   readonly lists: string[][][];
   /** By queue, then by consumer: what it holds, in the order of taking. */
-  readonly held: { readonly id: string; readonly place: number }[][][];
+  readonly held: Held[][][];
   /** By queue: consumers whose lease is over. */
   readonly lapsed: Set<number>[];
+  #grips = 0;
 
   constructor(queues: number, consumers: number) {
     this.lists = Array.from({ length: queues }, () => [[], [], [], []]);
@@ -17,8 +25,8 @@ export class RedisBrokerModel {
     this.lists[queue]?.[place]?.push(id);
   }
 
-  take(consumer: number, queues: readonly number[], limit: number): string[] {
-    const taken: string[] = [];
+  take(consumer: number, queues: readonly number[], limit: number): Held[] {
+    const taken: Held[] = [];
     for (const queue of queues) {
       const dead = [...(this.lapsed[queue] ?? [])]
         .sort((a, b) => a - b)
@@ -27,32 +35,33 @@ export class RedisBrokerModel {
       const before = taken.length;
       for (const [place, list] of (this.lists[queue] ?? []).entries()) {
         const ids = list.splice(0, limit - taken.length);
-        this.held[queue]?.[consumer]?.push(...ids.map(id => ({ id, place })));
-        taken.push(...ids);
+        const held = ids.map(id => ({ id, place, grip: this.#grips++ }));
+        this.held[queue]?.[consumer]?.push(...held);
+        taken.push(...held);
       }
       if (taken.length > before) this.lapsed[queue]?.delete(consumer);
     }
     return taken;
   }
 
-  ack(consumer: number, ids: readonly string[]): void {
+  ack(consumer: number, grips: readonly number[]): void {
     for (const queue of this.held) {
-      queue[consumer] = (queue[consumer] ?? []).filter(({ id }) => !ids.includes(id));
+      queue[consumer] = (queue[consumer] ?? []).filter(({ grip }) => !grips.includes(grip));
     }
   }
 
-  giveBack(consumer: number, ids: readonly string[]): void {
+  giveBack(consumer: number, grips: readonly number[]): void {
     for (const [queue, consumers] of this.held.entries()) {
-      const going = (consumers[consumer] ?? []).filter(({ id }) => ids.includes(id));
+      const going = (consumers[consumer] ?? []).filter(({ grip }) => grips.includes(grip));
       for (const { id, place } of going.toReversed()) this.lists[queue]?.[place]?.unshift(id);
     }
-    this.ack(consumer, ids);
+    this.ack(consumer, grips);
   }
 
   /** Everything a consumer holds of a queue returns, and its lease ends. */
   release(queue: number, consumer: number): void {
-    const ids = (this.held[queue]?.[consumer] ?? []).map(({ id }) => id);
-    this.giveBack(consumer, ids);
+    const grips = (this.held[queue]?.[consumer] ?? []).map(({ grip }) => grip);
+    this.giveBack(consumer, grips);
     this.lapsed[queue]?.delete(consumer);
   }
 
@@ -64,9 +73,10 @@ export class RedisBrokerModel {
   }
 
   /** A beat renews every lease of the consumer and gives back what it does not know of. */
-  beat(consumer: number, known: ReadonlySet<string>): void {
+  beat(consumer: number, known: ReadonlySet<number>): void {
     for (const consumers of this.held) {
-      const strays = (consumers[consumer] ?? []).map(({ id }) => id).filter(id => !known.has(id));
+      const grips = (consumers[consumer] ?? []).map(({ grip }) => grip);
+      const strays = grips.filter(grip => !known.has(grip));
       this.giveBack(consumer, strays);
     }
     for (const lapsed of this.lapsed) lapsed.delete(consumer);

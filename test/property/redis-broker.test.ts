@@ -71,6 +71,8 @@ class Consumer {
   readonly broker: RedisBroker;
   /** What it was given and has not let go, as far as it knows. */
   readonly has = new Map<string, Delivery>();
+  /** The model's name for each of these. */
+  readonly grips = new Map<Delivery, number>();
   isDeaf = false;
 
   constructor() {
@@ -135,16 +137,16 @@ class World {
         this.model.lapse(command.consumer);
         return;
       case 'beat': {
-        const { hold, has } = this.#consumer(command.consumer);
+        const { hold, grips } = this.#consumer(command.consumer);
         await hold.beat();
         await hold.beat();
-        this.model.beat(command.consumer, new Set(has.keys()));
+        this.model.beat(command.consumer, new Set(grips.values()));
       }
     }
   }
 
   async #take(command: Extract<Command, { kind: 'take' | 'take-unheard' }>): Promise<void> {
-    const { broker, has } = this.#consumer(command.consumer);
+    const { broker, has, grips } = this.#consumer(command.consumer);
     const names = command.queues.map(index => this.names[index] ?? '');
     const expected = this.model.take(command.consumer, command.queues, command.limit);
     if (command.kind === 'take-unheard') {
@@ -152,13 +154,16 @@ class World {
       return;
     }
     const taken = await broker.take(names, command.limit);
-    expect(taken.map(idOf)).toEqual(expected);
-    for (const delivery of taken) has.set(idOf(delivery), delivery);
+    expect(taken.map(idOf)).toEqual(expected.map(({ id }) => id));
+    for (const [index, delivery] of taken.entries()) {
+      has.set(idOf(delivery), delivery);
+      grips.set(delivery, expected[index]?.grip ?? Number.NaN);
+    }
   }
 
   /** Also what it was given long ago, and others have by now: its acknowledgements must do nothing. */
   async #letGo(command: Extract<Command, { readonly picks: readonly number[] }>): Promise<void> {
-    const { broker, has } = this.#consumer(command.consumer);
+    const { broker, has, grips } = this.#consumer(command.consumer);
     const all = [...has.values()];
     const chosen = new Set(command.picks.map(pick => all[pick % Math.max(all.length, 1)]));
     const deliveries = [...chosen].filter(delivery => delivery !== undefined);
@@ -166,9 +171,12 @@ class World {
     const call = (): Promise<void> => broker[isAck ? 'ack' : 'giveBack'](deliveries);
     if (command.kind.endsWith('unheard')) await this.#consumer(command.consumer).unheard(call);
     else await call();
-    const ids = deliveries.map(idOf);
-    this.model[isAck ? 'ack' : 'giveBack'](command.consumer, ids);
-    for (const id of ids) has.delete(id);
+    const gone = deliveries.map(delivery => grips.get(delivery) ?? Number.NaN);
+    this.model[isAck ? 'ack' : 'giveBack'](command.consumer, gone);
+    for (const delivery of deliveries) {
+      has.delete(idOf(delivery));
+      grips.delete(delivery);
+    }
   }
 
   /** Every element is where the model says, and nowhere else. */
