@@ -5,8 +5,8 @@ const MAX_SCAN = 4_096;
 const decoder = new TextDecoder('utf-8');
 
 const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
-const OPENING = new Set([0x5b, 0x7b]);
-const CLOSING = new Set([0x5d, 0x7d]);
+/** Of both kinds of bracket all but this bit is the same. */
+const [OPENING, CLOSING, KIND] = [0x5b, 0x5d, 0x20];
 
 /** The arguments of a body in a form people can read. */
 export interface CallDescription {
@@ -33,8 +33,8 @@ function endOfValue(body: Uint8Array, start: number): number | null {
       if (byte === BACKSLASH) at++;
       else if (byte === QUOTE) isInText = false;
     } else if (byte === QUOTE) isInText = true;
-    else if (OPENING.has(byte)) depth++;
-    else if (CLOSING.has(byte) && --depth <= 0) return at + 1;
+    else if ((byte & ~KIND) === OPENING) depth++;
+    else if ((byte & ~KIND) === CLOSING && --depth <= 0) return at + 1;
   }
   return null;
 }

@@ -120,8 +120,10 @@ describe('a published message', () => {
     const options = { timeoutMs: 300_000, groupIndex: 40_000, headers: { a: 'é' }, replyTo: 'r' };
     const message = encodeMessage(withOptions(options, queue), 'gen1@host');
     const confirming = await model.createConfirmChannel();
-    for (const publish of [publishOn(confirming), publishByDriver(confirming)])
-      publish({ ...message, exchange: '', routingKey: queue }, () => undefined);
+    for (const sink of [publishOn(confirming), publishByDriver(confirming)]) {
+      sink.add({ ...message, exchange: '', routingKey: queue }, () => undefined);
+      expect(sink.flush()).toBe(true);
+    }
     await confirming.waitForConfirms();
     const [ours, theirs] = [await channel.get(queue), await channel.get(queue)];
     if (!ours || !theirs) throw new Error('not both have come');

@@ -2,37 +2,41 @@ import type { ConfirmChannel, Message } from 'amqplib';
 import type { PublishOutcome } from '../../broker/broker.ts';
 import { replyCode } from './rabbitmq-errors.ts';
 import type { Publication } from './frame-writer.ts';
-import { publishOn, type Publish } from './publish-frames.ts';
+import { publishOn, type MessageSink } from './publish-frames.ts';
 import type { OpenLink } from './rabbitmq-link.ts';
 
+/** What must be known of a message until it is answered for. Not the message: many are under way for a while. */
 interface Pending {
   readonly id: string;
-  readonly publication: Publication;
+  readonly exchange: string;
+  readonly routingKey: string;
   readonly settle: (outcome: PublishOutcome) => void;
   returned: string | null;
 }
 
-/** Frames that may wait in the channel's buffer before writers are asked to wait: a whole window of a relay. */
-const HIGH_WATER_MARK = 4_096;
+/** Buffers of 64 KiB, or of one message, that may wait before writers are asked to wait: a window of a relay is a dozen. */
+const HIGH_WATER_MARK = 256;
+
+const CONFIRMED: PublishOutcome = Object.freeze({ status: 'confirmed' });
 
 /**
  * A channel in confirm mode, with what is under way on it. RabbitMQ tells of an unroutable message before it confirms
  * it, so every outcome is known when its confirmation comes.
  */
 export class ConfirmedChannel {
-  readonly #publish: Publish;
+  readonly #sink: MessageSink;
   readonly #link: OpenLink;
+  /** Oldest first. */
   readonly #pending = new Set<Pending>();
-  /** By task id, oldest first: a returned message is told by that. */
-  readonly #byId = new Map<string, Pending[]>();
   readonly #drained: (() => void)[] = [];
   #isOpen = true;
   #isFull = false;
+  #isFlushing = false;
   #closedBy: Error | null = null;
   #underWayAtClose = 0;
 
   private constructor(channel: ConfirmChannel, link: OpenLink, onClose: () => void) {
-    this.#publish = publishOn(channel);
+    this.#sink = publishOn(channel);
     this.#link = link;
     channel.on('return', message => this.#markReturned(message));
     channel.on('drain', () => this.#wakeWriters());
@@ -72,12 +76,15 @@ export class ConfirmedChannel {
     return new Promise(resolve => void this.#drained.push(resolve));
   }
 
-  /** Writes one message; `settle` is called once, when the broker has answered for it. */
+  /**
+   * Writes one message; `settle` is called once, when the broker has answered for it. What is written in one turn of the
+   * process goes out together.
+   */
   write(id: string, publication: Publication, settle: (outcome: PublishOutcome) => void): void {
-    const pending: Pending = { id, publication, settle, returned: null };
+    const { exchange, routingKey } = publication;
+    const pending: Pending = { id, exchange, routingKey, settle, returned: null };
     try {
-      const hasRoom = this.#publish(publication, error => this.#settle(pending, error));
-      if (!hasRoom) this.#isFull = true;
+      this.#sink.add(publication, error => this.#settle(pending, error));
     } catch (error) {
       // Nothing was written: what amqplib cannot encode is the message's own fault, a closed channel is not.
       const text = error instanceof Error ? error.message : String(error);
@@ -88,9 +95,16 @@ export class ConfirmedChannel {
       );
     }
     this.#pending.add(pending);
-    const same = this.#byId.get(id);
-    if (same === undefined) this.#byId.set(id, [pending]);
-    else same.push(pending);
+    if (this.#sink.hasEnough) this.#flush();
+    else if (!this.#isFlushing) {
+      this.#isFlushing = true;
+      queueMicrotask(() => this.#flush());
+    }
+  }
+
+  #flush(): void {
+    this.#isFlushing = false;
+    if (!this.#sink.flush()) this.#isFull = true;
   }
 
   #wakeWriters(): void {
@@ -102,30 +116,23 @@ export class ConfirmedChannel {
   #markReturned({ fields, properties }: Message): void {
     const id: unknown = properties.headers?.['id'];
     const { exchange, routingKey, replyText } = fields as typeof fields & { replyText?: string };
-    const returned = this.#byId
-      .get(String(id))
-      ?.find(
-        ({ publication, returned: before }) =>
-          before === null &&
-          publication.exchange === exchange &&
-          publication.routingKey === routingKey,
-      );
-    if (!returned) return;
     const way = `exchange ${JSON.stringify(exchange)}, routing key ${JSON.stringify(routingKey)}`;
-    returned.returned = `no queue takes it: ${replyText ?? 'NO_ROUTE'} (${way})`;
+    for (const one of this.#pending) {
+      if (one.id !== String(id) || one.returned !== null) continue;
+      if (one.exchange !== exchange || one.routingKey !== routingKey) continue;
+      one.returned = `no queue takes it: ${replyText ?? 'NO_ROUTE'} (${way})`;
+      return;
+    }
   }
 
   #settle(pending: Pending, error: unknown): void {
     this.#pending.delete(pending);
-    const same = this.#byId.get(pending.id) ?? [];
-    if (same.length <= 1) this.#byId.delete(pending.id);
-    else same.splice(same.indexOf(pending), 1);
     pending.settle(this.#outcome(pending, error));
   }
 
   #outcome({ returned }: Pending, error: unknown): PublishOutcome {
     if (error === null || error === undefined) {
-      return returned === null ? { status: 'confirmed' } : { status: 'refused', error: returned };
+      return returned === null ? CONFIRMED : { status: 'refused', error: returned };
     }
     if (this.#isOpen) return { status: 'refused', error: 'the broker could not take it (nack)' };
     return this.#outcomeOfClose();

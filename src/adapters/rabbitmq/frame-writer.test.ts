@@ -27,6 +27,17 @@ function publicationOf(message: CeleryMessage): Publication {
   };
 }
 
+/** The bytes of one message. */
+function write(
+  writer: FrameWriter,
+  channel: number,
+  publication: Publication,
+  max: number,
+): Buffer {
+  writer.add(channel, publication, max);
+  return Buffer.concat(writer.take());
+}
+
 interface Frame {
   readonly type: number;
   readonly channel: number;
@@ -57,7 +68,7 @@ const alike = [...CELERY_52, ...CELERY_56].flatMap(({ name, messages }) =>
 
 describe('the frames of a message', () => {
   it.each(alike)('are byte for byte those of Celery: $name', ({ message }) => {
-    const frames = framesOf(new FrameWriter().write(7, publicationOf(message), FRAME_MAX));
+    const frames = framesOf(write(new FrameWriter(), 7, publicationOf(message), FRAME_MAX));
     expect(frames.map(({ type, channel }) => [type, channel])).toEqual([
       [1, 7],
       [2, 7],
@@ -71,11 +82,12 @@ describe('the frames of a message', () => {
 
   it('are no larger than the server allows', () => {
     const body = new Uint8Array(10_000).fill(7);
-    const frames = framesOf(new FrameWriter().write(1, { ...publicationOf(plain), body }, 4_096));
+    const frames = framesOf(write(new FrameWriter(), 1, { ...publicationOf(plain), body }, 4_096));
     const parts = frames.slice(2).map(({ payload }) => payload);
     expect(parts.map(({ length }) => length)).toEqual([4_088, 4_088, 1_824]);
     expect(new Uint8Array(Buffer.concat(parts))).toEqual(body);
-    const empty = new FrameWriter().write(
+    const empty = write(
+      new FrameWriter(),
       1,
       { ...publicationOf(plain), body: new Uint8Array() },
       4_096,
@@ -91,9 +103,39 @@ describe('the frames of a message', () => {
   ])('are refused for %s, and the writer goes on', (_, headers) => {
     const writer = new FrameWriter();
     const publication = publicationOf(plain);
-    const before = writer.write(1, publication, 4_096);
-    expect(() => writer.write(1, { ...publication, headers }, 4_096)).toThrow();
-    expect(writer.write(1, publication, 4_096)).toEqual(before);
+    const before = write(writer, 1, publication, 4_096);
+    expect(() => write(writer, 1, { ...publication, headers }, 4_096)).toThrow();
+    expect(write(writer, 1, publication, 4_096)).toEqual(before);
+  });
+
+  it('of many messages come out in the order they were added, whatever their sizes', () => {
+    const writer = new FrameWriter();
+    const sizes = [
+      10,
+      0,
+      60_000,
+      10,
+      300_000,
+      16_384,
+      10,
+      ...Array.from({ length: 90 }, () => 1_000),
+    ];
+    const messages = sizes.map((size, index) => ({
+      ...publicationOf(plain),
+      routingKey: `to.${index}`,
+      body: new Uint8Array(size).fill(index),
+    }));
+    const taken: Buffer[] = [];
+    for (const message of messages) {
+      writer.add(1, message, FRAME_MAX);
+      expect(() => writer.add(1, { ...message, headers: { value: 7n } }, FRAME_MAX)).toThrow();
+      if (writer.hasEnough) taken.push(...writer.take());
+    }
+    taken.push(...writer.take());
+    expect(writer.take()).toEqual([]);
+    const alone = messages.map(message => write(new FrameWriter(), 1, message, FRAME_MAX));
+    expect(Buffer.concat(taken).equals(Buffer.concat(alone))).toBe(true);
+    expect(taken.length).toBeLessThan(messages.length / 4);
   });
 
   it('hold every kind of value', () => {
@@ -105,7 +147,7 @@ describe('the frames of a message', () => {
       nested: { a: { b: 'c' } },
     };
     const frames = framesOf(
-      new FrameWriter().write(1, { ...publicationOf(plain), headers }, FRAME_MAX),
+      write(new FrameWriter(), 1, { ...publicationOf(plain), headers }, FRAME_MAX),
     );
     const header = frames[1]?.payload.subarray(12) as Buffer;
     expect(readProperties(header)).toMatchObject({ headers, deliveryMode: 2, priority: 0 });

@@ -3,8 +3,15 @@ import { FrameWriter, type Publication } from './frame-writer.ts';
 
 type Confirm = (error: unknown) => void;
 
-/** Writes a message and has its confirmation told; false when the buffer is full. Throws when nothing was written. */
-export type Publish = (publication: Publication, confirm: Confirm) => boolean;
+/** Where messages are put. */
+export interface MessageSink {
+  /** Adds a message and has its confirmation told. Throws when it was not added. */
+  add(publication: Publication, confirm: Confirm): void;
+  /** So much was added that it should go at once. */
+  readonly hasEnough: boolean;
+  /** Hands on what was added; false when the buffer is full. */
+  flush(): boolean;
+}
 
 /** What amqplib's channel is made of. Not in its types; a test holds it to that. */
 interface ChannelInside {
@@ -18,11 +25,11 @@ interface ChannelInside {
 }
 
 /** How messages are put on this channel: by our own frames, or by amqplib's where it is made otherwise. */
-export function publishOn(channel: ConfirmChannel): Publish {
+export function publishOn(channel: ConfirmChannel): MessageSink {
   return publishByFrames(channel) ?? publishByDriver(channel);
 }
 
-function publishByFrames(channel: ConfirmChannel): Publish | null {
+function publishByFrames(channel: ConfirmChannel): MessageSink | null {
   const inside = channel as unknown as ChannelInside;
   const isKnown =
     typeof inside.ch === 'number' &&
@@ -31,27 +38,48 @@ function publishByFrames(channel: ConfirmChannel): Publish | null {
     typeof inside.connection.channels?.[inside.ch]?.buffer.write === 'function';
   if (!isKnown) return null;
   const writer = new FrameWriter();
-  return (publication, confirm) => {
-    const { connection, ch } = inside;
-    const place = connection.channels[ch];
-    if (!place) throw new Error('the channel is closed');
-    const frames = writer.write(ch, publication, connection.frameMax);
-    const hasRoom = place.buffer.write(frames);
-    connection.sentSinceLastCheck = true;
-    inside.pushConfirmCallback(confirm);
-    return hasRoom;
+  return {
+    add: (publication, confirm) => {
+      const { connection, ch } = inside;
+      if (!connection.channels[ch]) throw new Error('the channel is closed');
+      writer.add(ch, publication, connection.frameMax);
+      inside.pushConfirmCallback(confirm);
+    },
+    get hasEnough() {
+      return writer.hasEnough;
+    },
+    flush: () => {
+      const { connection, ch } = inside;
+      const place = connection.channels[ch];
+      let hasRoom = true;
+      // Of a channel that was closed since, all that was added has been answered for.
+      for (const frames of writer.take()) hasRoom = place?.buffer.write(frames) ?? true;
+      connection.sentSinceLastCheck = true;
+      return hasRoom;
+    },
   };
 }
 
 /** Slower, and through nothing but what amqplib promises. */
-export function publishByDriver(channel: ConfirmChannel): Publish {
-  return ({ exchange, routingKey, headers, properties, body }, confirm) => {
-    const content = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
-    const table = Object.fromEntries(
-      Object.entries(headers).map(([name, value]) => [name, toField(value)]),
-    );
-    const options = { ...properties, headers: table, mandatory: true, persistent: true };
-    return channel.publish(exchange, routingKey, content, options, confirm);
+export function publishByDriver(channel: ConfirmChannel): MessageSink {
+  let hasRoom = true;
+  return {
+    add: ({ exchange, routingKey, headers, properties, body }, confirm) => {
+      const content = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+      const table = Object.fromEntries(
+        Object.entries(headers).map(([name, value]) => [name, toField(value)]),
+      );
+      const options = { ...properties, headers: table, mandatory: true, persistent: true };
+      hasRoom = channel.publish(exchange, routingKey, content, options, confirm);
+    },
+    get hasEnough() {
+      return !hasRoom;
+    },
+    flush: () => {
+      const had = hasRoom;
+      hasRoom = true;
+      return had;
+    },
   };
 }
 

@@ -1,7 +1,7 @@
 import type { PublishOutcome } from '../../broker/broker.ts';
 import { isOutlastError } from '../../errors/error.ts';
 import { sleep, systemClock } from '../../runtime/clock.ts';
-import type { Envelope } from '../../task/envelope.ts';
+import type { Envelope, EnvelopeOptions } from '../../task/envelope.ts';
 import { encodeMessage, readOptions } from '../../wire/encode-message.ts';
 import { ConfirmedChannel } from './confirm-channel.ts';
 import type { Publication } from './frame-writer.ts';
@@ -17,8 +17,8 @@ const MOST_UNDER_WAY = 20_000;
 type Settle = (outcome: PublishOutcome) => void;
 
 interface Prepared {
-  readonly id: string;
-  readonly publication: Publication;
+  readonly envelope: Envelope;
+  readonly options: EnvelopeOptions;
   /** The queue to make sure of; null where the sender named an exchange of his own. */
   readonly queue: string | null;
   readonly settle: Settle;
@@ -30,6 +30,7 @@ type Route = 'queue' | 'exchange';
 interface ChannelState {
   readonly link: OpenLink;
   readonly opening: Promise<ConfirmedChannel>;
+  channel: ConfirmedChannel | null;
   isClosed: boolean;
 }
 
@@ -58,37 +59,41 @@ export class Publisher {
     await new Promise<void>(resolve => {
       let left = messages.length;
       if (left === 0) resolve();
-      const settleAt =
-        (index: number): Settle =>
-        outcome => {
+      const prepared: Prepared[] = [];
+      for (const [index, envelope] of messages.entries()) {
+        const settle: Settle = outcome => {
           outcomes[index] = outcome;
           if (--left === 0) resolve();
         };
-      const prepared = messages.flatMap((message, index) =>
-        this.#prepare(message, settleAt(index)),
-      );
+        const one = this.#prepare(envelope, settle);
+        if (one !== null) prepared.push(one);
+      }
       if (prepared.length > 0) void this.#send(prepared);
     });
     return outcomes;
   }
 
-  #prepare(envelope: Envelope, settle: Settle): readonly Prepared[] {
+  #prepare(envelope: Envelope, settle: Settle): Prepared | null {
     try {
       const options = readOptions(envelope);
-      const message = encodeMessage(envelope, this.#origin, options);
-      const { exchange = '', routingKey } = options;
-      const isOwnRoute = exchange !== '';
-      const key = isOwnRoute ? (routingKey ?? envelope.queue) : envelope.queue;
-      const publication: Publication = { ...message, exchange, routingKey: key };
-      return [{ id: envelope.id, publication, queue: isOwnRoute ? null : envelope.queue, settle }];
+      const isOwnRoute = (options.exchange ?? '') !== '';
+      return { envelope, options, queue: isOwnRoute ? null : envelope.queue, settle };
     } catch (error) {
-      settle({ status: 'refused', error: `it cannot be encoded: ${textOf(error)}` });
-      return [];
+      settle(notEncoded(error));
+      return null;
     }
   }
 
+  /** Made when it is written: what is made earlier, and kept, costs more than the making. */
+  #publicationOf({ envelope, options }: Prepared): Publication {
+    const { headers, properties, body } = encodeMessage(envelope, this.#origin, options);
+    const { exchange = '', routingKey } = options;
+    const key = exchange === '' ? envelope.queue : (routingKey ?? envelope.queue);
+    return { headers, properties, body, exchange, routingKey: key };
+  }
+
   async #send(prepared: readonly Prepared[]): Promise<void> {
-    const left = new Set(prepared);
+    let begun = 0;
     try {
       const link = await this.#link.open();
       await this.#untilUnblocked(link);
@@ -96,21 +101,33 @@ export class Publisher {
       for (const item of prepared) {
         const why = item.queue === null ? undefined : refused.get(item.queue);
         if (why !== undefined) {
-          left.delete(item);
+          begun++;
           item.settle({ status: 'refused', error: why });
           continue;
         }
         // Asked for each: a message at fault may have closed it, and those not yet written go on another.
-        const channel = await this.#openChannel(link, item.queue === null ? 'exchange' : 'queue');
+        const state = this.#openChannel(link, item.queue === null ? 'exchange' : 'queue');
+        const channel = state.channel ?? (await state.opening);
         if (channel.underWay >= MOST_UNDER_WAY)
           throw new Error(`the broker has ${channel.underWay} messages to confirm`);
-        left.delete(item);
-        channel.write(item.id, item.publication, this.#watchRoute(item));
+        begun++;
+        this.#write(channel, item);
         if (channel.isFull) await channel.drained();
       }
     } catch (error) {
-      for (const { settle } of left) settle({ status: 'unavailable', error: textOf(error) });
+      for (const { settle } of prepared.slice(begun))
+        settle({ status: 'unavailable', error: textOf(error) });
     }
+  }
+
+  #write(channel: ConfirmedChannel, item: Prepared): void {
+    let publication: Publication;
+    try {
+      publication = this.#publicationOf(item);
+    } catch (error) {
+      return item.settle(notEncoded(error));
+    }
+    channel.write(item.envelope.id, publication, this.#watchRoute(item));
   }
 
   /** A queue that was there and takes nothing any more was deleted: the next attempt declares it again. */
@@ -135,20 +152,21 @@ export class Publisher {
       throw new Error(`RabbitMQ takes no messages at the moment: ${reason}`);
   }
 
-  #openChannel(link: OpenLink, route: Route): Promise<ConfirmedChannel> {
+  #openChannel(link: OpenLink, route: Route): ChannelState {
     const known = this.#channels.get(route);
-    if (known?.link === link && !known.isClosed) return known.opening;
+    if (known?.link === link && !known.isClosed) return known;
     const close = (): void => {
       made.isClosed = true;
     };
     const made: ChannelState = {
       link,
       isClosed: false,
+      channel: null,
       opening: ConfirmedChannel.open(link, close),
     };
-    made.opening.catch(close);
+    made.opening.then(channel => (made.channel = channel), close);
     this.#channels.set(route, made);
-    return made.opening;
+    return made;
   }
 
   /** Why messages of these queues cannot be published, by queue; those that can are not listed. */
@@ -188,6 +206,11 @@ export class Publisher {
     }
   }
 }
+
+const notEncoded = (error: unknown): PublishOutcome => ({
+  status: 'refused',
+  error: `it cannot be encoded: ${textOf(error)}`,
+});
 
 function textOf(error: unknown): string {
   if (isOutlastError(error)) return `${error.message}. ${error.hint}`;
