@@ -195,6 +195,7 @@ export class Batch {
         if (outcome.status !== 'suspect') this.#settle(row, outcome);
         else if (half.length === 1) this.#settle(row, { status: 'refused', error: outcome.error });
       }
+      this.#shared.onProgress();
       this.#settling.begin();
       if (half.length > 1) await this.#isolate(suspects);
     }
@@ -226,8 +227,7 @@ export class Batch {
   }
 
   #settle(row: OutboxRow, outcome: PublishOutcome): void {
-    const { breaker, onProgress } = this.#shared;
-    onProgress();
+    const { breaker } = this.#shared;
     if (outcome.status === 'confirmed') breaker.succeeded();
     if (outcome.status === 'unavailable') breaker.failed(outcome.error);
     this.#settling.add(row, outcome);

@@ -110,9 +110,9 @@ export class Settling {
   async #settlePublished(rows: readonly OutboxRow[]): Promise<void> {
     const { outbox, receipts, runtime } = this.#deps;
     const mayKeep = receipts !== undefined && outbox.move === null;
-    const isKept = ({ envelope }: OutboxRow): boolean => mayKeep && wantsReceipt(envelope.options);
-    const kept = rows.filter(isKept).map(({ row }) => row);
-    const gone = rows.filter(row => !isKept(row)).map(({ row }) => row);
+    const [kept, gone]: [string[], string[]] = [[], []];
+    for (const { row, envelope } of rows)
+      (mayKeep && wantsReceipt(envelope.options) ? kept : gone).push(row);
     let settled = 0;
     if (gone.length > 0)
       settled += await this.#persist(() => outbox.settlePublished(this.#token, gone));

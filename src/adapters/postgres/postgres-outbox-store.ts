@@ -69,9 +69,9 @@ export class PostgresOutboxStore implements OutboxStore {
   }
 
   async settlePublished(token: string, rows: readonly string[]): Promise<number> {
-    const settled = await this.#db.query(SQL.settlePublished, [token, rows]);
-    if (settled.some(row => row['is_ordered'] === true)) this.#floor.reset();
-    return settled.length;
+    const [gone] = await this.#db.query(SQL.settlePublished, [token, rows]);
+    if (gone?.['is_ordered'] === true) this.#floor.reset();
+    return gone?.['settled'] as number;
   }
 
   async settleFailed(token: string, failures: readonly PublishFailure[]): Promise<number> {

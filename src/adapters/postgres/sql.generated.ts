@@ -383,7 +383,7 @@ returning o.id::text as row, o.task_id as id, o.task_name as name, o.queue, o.pr
   '\\x5b'::bytea || o.args || '\\x2c'::bytea || o.kwargs || '\\x2c'::bytea || o.embed || '\\x5d'::bytea as body,
   o.options, o.digest, (extract(epoch from o.eta) * 1000)::bigint::text as eta_ms,
   (extract(epoch from o.expires_at) * 1000)::bigint::text as expires_ms, o.retries, o.claims,
-  (extract(epoch from o.available_at) * 1000)::float8 as available_ms`,
+  date_part('epoch', o.available_at) * 1000 as available_ms`,
   commit: `with item as (
   select * from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bigint[])
     with ordinality as i(id, epoch, run, ending, result, error, keep_ms, place)
@@ -1217,12 +1217,13 @@ on conflict (node) do update set
 returning generation::text as generation`,
   settlePublished: `with quick as materialized (
   select current_setting('synchronous_commit') as usual, set_config('synchronous_commit', 'off', true) as setting
+), gone as (
+  delete from outlast_outbox
+  where id = any($2::bigint[]) and claim_token = $1 and state = 'claimed' and (select quick.setting from quick) = 'off'
+  returning case when ordering_key is null then false
+    else set_config('synchronous_commit', (select quick.usual from quick), true) is not null end as is_ordered
 )
-delete from outlast_outbox
-where id = any($2::bigint[]) and claim_token = $1 and state = 'claimed' and (select quick.setting from quick) = 'off'
-returning id::text as row,
-  case when ordering_key is null then false
-    else set_config('synchronous_commit', (select quick.usual from quick), true) is not null end as is_ordered`,
+select count(*)::int as settled, coalesce(bool_or(is_ordered), false) as is_ordered from gone`,
   wake: `with sleeping as (
   select id from outlast_task
   where id = any($1::text[]) and state = 'waiting' and due > clock_timestamp()

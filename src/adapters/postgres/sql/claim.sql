@@ -25,4 +25,4 @@ returning o.id::text as row, o.task_id as id, o.task_name as name, o.queue, o.pr
   '\x5b'::bytea || o.args || '\x2c'::bytea || o.kwargs || '\x2c'::bytea || o.embed || '\x5d'::bytea as body,
   o.options, o.digest, (extract(epoch from o.eta) * 1000)::bigint::text as eta_ms,
   (extract(epoch from o.expires_at) * 1000)::bigint::text as expires_ms, o.retries, o.claims,
-  (extract(epoch from o.available_at) * 1000)::float8 as available_ms
+  date_part('epoch', o.available_at) * 1000 as available_ms
