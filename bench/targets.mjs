@@ -92,10 +92,20 @@ export async function copyRows(client, into, times) {
   );
 }
 
-/** Waits until the outbox is empty. @param {Target} target */
+/**
+ * Waits until the outbox is empty. While its newest row is there only that is looked for: a look at the whole table
+ * walks over all rows that are gone, and was a fifth of what the database did meanwhile.
+ * @param {Target} target
+ */
 export async function untilRelayed({ outbox }) {
+  const newest = await outbox.query('select max(id) as id from outlast_outbox');
+  const { id } = newest.rows[0];
   for (;;) {
-    const { rows } = await outbox.query('select exists (select 1 from outlast_outbox) as is_left');
+    const { rows } = await outbox.query(
+      `select case when exists (select 1 from outlast_outbox where id = $1) then true
+         else exists (select 1 from outlast_outbox) end as is_left`,
+      [id],
+    );
     if (!rows[0].is_left) return performance.now();
     await delay(LOOK_EVERY_MS);
   }
