@@ -24,11 +24,13 @@ import { rescueRun } from './rescue-run.ts';
 import { execute, type ExecuteDeps } from './execute.ts';
 import type { KeyHold } from './key-hold.ts';
 import type { Gate } from './gate.ts';
+import { stopped } from './run-in-room.ts';
 import type { RunObserver } from './run-observer.ts';
 import type { RunLedger } from './run-scope.ts';
 import { RunStop, type StopReason } from './run-stop.ts';
 import type { Settlement } from './settlement.ts';
 import type { Settler, SettleStatus } from './settler.ts';
+import { tellSettled } from './tell-settled.ts';
 
 export interface RunDeps extends ExecuteDeps {
   readonly ledger: Ledger;
@@ -85,7 +87,7 @@ export class Run implements RunLedger {
 
   constructor({ task, delivery, draining, onRan }: RunStart, deps: RunDeps) {
     this.task = task;
-    this.#ref = { id: task.id, epoch: task.epoch, run: task.run };
+    this.#ref = task;
     this.#delivery = delivery;
     this.#deps = deps;
     this.#stop = new RunStop(draining);
@@ -112,6 +114,11 @@ export class Run implements RunLedger {
     this.#stop.stop(reason);
   }
 
+  /** Calls `fn` when it is stopped. Returns the undo. */
+  onStop(fn: () => void): () => void {
+    return this.#stop.onStop(fn);
+  }
+
   /** From `begin` on the ledger has the task; a copy that was held for too long is let go while it still runs. */
   acknowledgeInTime(now: number): void {
     if (this.#delivery !== null && now - this.startedAt > LONGEST_HOLD_MS)
@@ -124,6 +131,7 @@ export class Run implements RunLedger {
    */
   async #run(): Promise<void> {
     const { runtime, observer, gate } = this.#deps;
+    if (this.#stop.reason !== null) return void (await this.#turnBack(stopped(this.#stop)));
     const entering = gate ? gate.enter(this.task) : null;
     const entry = entering === null ? null : await entering;
     if (entry !== null && !entry.isIn) return await this.#turnAway(entry);
@@ -154,7 +162,7 @@ export class Run implements RunLedger {
     // Before anything else is waited for: the next run of a task may begin meanwhile, and would be told of first.
     if (status === 'ok') {
       if (isStarted) observer?.settled(this.task, settlement, ranMs);
-      this.#tell(settlement);
+      tellSettled(this.task, settlement, runtime.emit);
       if (claim.kind === 'answer' && claim.original !== this.task.id) this.#tellDuplicate(claim);
     } else if (isStarted) observer?.lost(this.task);
     const isDone = status === 'ok' && settlement.kind === 'commit';
@@ -171,10 +179,18 @@ export class Run implements RunLedger {
 
   /** The limits of its task have no room: it comes again. */
   async #turnAway(refused: Refused): Promise<void> {
+    const status = await this.#turnBack({ kind: 'release', delayMs: refused.retryAfterMs });
+    if (status === 'ok') await this.#deps.gate?.wait(this.task, refused);
+  }
+
+  /** It has not started, and does not. */
+  async #turnBack(settlement: Settlement): Promise<StepStatus> {
     this.leavePlace();
-    const answer = await this.#settle({ kind: 'release', delayMs: refused.retryAfterMs }, []);
-    if (answer === 'ok') await this.#deps.gate?.wait(this.task, refused);
-    await this.#acknowledge(answer === 'refused' ? 'stale' : answer);
+    const answer = await this.#settle(settlement, []);
+    const status = answer === 'refused' ? 'stale' : answer;
+    await this.#acknowledge(status);
+    if (status !== 'ok') await this.#lose(status, settlement);
+    return status;
   }
 
   /** It was not the rightful run any more. */
@@ -211,7 +227,8 @@ export class Run implements RunLedger {
 
   async lift(_: RunRef, above: number): Promise<LiftReply> {
     const reply = await this.#deps.ledger.lift(this.#ref, above);
-    if (reply.status === 'ok') this.#ref = { ...this.#ref, epoch: reply.epoch };
+    const { id, run } = this.#ref;
+    if (reply.status === 'ok') this.#ref = { id, epoch: reply.epoch, run };
     return reply;
   }
 
@@ -288,43 +305,10 @@ export class Run implements RunLedger {
     await (status === 'ok' ? answers.ack(delivery) : answers.giveBack(delivery));
   }
 
-  #tell(settlement: Settlement): void {
-    const { runtime } = this.#deps;
-    const { id, envelope, epoch } = this.task;
-    const { name, queue } = envelope;
-    const ref = { id, name, queue };
-    switch (settlement.kind) {
-      case 'commit': {
-        const { outcome } = settlement;
-        if (outcome.kind === 'done') runtime.emit('task:done', { id, name, queue, epoch });
-        else runtime.emit('task:discarded', { ...ref, why: outcome.why });
-        return;
-      }
-      case 'fail':
-        return this.#tellFailure(settlement);
-      case 'bury':
-        runtime.emit('task:dead-lettered', { ...ref, where: 'worker', reason: settlement.reason });
-        return;
-      case 'release':
-      case 'drop':
-    }
-  }
-
   #tellDuplicate({ key, original }: Extract<KeyClaim, { readonly kind: 'answer' }>): void {
     const { id, envelope } = this.task;
     const { name, queue } = envelope;
     this.#deps.runtime.emit('task:deduplicated', { id, name, queue, key, original });
-  }
-
-  #tellFailure(settlement: Extract<Settlement, { readonly kind: 'fail' }>): void {
-    const { emit } = this.#deps.runtime;
-    const { id, envelope, failures, crashes } = this.task;
-    const { cause: error, delayMs, reason, isCrash } = settlement;
-    const ref = { id, name: envelope.name, queue: envelope.queue };
-    if (!isCrash) emit('task:failed', { ...ref, where: 'worker', error });
-    if (delayMs === null) emit('task:dead-lettered', { ...ref, where: 'worker', reason });
-    else if (isCrash) emit('task:resurrected', { ...ref, resurrections: crashes + 1 });
-    else emit('task:retried', { ...ref, attempt: failures + 1, delayMs, error });
   }
 
   #isFollowed(): boolean {
