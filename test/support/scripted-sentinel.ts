@@ -78,6 +78,8 @@ export class ScriptedSentinel {
       case 'subscribe +switch-master':
         this.#subscribers.add(socket);
         return void socket.write(`*3\r\n${bulk('subscribe')}${bulk(what)}:1\r\n`);
+      case 'hello 3':
+        return void socket.write("-ERR unknown command 'HELLO'\r\n");
       default:
         socket.write('+OK\r\n');
     }
