@@ -225,8 +225,7 @@ export class Run implements RunLedger {
   }
 
   #sender(): SenderWord {
-    const isOver = (): boolean =>
-      this.#stop.reason !== null || this.#deps.isLeaseOver?.() === true;
+    const isOver = (): boolean => this.#stop.reason !== null || this.#deps.isLeaseOver?.() === true;
     return (this.#word ??= new SenderWord(this.task, this.#deps, isOver));
   }
 

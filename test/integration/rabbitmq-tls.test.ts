@@ -91,7 +91,7 @@ it('a relay that is refused says why, and its rows wait without spending a retry
     'wrong user or password': at({ password: 'wrong' }),
     'virtual host missing': at({ pathname: '/missing' }),
   };
-  const connect = (broker: string) => {
+  const instanceOn = (broker: string) => {
     const outlast = createOutlast({
       database: database.url,
       broker,
@@ -104,7 +104,7 @@ it('a relay that is refused says why, and its rows wait without spending a retry
     (await database.pool.query<{ retries: number }>('select retries from outlast_outbox')).rows;
   let sent = 0;
   for (const [why, broker] of Object.entries(refusals)) {
-    const outlast = connect(broker);
+    const outlast = instanceOn(broker);
     await expect(outlast.push(echo, why)).rejects.toMatchObject({
       code: 'ERR_BROKER_UNAVAILABLE',
       message: expect.stringContaining(why) as string,
@@ -116,9 +116,9 @@ it('a relay that is refused says why, and its rows wait without spending a retry
     const relay = await startRelay(outlast, { maxRetries: 1, brokerOutageCooldown: '50ms' });
     await opened.opened;
     await relay.stop();
-    expect(await rows()).toEqual(Array(sent).fill({ retries: 0 }));
+    expect(await rows()).toEqual(Array.from({ length: sent }, () => ({ retries: 0 })));
   }
-  const relay = await startRelay(connect(rabbitmqUrl()), { brokerOutageCooldown: '50ms' });
+  const relay = await startRelay(instanceOn(rabbitmqUrl()), { brokerOutageCooldown: '50ms' });
   onTestFinished(() => relay.stop());
   const rabbit = await RabbitInspector.connect();
   onTestFinished(() => rabbit.close());

@@ -51,10 +51,16 @@ describe('a Python caller with rpc:// results', { timeout: 120_000 }, () => {
         handlerOf('rpc.fail', queue, () => {
           throw new NoFunds('no "funds" 🐎');
         }),
-        handlerOf('rpc.second', queue, (_args, { attempt }) => {
-          if (attempt === 1) throw new RangeError('not yet');
-          return `attempt ${attempt}`;
-        }),
+        // At once: word of the first run must not come after that of the second.
+        handlerOf(
+          'rpc.second',
+          queue,
+          (_args, { attempt }) => {
+            if (attempt === 1) throw new RangeError('not yet');
+            return `attempt ${attempt}`;
+          },
+          { backoff: '1ms' },
+        ),
       ],
       { worker: { trackStarted: 'on' } },
     );

@@ -28,6 +28,8 @@ export function handlerOf(
   name: string,
   queue: string,
   run: (args: readonly unknown[], ctx: TaskContext) => unknown,
+  // Not at once: its second run could be known of here before the end of its first.
+  { backoff = '300ms' }: { readonly backoff?: '1ms' | '300ms' } = {},
 ): Handler {
   const contract = task(name, {
     queue,
@@ -38,8 +40,7 @@ export function handlerOf(
   return defineHandler(
     contract,
     {
-      // Not at once: its second run could be known of here before the end of its first.
-      retry: { maxAttempts: 2, backoff: '300ms', jitter: 'none' },
+      retry: { maxAttempts: 2, backoff, jitter: 'none' },
       run: (input, ctx) => run((input as { args: unknown[] }).args, ctx as TaskContext),
     },
     unused,
