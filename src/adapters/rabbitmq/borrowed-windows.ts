@@ -1,12 +1,14 @@
 import type { Borrower, SharedWindows } from './shared-windows.ts';
 
-/** What the consumer of a queue says of itself. */
+/** The consumer of a queue. */
 export interface BorrowingQueue {
-  readonly isConsuming: boolean;
-  /** Messages without an answer. */
-  readonly held: number;
-  /** Those of them that nobody has taken. */
-  readonly untaken: number;
+  state(): {
+    readonly isConsuming: boolean;
+    /** Messages without an answer. */
+    readonly held: number;
+    /** Those of them that nobody has taken. */
+    readonly untaken: number;
+  };
   /** Opens a further consumer, and tells of every message it brings. Resolves with what ends it, which never rejects. */
   open(size: number, onMessage: (deliveryTag: number) => void): Promise<() => Promise<void>>;
 }
@@ -38,12 +40,12 @@ export class BorrowedWindows implements Borrower {
   }
 
   get spare(): number {
-    const { held, untaken } = this.#queue;
+    const { held, untaken } = this.#queue.state();
     return this.window - (held - untaken);
   }
 
   get isFull(): boolean {
-    const { isConsuming, held, untaken } = this.#queue;
+    const { isConsuming, held, untaken } = this.#queue.state();
     return isConsuming && untaken === 0 && held >= this.window;
   }
 

@@ -198,19 +198,15 @@ export class QueueConsumer {
   }
 
   #borrowFrom(windows: SharedWindows): BorrowedWindows {
-    const isConsuming = (): boolean =>
-      this.#isWanted && this.#subscription?.isConsuming === true && !this.#pace.isWide;
-    const held = (): number => this.#subscription?.held ?? 0;
-    const untaken = (): number => this.#buffer.length;
     return new BorrowedWindows(windows, {
-      get isConsuming() {
-        return isConsuming();
-      },
-      get held() {
-        return held();
-      },
-      get untaken() {
-        return untaken();
+      state: () => {
+        const isSubscribed = this.#isWanted && this.#subscription?.isConsuming === true;
+        return {
+          // The second window brings enough by itself.
+          isConsuming: isSubscribed && !this.#pace.isWide,
+          held: this.#subscription?.held ?? 0,
+          untaken: this.#buffer.length,
+        };
       },
       open: async (size, onMessage) => {
         const current = this.#subscription;
@@ -227,7 +223,10 @@ export class QueueConsumer {
     const { fields, properties, content } = message;
     const { deliveryTag } = fields;
     // It has crossed our cancelling on the way.
-    if (!this.#isWanted) return subscription.giveBack(deliveryTag);
+    if (!this.#isWanted) {
+      subscription.giveBack(deliveryTag);
+      return this.#borrowed?.release([deliveryTag]);
+    }
     const { headers } = properties;
     const delivery = {
       tag: writeTag({ queue: this.#queue, subscription: subscription.name, deliveryTag }),

@@ -22,6 +22,10 @@ class Queue {
     return this.#holds.size;
   }
 
+  state(): this {
+    return this;
+  }
+
   open(size: number, onMessage: (tag: number) => void): Promise<() => Promise<void>> {
     const consumer = ++this.#consumers;
     this.#windows.set(consumer, { size, onMessage });
