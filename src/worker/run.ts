@@ -17,7 +17,6 @@ import { NO_KEYS } from '../task/keyring.ts';
 import type { Redact } from '../task/redact.ts';
 import type { BrokerAnswers } from './broker-answers.ts';
 import { claimKey, type KeyClaim, type KeyDeps } from './claim-key.ts';
-import { replyOf, type Told } from '../wire/reply.ts';
 import type { ResultStore } from '../result/result-store.ts';
 import type { Checkpoints } from './checkpoints.ts';
 import { rescueRun } from './rescue-run.ts';
@@ -28,6 +27,7 @@ import { stopped } from './run-in-room.ts';
 import type { RunObserver } from './run-observer.ts';
 import type { RunLedger } from './run-scope.ts';
 import { RunStop, type StopReason } from './run-stop.ts';
+import { SenderWord } from './sender-word.ts';
 import type { Settlement } from './settlement.ts';
 import type { Settler, SettleStatus } from './settler.ts';
 import { tellSettled } from './tell-settled.ts';
@@ -82,6 +82,8 @@ export class Run implements RunLedger {
   readonly #deps: RunDeps;
   readonly #stop: RunStop;
   readonly #onRan: (ranMs: number) => void;
+  /** Made when there is something to say: most runs say nothing. */
+  #word: SenderWord | null = null;
   /** The run as the ledger knows it now. */
   #ref: RunRef;
 
@@ -144,7 +146,7 @@ export class Run implements RunLedger {
     if (isStarted) this.#tellStart();
     const { runsAt } = this.#deps;
     // Before the handler: word of the end must not come first.
-    if (runsAt && claim.kind === 'run') await this.#tellSender({ status: 'STARTED', runsAt });
+    if (runsAt && claim.kind === 'run') await this.#sender().tell({ status: 'STARTED', runsAt });
     const hold = claim.kind === 'run' ? claim.hold : null;
     const running = claim.kind === 'run' ? this.#execute(hold) : claim.settlement;
     const ran = running instanceof Promise ? await running : running;
@@ -154,6 +156,8 @@ export class Run implements RunLedger {
     const kept = hold === null ? 'kept' : await this.#keep(ran, hold);
     // Nobody knows whether the result is there: what is not sure to be kept is not committed.
     const settlement: Settlement = kept === 'unknown' ? { kind: 'release' } : ran;
+    if (settlement.kind === 'fail' && settlement.delayMs !== null)
+      await this.#sender().tell({ status: 'RETRY', error: settlement.error });
     const followUps = this.#followUps(settlement);
     const answer = kept === 'refused' ? kept : await this.#settle(settlement, followUps);
     const status = answer === 'refused' ? await this.#giveUp() : answer;
@@ -173,8 +177,6 @@ export class Run implements RunLedger {
     if (hold !== null) await hold.ended(settlement);
     const ends = this.#ended(settlement);
     if (followUps.length + ends.length > 0) await this.#follow([...followUps, ...ends]);
-    if (settlement.kind === 'fail' && settlement.delayMs !== null)
-      await this.#tellSender({ status: 'RETRY', error: settlement.error });
   }
 
   /** The limits of its task have no room: it comes again. */
@@ -196,6 +198,7 @@ export class Run implements RunLedger {
   /** It was not the rightful run any more. */
   async #lose(status: StepStatus, { kind: settlement }: Settlement): Promise<void> {
     const { id: task, epoch } = this.task;
+    await this.#word?.tellEndAgain();
     await rescueRun(this.task, this.#stop.draining, this.#deps);
     if (settlement === 'drop') return;
     const fields = { task, epoch, status, settlement };
@@ -236,6 +239,11 @@ export class Run implements RunLedger {
     const effect = hold?.effect ?? null;
     const start = { task: this.task, stop: this.#stop, ledger: this, effect };
     return execute(start, this.#deps);
+  }
+
+  #sender(): SenderWord {
+    const isOver = (): boolean => this.#stop.reason !== null || this.#deps.isLeaseOver?.() === true;
+    return (this.#word ??= new SenderWord(this.task, this.#deps, isOver));
   }
 
   /** The gap between the end of a handler and its being told. */
@@ -336,16 +344,6 @@ export class Run implements RunLedger {
     if (!this.#isFollowed()) return NOTHING;
     const { error } = settlement;
     return [{ key: endedKey(envelope.id, epoch), ended: { envelope, how: 'dead', epoch, error } }];
-  }
-
-  /** Whoever waits for the result hears that it has begun, or takes longer. Said once: nothing is lost with it. */
-  async #tellSender(told: Told): Promise<void> {
-    const { broker, runtime } = this.#deps;
-    const reply = broker.reply ? replyOf(this.task.envelope, told) : null;
-    if (reply === null) return;
-    await broker.reply?.([reply]).catch((error: unknown) => {
-      runtime.log.warn({ error, task: this.task.id, status: told.status }, 'nobody was told');
-    });
   }
 
   #followDeps(): FollowDeps {
