@@ -36,5 +36,5 @@ export async function checkChords(
   );
 }
 
-const told = ({ groupId, parts, size }: OpenChord): string =>
-  `${groupId} (${parts} of ${size ?? 'unknown'})`;
+const told = ({ groupId, body, parts, size }: OpenChord): string =>
+  `${groupId} (${parts} of ${size ?? 'unknown'}${body === null ? '' : ` for ${body}`})`;
