@@ -7,14 +7,14 @@ import type { AfterEntry, ChordPartEntry, EndedEntry, Ledger } from './ledger.ts
 
 export interface CarryOutDeps {
   readonly broker: Pick<Broker, 'publish' | 'reply'>;
-  readonly ledger: Pick<Ledger, 'after' | 'joinChord' | 'bury'>;
+  readonly ledger: Pick<Ledger, 'after' | 'joinChord' | 'closeChord' | 'bury'>;
   /** Says why a task is dead, to those who wait for it; left out: they are told that it is. */
   readonly results?: ResultStore;
   readonly follow: FollowDeps;
 }
 
 type SendDeps = Omit<CarryOutDeps, 'ledger'> & {
-  readonly ledger: Pick<Ledger, 'joinChord' | 'bury'>;
+  readonly ledger: Pick<Ledger, 'joinChord' | 'closeChord' | 'bury'>;
 };
 
 type Outgoing = Envelope | Reply;
@@ -31,10 +31,26 @@ export async function sendEntries(
   deps: SendDeps,
 ): Promise<readonly AfterEntry[]> {
   const outgoing: (readonly Outgoing[])[] = [];
-  for (const entry of entries) outgoing.push(await outgoingOf(entry, deps));
+  const completed = new Map<string, AfterEntry>();
+  for (const entry of entries) {
+    const sending = await outgoingOf(entry, deps);
+    const groupId = sending.length > 0 ? countedIn(entry) : null;
+    // Told twice in one go: the first sends the body.
+    outgoing.push(groupId !== null && completed.has(groupId) ? [] : sending);
+    if (groupId !== null && !completed.has(groupId)) completed.set(groupId, entry);
+  }
   const confirmed = await sendAll(outgoing.flat(), deps);
-  return entries.filter((_, index) => (outgoing[index] ?? []).every(item => confirmed.has(item)));
+  const done = entries.filter((_, index) =>
+    (outgoing[index] ?? []).every(item => confirmed.has(item)),
+  );
+  for (const [groupId, entry] of completed)
+    if (done.includes(entry)) await deps.ledger.closeChord?.(groupId);
+  return done;
 }
+
+/** The chord that a part with a result counts in; where something is to be sent then, it is the body. */
+const countedIn = (entry: AfterEntry): string | null =>
+  'part' in entry && entry.part.result !== null ? entry.part.groupId : null;
 
 /** Those of them that the broker has confirmed. */
 async function sendAll(

@@ -12,7 +12,7 @@ import type { Redact } from '../task/redact.ts';
 
 export interface ChordPartsDeps {
   readonly broker: Pick<Broker, 'publish' | 'reply' | 'take' | 'ack' | 'giveBack' | 'onReady'>;
-  readonly ledger: Pick<Ledger, 'joinChord' | 'bury'>;
+  readonly ledger: Pick<Ledger, 'joinChord' | 'closeChord' | 'bury'>;
   /** Where they are told. */
   readonly queue: string;
   readonly runtime: Runtime;

@@ -101,6 +101,7 @@ function openChords(current: Current): void {
     await driver.fixture.advance(MINUTE);
     await driver.ledger.joinChord({ ...part(endless, 0, '1'), size: null });
     for (let index = 0; index < 3; index++) await driver.ledger.joinChord(part(whole, index, '1'));
+    await driver.ledger.closeChord?.(whole);
     const found = await own([first, second, endless, whole]);
     expect(found).toMatchObject([
       { groupId: first, parts: 1, size: 3, failed: 1 },
@@ -116,6 +117,7 @@ function openChords(current: Current): void {
     await driver.ledger.joinChord(part(first, 2, '1'));
     await driver.ledger.joinChord(part(first, 0, '1'));
     expect((await own([first, second])).map(({ groupId }) => groupId)).toEqual([second]);
+    await driver.ledger.closeChord?.(first);
     expect((await reads.openChords(1)).open - before).toBe(2);
   });
 

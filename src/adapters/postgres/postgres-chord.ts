@@ -18,8 +18,13 @@ export async function joinChord(db: SqlDatabase, part: ChordPart): Promise<Chord
   if (own?.['result'] === null) return { status: 'failed' };
   const results = rows.flatMap(row => (row['result'] as Uint8Array | null) ?? []);
   if (size === null || results.length < size) return { status: 'open' };
-  await db.query(SQL.chordComplete, [groupId]);
+  // Whoever had all parts before has sent the body.
+  if (own?.['is_open'] !== true) return { status: 'open' };
   return { status: 'complete', results: results.map(toText) };
+}
+
+export async function closeChord(db: SqlDatabase, groupId: string): Promise<void> {
+  await db.query(SQL.chordClose, [groupId]);
 }
 
 /** Which chords are open from the moment their headers are sent. Told again, and after their parts, it changes nothing. */

@@ -355,7 +355,7 @@ from (select 1) one left join outlast_task t on t.id = $1`,
   delete from outlast_chord c using idle where c.group_id = idle.group_id
 )
 select group_id from idle`,
-  chordComplete: `delete from outlast_chord where group_id = $1`,
+  chordClose: `delete from outlast_chord where group_id = $1`,
   chordJoin: `insert into outlast_chord_part as p (group_id, place, size, task_id, result)
 values ($1, $2, $3, $4, $5)
 on conflict (group_id, place) do update set task_id = excluded.task_id, result = excluded.result, joined_at = clock_timestamp()
@@ -377,7 +377,8 @@ cross join lateral (
 ) p
 where coalesce(p.size, c.size) is null or p.parts < coalesce(p.size, c.size)
 order by c.since, c.group_id`,
-  chordParts: `select place, size, result from outlast_chord_part where group_id = $1 order by place`,
+  chordParts: `select place, size, result, exists (select 1 from outlast_chord where group_id = $1) as is_open
+from outlast_chord_part where group_id = $1 order by place`,
   claim: `with quick as materialized (select set_config('synchronous_commit', 'off', true) as setting),
 due as materialized (
   select o.id from outlast_outbox o

@@ -1,5 +1,5 @@
--- Chords that wait for parts, oldest first, and how many there are. The count may have one more, for as long as whoever
--- completed it takes to strike it off.
+-- Chords that wait for parts, oldest first, and how many there are. The count also has those that
+-- are complete, for as long as it takes to send their bodies.
 -- params: limit int
 select c.group_id, c.body, p.parts::text as parts, coalesce(p.size, c.size) as size, p.failed::text as failed,
   (extract(epoch from c.since) * 1000)::bigint::text as since_ms,
