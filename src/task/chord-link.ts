@@ -3,7 +3,14 @@ import type { Envelope, EnvelopeOptions } from './envelope.ts';
 import { itemsOf, membersOf, objectOf } from './json-slices.ts';
 import { toBytes, toText } from './json.ts';
 import type { Keyring } from './keyring.ts';
-import { encodeSignature, readEmbed, readSignature, type Signature } from './signature.ts';
+import {
+  CHORD_LINKS,
+  encodeSignature,
+  isChordLink,
+  readEmbed,
+  readSignature,
+  type Signature,
+} from './signature.ts';
 
 /**
  * A part of a chord that tells us, and nobody else, how it ended: where the ledger is not the result backend in which
@@ -11,8 +18,7 @@ import { encodeSignature, readEmbed, readSignature, type Signature } from './sig
  * Python send them as messages, with any result backend or none; ours count the part instead.
  */
 
-const DONE = 'outlast.chord_part';
-const FAILED = 'outlast.chord_failed';
+const { done: DONE, failed: FAILED } = CHORD_LINKS;
 
 /** The place of a task in the header of a chord. */
 export interface ChordPlace {
@@ -62,8 +68,6 @@ export function readChordLink(link: string): ChordPlace | null {
   const signature = readSignature(link);
   return isChordLink(signature.task) ? placeIn(signature.kwargs) : null;
 }
-
-export const isChordLink = (task: string): boolean => task === DONE || task === FAILED;
 
 function placeIn(kwargs: string): ChordPlace {
   const members = membersOf(kwargs);

@@ -1,8 +1,7 @@
-import { isChordLink } from './chord-link.ts';
 import type { WireCall } from './input.ts';
 import { decodeJson, encodeJson } from './json.ts';
 import { itemsOf, membersOf, objectOf } from './json-slices.ts';
-import { EMBED } from './signature.ts';
+import { EMBED, isChordLink } from './signature.ts';
 
 /**
  * Makes the copy of a call's arguments that people may see. It is given a copy of its own, and what it returns never
