@@ -122,7 +122,7 @@ function lastTask(text: string): Signature {
 }
 
 /** In the words of Celery, which knows no other end without a result than failed and revoked. */
-function toldOf({ how, error, why = '' }: EndedTask): Told {
+export function toldOf({ how, error, why = '' }: Pick<EndedTask, 'how' | 'error' | 'why'>): Told {
   switch (how) {
     case 'dead': {
       const unknown = { type: 'Error', message: 'see the dead letter', traceback: '' };

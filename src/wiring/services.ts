@@ -55,7 +55,7 @@ export async function startRelay(
   const internals = outlast[INTERNALS];
   const config = resolveConfig(internals.file, process.env, { relay });
   const { runtime, outboxTarget } = internals;
-  return await startOn(internals, signal, stores =>
+  return await startOn({ internals, config }, signal, stores =>
     makeRelay({
       stores,
       outboxTarget,
@@ -144,7 +144,7 @@ export async function startWatchedWorker(
   try {
     if (rooms) await shareEmbedded(internals);
     let made: WorkerService | null = null;
-    const service = await startOn(internals, signal, stores => {
+    const service = await startOn({ internals, config }, signal, stores => {
       made = makeWorker({ internals, stores, config, handlers, rooms, process: name });
       return withRooms(rooms, probed(made, config.worker, runtime));
     });
@@ -164,7 +164,9 @@ export async function startResurrector(
   const internals = outlast[INTERNALS];
   const config = resolveConfig(internals.file, process.env, { resurrector });
   const { runtime } = internals;
-  return await startOn(internals, signal, stores => makeResurrector({ stores, config, runtime }));
+  return await startOn({ internals, config }, signal, stores =>
+    makeResurrector({ stores, config, runtime }),
+  );
 }
 
 export interface ResurrectorParts {
@@ -223,13 +225,15 @@ async function countChordParts(
 
 /** Opens connections of its own for a service, and closes them when it has ended. */
 async function startOn(
-  internals: Internals,
+  { internals, config }: { readonly internals: Internals; readonly config: ResolvedConfig },
   signal: AbortSignal | undefined,
   make: (stores: Stores) => { run(signal: AbortSignal): Promise<void> },
 ): Promise<Service> {
   // PGlite has one handle per process: services share the instance's.
   const isShared = internals.config.database.kind === 'pglite';
-  const stores = isShared ? await internals.stores() : await internals.openStores();
+  const stores = isShared
+    ? await internals.stores()
+    : await internals.openStores(undefined, config);
   return startService(async inner => {
     try {
       await make(stores).run(inner);

@@ -68,7 +68,8 @@ describe('an outbox in another database', () => {
     const header = ['a', 'b'].map(value => echo.with(value));
     await producer.transaction(tx => producer.sendMany(tx, [chord(header, echo)]));
     const open = async ({ pool }: MigratedDatabase) =>
-      (await pool.query('select size, body from outlast_chord')).rows;
+      (await pool.query<{ size: number; body: string }>('select size, body from outlast_chord'))
+        .rows;
     expect(await open(crm)).toEqual([]);
     const relay = await startRelay(producer);
     await until(async () => (await open(main)).length > 0);
