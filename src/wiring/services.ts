@@ -10,6 +10,7 @@ import { Places } from '../admission/places.ts';
 import { Receipts, type ReceiptSources } from '../relay/receipts.ts';
 import { Relay } from '../relay/relay.ts';
 import type { Runtime } from '../runtime/runtime.ts';
+import { ChordParts } from '../recovery/chord-parts.ts';
 import { Resurrector, type ResurrectorSettings } from '../recovery/resurrector.ts';
 import { systemRandom } from '../runtime/random.ts';
 import { startService, type Service } from '../runtime/service.ts';
@@ -28,6 +29,7 @@ import { handlerMap } from './handler-map.ts';
 import { withProbes, type Health, type ProbeOptions } from './health.ts';
 import type { Internals } from './internals.ts';
 import { joinFleet } from './join-fleet.ts';
+import { chordQueueOf } from './messaging.ts';
 import { INTERNALS, type Outlast } from './outlast.ts';
 import { redactOf } from './redact-of.ts';
 import { withHealth } from './relay-health.ts';
@@ -195,6 +197,7 @@ export function makeResurrector(parts: ResurrectorParts): Pick<Resurrector, 'run
       const either = AbortSignal.any([signal, ended.signal]);
       const store = await checkpointStoreOf(config, stores);
       const cleaning = Promise.all([
+        countChordParts(parts, either),
         cleanOutboxes(config, { runtime, asking, receipts }, either),
         lookUp(either),
         cleanCheckpoints({ store, reads: stores.ledgerReads, runtime }, either),
@@ -207,6 +210,17 @@ export function makeResurrector(parts: ResurrectorParts): Pick<Resurrector, 'run
       }
     },
   };
+}
+
+async function countChordParts(
+  { stores, config, runtime }: ResurrectorParts,
+  signal: AbortSignal,
+): Promise<void> {
+  const queue = chordQueueOf(config);
+  if (queue === null) return;
+  const { broker, ledger } = stores;
+  const [redact, { keyring }] = [redactOf(config, runtime), config];
+  await new ChordParts({ broker, ledger, queue, runtime, redact, keyring }).run(signal);
 }
 
 /** Opens connections of its own for a service, and closes them when it has ended. */
