@@ -5,8 +5,10 @@ import type { RedisLedgerStores } from '../adapters/redis/open-redis-ledger.ts';
 /** The same broker, which says what must be known elsewhere before messages are sent: how large chords are. */
 export function announcing(broker: Broker, announce: RedisLedgerStores['announce']): Broker {
   if (announce === null) return broker;
+  const { isPushing = false } = broker;
   const [reply, silentMs] = [broker.reply?.bind(broker), broker.silentMs?.bind(broker)];
   return {
+    isPushing,
     publish: async messages => {
       try {
         const followed = messages.filter(({ body }) => hasFollowUps(body));
