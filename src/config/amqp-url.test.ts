@@ -90,6 +90,7 @@ describe('a broker', () => {
       kind: 'redis',
       url: 'redis://r',
       ackOn: 'begin',
+      chordQueue: 'outlast.chords',
     });
   });
 

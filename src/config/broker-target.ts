@@ -1,4 +1,5 @@
 import { outlastError } from '../errors/error.ts';
+import { safeName } from '../task/names.ts';
 import { parseAmqpUrl, type RabbitHost } from './amqp-url.ts';
 import { maskUrl } from './database-url.ts';
 import { asRecord, dropUndefined, rangeError, refuseUnknown, shown } from './options.ts';
@@ -26,10 +27,17 @@ export interface BrokerOptions {
    * @default 'on'
    */
   readonly replies?: 'on' | 'off' | undefined;
+  /**
+   * Where workers of Python tell how the parts of our chords ended, unless the ledger is in Celery's Redis; resurrectors
+   * take it from there. Another for each installation that shares a broker with others.
+   * @default 'outlast.chords'
+   */
+  readonly chordQueue?: string | undefined;
 }
 
 interface AnyTarget {
   readonly url: string;
+  readonly chordQueue: string;
   readonly ackOn: 'commit' | 'begin';
 }
 
@@ -61,7 +69,8 @@ const SCHEME = /^([a-z][a-z0-9+.-]*):/i;
 const ALLOWED =
   'Use amqp://user:password@host:5672/vhost, amqps://…, redis://host:6379/0 or rediss://….';
 const AMQP_SCHEMES: ReadonlySet<string> = new Set(['amqp', 'amqps', 'pyamqp']);
-const KNOWN = ['url', 'queueType', 'maxPriority', 'ackOn', 'replies'];
+const CHORD_QUEUE = 'outlast.chords';
+const KNOWN = ['url', 'queueType', 'maxPriority', 'ackOn', 'replies', 'chordQueue'];
 const RABBIT_ONLY = ['queueType', 'maxPriority', 'replies'] as const;
 
 /** Reads the broker as a URL or as options with one; `option` is what it was given as. */
@@ -79,14 +88,16 @@ function readTarget(given: Readonly<Record<string, unknown>>, option: string): B
   if (typeof url !== 'string' || url.trim() === '')
     throw rangeError(named, 'is not a URL', ALLOWED);
   const ackOn = choice(given['ackOn'] ?? 'commit', ['commit', 'begin'] as const, `${option}.ackOn`);
+  const chordQueue = safeName((given['chordQueue'] ?? CHORD_QUEUE) as string, 'queue');
   const scheme = SCHEME.exec(url)?.[1]?.toLowerCase() ?? '';
   if (AMQP_SCHEMES.has(scheme)) {
     const hosts = parseAmqpUrl(url, named);
-    return Object.freeze({ kind: 'rabbitmq', url, ackOn, hosts, ...readShape(given, option) });
+    const shape = readShape(given, option);
+    return Object.freeze({ kind: 'rabbitmq', url, ackOn, chordQueue, hosts, ...shape });
   }
   if (!REDIS_SCHEMES.has(scheme)) throw rangeError(named, `is ${maskUrl(url)}`, ALLOWED);
   refuseRabbitOptions(given, option);
-  return Object.freeze({ kind: 'redis', url, ackOn });
+  return Object.freeze({ kind: 'redis', url, ackOn, chordQueue });
 }
 
 function readShape(

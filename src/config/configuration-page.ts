@@ -37,6 +37,7 @@ const DATABASE = `URLs are never flags. \`OUTLAST_RESULT_URL\` is refused with \
 | \`queueType\` | \`classic\` | \`classic\` or \`quorum\`: RabbitMQ queues that are not there yet. Those that are stay as they are. |
 | \`maxPriority\` | none | 1 to 255: priorities of classic RabbitMQ queues declared here, as Celery's \`task_queue_max_priority\`. |
 | \`ackOn\` | \`commit\`; where \`ledger\` is the same Redis \`begin\` | \`commit\`: the broker's copy is let go when the run is settled, after 10 minutes at the latest; \`begin\`: as soon as the ledger has the task. |
+| \`chordQueue\` | \`outlast.chords\` | where Python's workers tell how the parts of [our chords](../guides/workflows.md#headers-in-two-languages) ended, unless the ledger is in their Redis. Another for each installation that shares a broker. |
 | \`replies\` | \`on\` | answers to senders that wait for one, as Celery's \`rpc://\` results; RabbitMQ. Every Celery producer names a queue for them: \`off\` saves a message for each task where results are kept elsewhere. |
 
 An AMQP URL may say \`?heartbeat=\` (seconds, 10), \`connection_timeout=\` (milliseconds, 5000), and for \`amqps\`

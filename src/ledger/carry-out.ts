@@ -7,29 +7,55 @@ import type { AfterEntry, ChordPartEntry, EndedEntry, Ledger } from './ledger.ts
 
 export interface CarryOutDeps {
   readonly broker: Pick<Broker, 'publish' | 'reply'>;
-  readonly ledger: Pick<Ledger, 'after' | 'joinChord' | 'bury'>;
+  readonly ledger: Pick<Ledger, 'after' | 'joinChord' | 'closeChord' | 'bury'>;
   /** Says why a task is dead, to those who wait for it; left out: they are told that it is. */
   readonly results?: ResultStore;
   readonly follow: FollowDeps;
 }
 
+type SendDeps = Omit<CarryOutDeps, 'ledger'> & {
+  readonly ledger: Pick<Ledger, 'joinChord' | 'closeChord' | 'bury'>;
+};
+
 type Outgoing = Envelope | Reply;
 
 /** Sends what a terminal step left to be sent, and strikes off what the broker confirmed. Twice does no harm: ids derive. */
 export async function carryOut(entries: readonly AfterEntry[], deps: CarryOutDeps): Promise<void> {
+  const done = await sendEntries(entries, deps);
+  await deps.ledger.after.strike(done.map(entry => entry.key));
+}
+
+/** Those of them that are carried out: what they send is confirmed. */
+export async function sendEntries(
+  entries: readonly AfterEntry[],
+  deps: SendDeps,
+): Promise<readonly AfterEntry[]> {
   const outgoing: (readonly Outgoing[])[] = [];
-  for (const entry of entries) outgoing.push(await outgoingOf(entry, deps));
+  const completed = new Map<string, AfterEntry>();
+  for (const entry of entries) {
+    const sending = await outgoingOf(entry, deps);
+    const groupId = sending.length > 0 ? countedIn(entry) : null;
+    // Told twice in one go: the first sends the body.
+    outgoing.push(groupId !== null && completed.has(groupId) ? [] : sending);
+    if (groupId !== null && !completed.has(groupId)) completed.set(groupId, entry);
+  }
   const confirmed = await sendAll(outgoing.flat(), deps);
   const done = entries.filter((_, index) =>
     (outgoing[index] ?? []).every(item => confirmed.has(item)),
   );
-  await deps.ledger.after.strike(done.map(entry => entry.key));
+  for (const [groupId, entry] of completed)
+    if (done.includes(entry)) await deps.ledger.closeChord?.(groupId);
+  return done;
 }
+
+/** The chord that a part with a result counts in; where something is to be sent then, it is the body. */
+const countedIn = (entry: AfterEntry): string | null =>
+  'part' in entry && entry.part.result !== null ? entry.part.groupId : null;
 
 /** Those of them that the broker has confirmed. */
 async function sendAll(
   outgoing: readonly Outgoing[],
-  { broker }: CarryOutDeps,
+  { broker }: SendDeps,
 ): Promise<ReadonlySet<Outgoing>> {
   const isReply = (item: Outgoing): item is Reply => 'replyTo' in item;
   const replies = outgoing.filter(isReply);
@@ -45,7 +71,7 @@ async function sendAll(
   ]);
 }
 
-async function outgoingOf(entry: AfterEntry, deps: CarryOutDeps): Promise<readonly Outgoing[]> {
+async function outgoingOf(entry: AfterEntry, deps: SendDeps): Promise<readonly Outgoing[]> {
   if ('publish' in entry) return [entry.publish];
   if ('reply' in entry) return [entry.reply];
   if ('part' in entry) return await joinChord(entry, deps);
@@ -56,7 +82,7 @@ async function outgoingOf(entry: AfterEntry, deps: CarryOutDeps): Promise<readon
 /** A task may be dead because nobody can read its bytes: then nobody knows what should follow, and it is its own alarm. */
 async function whatFollows(
   { ended }: EndedEntry,
-  { follow, results }: CarryOutDeps,
+  { follow, results }: SendDeps,
 ): Promise<readonly AfterEntry[]> {
   const isAsked = follow.answers && ended.how === 'dead' && wantsReply(ended.envelope);
   const error = ended.error ?? (isAsked ? (await results?.read(ended.envelope.id))?.error : null);
@@ -69,7 +95,7 @@ async function whatFollows(
 
 async function joinChord(
   entry: ChordPartEntry,
-  { ledger, follow }: CarryOutDeps,
+  { ledger, follow }: SendDeps,
 ): Promise<readonly Envelope[]> {
   const { part } = entry;
   const answer = await ledger.joinChord(part);

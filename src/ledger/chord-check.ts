@@ -27,7 +27,7 @@ export async function checkChords(
     return advise('chords', `${what}, all with parts that failed: ${names}`, advice, details);
   }
   const advice =
-    'Look for the parts that have not come: npx outlast stats, and celery inspect where Python runs them.';
+    'Look for the parts that have not come: npx outlast stats, and celery inspect where Python runs them. Beside RabbitMQ a resurrector counts those.';
   return problem(
     'chords',
     `${what}, ${silent.length} without a failure: ${names}`,
@@ -36,5 +36,5 @@ export async function checkChords(
   );
 }
 
-const told = ({ groupId, parts, size }: OpenChord): string =>
-  `${groupId} (${parts} of ${size ?? 'unknown'})`;
+const told = ({ groupId, body, parts, size }: OpenChord): string =>
+  `${groupId} (${parts} of ${size ?? 'unknown'}${body === null ? '' : ` for ${body}`})`;

@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest';
+import { chordLinks } from '../task/chord-link.ts';
 import { derivedId, digestOf } from '../task/digest.ts';
 import type { Envelope, EnvelopeOptions } from '../task/envelope.ts';
 import { toBytes, toText } from '../task/json.ts';
 import { Keyring, NO_KEYS } from '../task/keyring.ts';
-import { makeRedact } from '../task/redact.ts';
+import { makeRedact, redactEmbed } from '../task/redact.ts';
 import { afterDone, afterEnded, checkFollowUps, chordBody, type FollowDeps } from './follow-up.ts';
 import type { ChordPartEntry, FollowUp } from './ledger.ts';
 
@@ -135,6 +136,42 @@ describe('what follows a task that is done', () => {
     expect(bodyOf(child)).toContain('"secret"');
     expect(JSON.stringify(optionsOf(child).redacted)).not.toContain('secret');
     expect(optionsOf(child).redacted?.args).toBe('["***","***"]');
+  });
+});
+
+describe('a task that tells its chord by links', () => {
+  const body = sig('py.sum', '["secret"]', '{"task_id": "id-sum"}');
+  const place = { groupId: 'g', index: 1, size: 2, body };
+  const links = chordLinks(place, 'parent', { queue: 'chords', keyring: NO_KEYS });
+  const own = sig('py.b', '[]');
+  const envelope = made(
+    embedOf({ callbacks: `[${own}, ${links.done}]`, errbacks: `[${own}, ${links.failed}]` }),
+  );
+  const part = { groupId: 'g', index: 1, size: 2, taskId: 'parent', bodyId: 'id-sum' };
+
+  it('is counted here, and nobody is sent a message for it', () => {
+    const entries = afterDone(envelope, '1.0', deps);
+    expect(published(entries).map(({ name }) => name)).toEqual(['py.b']);
+    expect(parts(entries)).toMatchObject([{ body, part: { ...part, result: '1.0' } }]);
+    checkFollowUps(envelope);
+  });
+
+  it.each(['dead', 'discarded', 'cancelled', 'expired'] as const)('is %s there, too', how => {
+    const entries = afterEnded({ envelope, how, epoch: 1 }, deps) as FollowUp[];
+    expect(parts(entries)).toMatchObject([{ part: { ...part, result: null } }]);
+    expect(published(entries)).toHaveLength(how === 'dead' ? 1 : 0);
+  });
+
+  it('shows nothing of its body that a redactor hides', () => {
+    const shown = redactEmbed(
+      embedOf({ callbacks: `[${links.done}]` }),
+      makeRedact(
+        () => ({ args: ['***'], kwargs: {} }),
+        () => undefined,
+      ),
+    );
+    expect(shown).toContain('py.sum');
+    expect(shown).not.toContain('secret');
   });
 });
 

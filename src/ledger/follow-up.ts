@@ -1,5 +1,6 @@
 import { derivedId, digestOf } from '../task/digest.ts';
 import { earliest, type Envelope, type EnvelopeOptions } from '../task/envelope.ts';
+import { chordLetterId, readChordLink, type ChordPlace } from '../task/chord-link.ts';
 import { decodeJson, encodeJson, toBytes, toText } from '../task/json.ts';
 import { NO_KEYS, type Keyring } from '../task/keyring.ts';
 import { redactEmbed, type Redact } from '../task/redact.ts';
@@ -59,7 +60,11 @@ export function afterDone(
   const send = (text: string, position: string, left: readonly string[] | null): FollowUp[] =>
     entriesOf(text, { position, argument: result, chain: left }, parent, deps);
   return [
-    ...callbacks.flatMap((text, index) => send(text, `link:${index}`, null)),
+    ...callbacks.flatMap((text, index) => {
+      const place = readChordLink(text);
+      if (place !== null) return [linkedPart(place, envelope.id, result, parent)];
+      return send(text, `link:${index}`, null);
+    }),
     ...(chain ?? []).slice(-1).flatMap(text => send(text, 'chain', (chain ?? []).slice(0, -1))),
     ...partEntry({ envelope, options, chord, parent }, result),
     ...answer,
@@ -84,7 +89,6 @@ export function afterEnded(ended: EndedTask, deps: FollowDeps): readonly FollowU
   const options = readOptions(envelope);
   const parent = parentOf(envelope, options);
   const argument = JSON.stringify(envelope.id);
-  const errors = how === 'dead' ? errbacks : [];
   // Of a chain that ends here the last step belongs to the chord, and will never be sent.
   const lastOptions = chain?.length ? lastTask(chain[0] ?? '').options : new Map<string, string>();
   const lastChord = lastOptions.get('chord') ?? 'null';
@@ -93,14 +97,14 @@ export function afterEnded(ended: EndedTask, deps: FollowDeps): readonly FollowU
     groupIndex: Number(lastOptions.get('group_index') ?? 0),
   };
   return [
-    ...errors.flatMap((text, index) =>
-      entriesOf(
-        text,
-        { position: `errback:${index}:${epoch}`, argument, chain: null },
-        parent,
-        deps,
-      ),
-    ),
+    ...errbacks.flatMap((text, index) => {
+      const place = readChordLink(text);
+      if (place !== null) return [linkedPart(place, envelope.id, null, parent)];
+      // Only a death is an error; a chord hears of every ending.
+      if (how !== 'dead') return [];
+      const position = `errback:${index}:${epoch}`;
+      return entriesOf(text, { position, argument, chain: null }, parent, deps);
+    }),
     ...partEntry({ envelope, options, chord, parent }, null),
     ...partEntry(
       { envelope, options: ofLast, chord: lastChord === 'null' ? null : lastChord, parent },
@@ -118,7 +122,7 @@ function lastTask(text: string): Signature {
 }
 
 /** In the words of Celery, which knows no other end without a result than failed and revoked. */
-function toldOf({ how, error, why = '' }: EndedTask): Told {
+export function toldOf({ how, error, why = '' }: Pick<EndedTask, 'how' | 'error' | 'why'>): Told {
   switch (how) {
     case 'dead': {
       const unknown = { type: 'Error', message: 'see the dead letter', traceback: '' };
@@ -174,9 +178,23 @@ function partEntry({ envelope, options, chord, parent }: Part, result: string | 
     ...(bodyId === null ? {} : { bodyId }),
     result,
   };
-  const key = `${envelope.id}/chord${result === null ? '-failed' : ''}`;
-  return [{ key, part, body: chord, parent }];
+  return [{ key: partKey(envelope.id, result), part, body: chord, parent }];
 }
+
+/** A part whose place in a chord its link says, or that somebody else has told us of. */
+export function linkedPart(
+  { groupId, index, size, body }: ChordPlace,
+  taskId: string,
+  result: string | null,
+  parent: Parent,
+): ChordPartEntry {
+  const bodyId = textIn(readSignature(body).options, 'task_id');
+  const part = { groupId, index, size, taskId, ...(bodyId === null ? {} : { bodyId }), result };
+  return { key: partKey(taskId, result), part, body, parent };
+}
+
+const partKey = (taskId: string, result: string | null): string =>
+  `${taskId}/chord${result === null ? '-failed' : ''}`;
 
 /** The body of a chord, with the results of its header. */
 export function chordBody(
@@ -210,7 +228,7 @@ export function chordFailure(
   );
   const plain = { ...body, callbacks: [], errbacks: [], chain: null, chord: null };
   return {
-    letter: toEnvelope({ ...plain, id: `${id}#chord` }, parent, deps),
+    letter: toEnvelope({ ...plain, id: chordLetterId(id) }, parent, deps),
     errors: errors.map(sending => toEnvelope(sending, parent, deps)),
   };
 }

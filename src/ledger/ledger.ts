@@ -79,6 +79,11 @@ export interface Ledger {
    * and send the same body under the same id.
    */
   joinChord(part: ChordPart): Promise<ChordAnswer>;
+  /**
+   * The broker has the body of a chord: who tells a part of it again is told `open`, and sends no copy. Missing: he does, and
+   * the ledger drops the copy where the body comes to a worker of ours.
+   */
+  closeChord?(groupId: string): Promise<void>;
   /** Forgets up to `limit` chords that are not complete and have had no part for a week. Returns their group ids. */
   abandonChords(limit: number): Promise<readonly string[]>;
   /** Calls `hint` when tasks may have become ready. Only a hint: polling must do without. Returns the undo. */

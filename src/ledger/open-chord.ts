@@ -1,13 +1,15 @@
-/** A chord some parts of which have come, and that is not complete. */
+/** A chord that was sent, or some parts of which have come, and that is not complete. */
 export interface OpenChord {
   readonly groupId: string;
+  /** The name of the task that is its body; null: it is known only by its parts, or the ledger is in Redis. */
+  readonly body: string | null;
   /** Parts that have come with a result. */
   readonly parts: number;
   /** How many it waits for; null: its sender did not say, so it is never complete here. */
   readonly size: number | null;
   /** Parts that ended otherwise than done, and have not been made good. */
   readonly failed: number;
-  /** When its first part came, ISO 8601; of one that only Celery's workers run: when its header was sent. */
+  /** When its header was sent from here, ISO 8601; of one that Celery's workers sent: when its first part came. */
   readonly since: string;
   readonly ageMs: number;
 }

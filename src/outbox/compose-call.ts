@@ -1,4 +1,5 @@
 import type { Call, ChainCall, ChordCall, GroupCall, Member, Task } from '../task/define-task.ts';
+import type { ChordNote } from '../task/chord-link.ts';
 import { derivedId } from '../task/digest.ts';
 import { rawCall } from '../task/input.ts';
 import { itemsOf } from '../task/json-slices.ts';
@@ -41,6 +42,8 @@ export type SentCall = SentTask | SentGroup;
 export interface Composed {
   readonly rows: readonly NewTask[];
   readonly sent: (rows: readonly SentRow[]) => SentCall;
+  /** The chord whose header the rows are. */
+  readonly chord?: ChordNote;
 }
 
 /**
@@ -197,6 +200,7 @@ async function composeChord(call: ChordCall, deps: ComposeDeps): Promise<Compose
   const composed = await composeMembers(named, groupId, chord, deps);
   return {
     rows: composed.flatMap(member => member.rows),
+    chord: { groupId, size: header.length, body: draft.task.name },
     sent: rows => {
       const members = sentMembers(composed, rows);
       const before = members.flatMap(({ id, task, before: steps }) => [...steps, { id, task }]);

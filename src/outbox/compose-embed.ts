@@ -1,10 +1,18 @@
 import { derivedId } from '../task/digest.ts';
 import { EMBED, encodeEmbed } from '../task/signature.ts';
-import { chordSignature, groupSignature, isGroupDraft, type ChainDraft } from './compose-group.ts';
+import {
+  chordSignature,
+  groupSignature,
+  isGroupDraft,
+  linksOfPart,
+  type ChainDraft,
+  type PartLinks,
+} from './compose-group.ts';
 import {
   errorSignatures,
   linkSignatures,
   signatureOf,
+  type SignaturePlace,
   type SignatureStyle,
   type StepDraft,
 } from './compose-step.ts';
@@ -38,23 +46,43 @@ export function chainIds(firstId: string, steps: readonly ChainDraft[]): readonl
 export function embedOf(id: string, following: Following, style: SignatureStyle): string {
   const { links, errorLinks, chain, chord } = following;
   if (links.length + errorLinks.length + chain.length === 0 && chord === null) return EMBED;
+  const isPart = chain.length === 0;
+  const body = bodySignature(following, style);
+  const ofPart = partLinks(id, following, body, style);
   return encodeEmbed({
-    callbacks: linkSignatures(links, id, style),
-    errbacks: errorSignatures(errorLinks, style),
-    chain: chain.length === 0 ? null : chainOf(id, following, style),
-    chord: chain.length === 0 ? bodySignature(following, style) : null,
+    callbacks: [...linkSignatures(links, id, style), ...(isPart ? ofPart.links : [])],
+    errbacks: [...errorSignatures(errorLinks, style), ...ofPart.errorLinks],
+    chain: isPart ? null : chainOf(id, following, { body, ofPart }, style),
+    chord: isPart && style.chordTelling === null ? body : null,
   });
 }
 
+function partLinks(
+  id: string,
+  { chain, group, chord }: Following,
+  body: string | null,
+  style: SignatureStyle,
+): PartLinks {
+  const place =
+    group === null || chord === null || body === null
+      ? null
+      : { groupId: group.id, index: group.index, size: chord.size, body };
+  return linksOfPart(place, chainIds(id, chain).at(-1) ?? id, style);
+}
+
 /** Group and chord count when the last step is done. */
-function chainOf(id: string, following: Following, style: SignatureStyle): readonly string[] {
-  const { chain, group } = following;
-  const ofGroup = {
+function chainOf(
+  id: string,
+  { chain, group }: Following,
+  { body, ofPart }: { readonly body: string | null; readonly ofPart: PartLinks },
+  style: SignatureStyle,
+): readonly string[] {
+  const ofLast = {
     group_id: group === null || !style.hasIds ? undefined : JSON.stringify(group.id),
     group_index: group === null ? undefined : String(group.index),
-    chord: bodySignature(following, style) ?? undefined,
+    chord: style.chordTelling === null ? (body ?? undefined) : undefined,
   };
-  return chainSignatures({ id, steps: chain, ofLast: ofGroup }, style);
+  return chainSignatures({ id, steps: chain, ofLast, ofPart }, style);
 }
 
 interface Chain {
@@ -62,37 +90,55 @@ interface Chain {
   readonly id: string;
   readonly steps: readonly ChainDraft[];
   /** Options of its last step. */
-  readonly ofLast: Readonly<Record<string, string | undefined>>;
+  readonly ofLast?: Readonly<Record<string, string | undefined>>;
+  /** The whole of it is a part of a chord. */
+  readonly ofPart?: PartLinks;
 }
 
 /**
- * In reverse, so that the next one is the last. A group and the task after it are one, a chord, as Celery has it; what
- * follows stays in the chain, and is given to the body by whoever sends the header.
+ * In reverse, so that the next one is the last. A group and the task after it are a chord. Where Celery counts they are
+ * one step, as Celery has it, and what follows stays in the chain, given to the body by whoever sends the header. Where we
+ * count they are a group, which ends the chain: its members know the body, and the body knows what follows.
  */
-function chainSignatures({ id, steps, ofLast }: Chain, style: SignatureStyle): readonly string[] {
+function chainSignatures(
+  { id, steps, ofLast = {}, ofPart }: Chain,
+  style: SignatureStyle,
+): readonly string[] {
   const ids = chainIds(id, steps);
-  const signatures: string[] = [];
-  let header: { readonly id: string; readonly text: string } | null = null;
-  for (const [index, draft] of steps.entries()) {
-    const own = ids[index] ?? '';
-    if (isGroupDraft(draft)) {
-      header = { id: own, text: groupSignature(own, draft, style) };
-      continue;
+  const idAt = (index: number): string => ids[index] ?? '';
+  const taskAt = (index: number, draft: StepDraft, more: Partial<SignaturePlace> = {}): string => {
+    const isLast = index === steps.length - 1;
+    const options = { ...(isLast ? ofLast : {}), ...more.options };
+    const links = isLast ? (ofPart?.links ?? []) : [];
+    const errorLinks = ofPart?.errorLinks ?? [];
+    return signatureOf(draft, { ...more, id: idAt(index), options, links, errorLinks }, style);
+  };
+  const from = (index: number): readonly string[] => {
+    const [draft, body] = steps.slice(index, index + 2);
+    if (draft === undefined) return [];
+    if (!isGroupDraft(draft)) return [taskAt(index, draft), ...from(index + 1)];
+    // Of two groups in a row the first would have no body: `chain` refuses them.
+    if (body === undefined || isGroupDraft(body))
+      return [groupSignature(idAt(index), draft, style)];
+    if (style.chordTelling === null) {
+      const header = groupSignature(idAt(index), draft, style);
+      const parts = { header, body: taskAt(index + 1, body) };
+      return [chordSignature(idAt(index), parts, style), ...from(index + 2)];
     }
-    const options = index === steps.length - 1 ? ofLast : {};
-    const text = signatureOf(draft, { id: own, options }, style);
-    const parts = { header: header?.text ?? '', body: text };
-    signatures.push(header === null ? text : chordSignature(header.id, parts, style));
-    header = null;
-  }
-  if (header !== null) signatures.push(header.text);
-  return signatures.toReversed();
+    const rest = from(index + 2);
+    const options = chainOption(rest.toReversed());
+    const text = taskAt(index + 1, body, { options, chordSize: draft.members.length });
+    return [groupSignature(idAt(index), draft, style, text)];
+  };
+  return from(0).toReversed();
 }
+
+const chainOption = (chain: readonly string[]): Readonly<Record<string, string>> =>
+  chain.length === 0 ? {} : { chain: `[${chain.join(',')}]` };
 
 function bodySignature({ chord }: Following, style: SignatureStyle): string | null {
   if (chord === null) return null;
   const { body, bodyId, size, rest } = chord;
-  const chain = chainSignatures({ id: bodyId, steps: rest, ofLast: {} }, style);
-  const options = rest.length === 0 ? {} : { chain: `[${chain.join(',')}]` };
+  const options = chainOption(chainSignatures({ id: bodyId, steps: rest }, style));
   return signatureOf(body, { id: bodyId, chordSize: size, options }, style);
 }

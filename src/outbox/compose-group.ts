@@ -1,6 +1,7 @@
 import { outlastError } from '../errors/error.ts';
 import type { ChainStep, Member, Step, Task } from '../task/define-task.ts';
 import { isTask } from '../task/define-task.ts';
+import { chordLinks, type ChordPlace } from '../task/chord-link.ts';
 import { derivedId } from '../task/digest.ts';
 import { objectOf } from '../task/json-slices.ts';
 import { encodeSignature } from '../task/signature.ts';
@@ -78,18 +79,43 @@ export function groupTasks(
   );
 }
 
+/** Done is the part when the last of its steps is; failed it has with any of them. */
+export interface PartLinks {
+  readonly links: readonly string[];
+  readonly errorLinks: readonly string[];
+}
+
+const NO_LINKS: PartLinks = Object.freeze({ links: [], errorLinks: [] });
+
+/** Nothing where Celery counts. `taskId` is the part's, whose result counts. */
+export function linksOfPart(
+  place: ChordPlace | null,
+  taskId: string | null,
+  { hasIds, chordTelling }: SignatureStyle,
+): PartLinks {
+  if (place === null || chordTelling === null) return NO_LINKS;
+  const { done, failed } = chordLinks(place, hasIds ? taskId : null, chordTelling);
+  return { links: [done], errorLinks: [failed] };
+}
+
 const NO_CALL = { args: '[]', isImmutable: false } as const;
 
+/** With a body it is the header of a chord whose parts tell us how they end. */
 export function groupSignature(
   groupId: string,
   { members }: GroupDraft,
   style: SignatureStyle,
+  body?: string,
 ): string {
   const ids = memberIds(groupId, members);
   const texts = members.map((steps, index) => {
-    const signatures = steps.map((draft, at) =>
-      signatureOf(draft, { id: ids[index]?.[at] ?? null }, style),
-    );
+    const place = body === undefined ? null : { groupId, index, size: members.length, body };
+    const { links, errorLinks } = linksOfPart(place, ids[index]?.at(-1) ?? null, style);
+    const signatures = steps.map((draft, at) => {
+      const isLast = at === steps.length - 1;
+      const id = ids[index]?.[at] ?? null;
+      return signatureOf(draft, { id, errorLinks, links: isLast ? links : [] }, style);
+    });
     return signatures.length === 1 ? (signatures[0] ?? '') : chainSignature(signatures);
   });
   const kwargs = objectOf({ tasks: `[${texts.join(',')}]` });

@@ -4,6 +4,7 @@ import { isTask, type After, type SendOptions, type Step, type Task } from '../t
 import { derivedId } from '../task/digest.ts';
 import { durationMs } from '../task/duration.ts';
 import { check, encodeInput, invalidInput, type WireCall } from '../task/input.ts';
+import type { ChordTelling } from '../task/chord-link.ts';
 import { encodeJson } from '../task/json.ts';
 import { safeName } from '../task/names.ts';
 import { encodeSignature } from '../task/signature.ts';
@@ -159,26 +160,31 @@ function expiresText(task: Task, { expires }: SendOptions): string | undefined {
 
 const seconds = (ms: number): string => String(ms / 1_000);
 
-/** Without ids two sends of the same are the same text. */
 export interface SignatureStyle {
+  /** Without ids two sends of the same are the same text. */
   readonly hasIds: boolean;
+  /** The parts of chords tell us how they end; null: Celery counts them. */
+  readonly chordTelling: ChordTelling | null;
 }
 
-interface SignaturePlace {
+export interface SignaturePlace {
   /** Null: whoever sends it draws one, once per death of the task it follows. */
   readonly id: string | null;
   readonly options?: Readonly<Record<string, string | undefined>>;
   readonly chordSize?: number;
+  /** Links that its place gives it, after its own. */
+  readonly links?: readonly string[];
+  readonly errorLinks?: readonly string[];
 }
 
 export function signatureOf(
   draft: StepDraft,
-  { id, options, chordSize }: SignaturePlace,
+  { id, options, chordSize, ...place }: SignaturePlace,
   style: SignatureStyle,
 ): string {
   const { task, call, isImmutable } = draft;
-  const links = linkSignatures(draft.links, id, style);
-  const errorLinks = errorSignatures(draft.errorLinks, style);
+  const links = [...linkSignatures(draft.links, id, style), ...(place.links ?? [])];
+  const errorLinks = [...errorSignatures(draft.errorLinks, style), ...(place.errorLinks ?? [])];
   return encodeSignature({
     task: task.name,
     ...call,

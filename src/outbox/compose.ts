@@ -35,6 +35,8 @@ export interface ComposeDeps {
   readonly keyring: Keyring;
   /** The task that sends this one. */
   readonly parent: { readonly id: string; readonly rootId: string } | null;
+  /** Where the parts of chords are told; null, or left out: Celery counts them, in the Redis of the ledger. */
+  readonly chordQueue?: string | null;
   /** Which limits a task is under; left out: its own. */
   readonly book?: LimitBook;
 }
@@ -83,7 +85,9 @@ function assemble(
   const { name, contract } = task;
   const { version } = contract;
   const id = options.id === undefined ? deps.newId() : safeName(options.id, 'task id');
-  const embed = embedOf(id, following, { hasIds: true });
+  const { keyring, chordQueue: queue = null } = deps;
+  const chordTelling = queue === null ? null : { queue, keyring };
+  const embed = embedOf(id, following, { hasIds: true, chordTelling });
   const made = envelopeOptions(task, options, deps.nowMs);
   addPlace(made, following, deps);
   const key = options.idempotencyKey;
@@ -101,7 +105,8 @@ function assemble(
   const orderingKey = orderingKeyOf(task, input, options);
   checkIdempotencyKey(task, input);
   // Ids are drawn anew by every send, so what follows is compared without them.
-  const shapeOf = (): string => (embed === EMBED ? '' : embedOf(id, following, { hasIds: false }));
+  const shapeOf = (): string =>
+    embed === EMBED ? '' : embedOf(id, following, { hasIds: false, chordTelling });
   return {
     id,
     name,

@@ -1,3 +1,4 @@
+import type { ChordNote } from '../task/chord-link.ts';
 import type { Envelope } from '../task/envelope.ts';
 import type { WireCall } from '../task/input.ts';
 import { toBytes } from '../task/json.ts';
@@ -49,6 +50,8 @@ export interface RedactedCopy extends WireCall {
 export interface OutboxWriter<Tx> {
   /** One statement per thousand tasks; one answer for each, in order. */
   write(tx: Tx, tasks: readonly NewTask[]): Promise<readonly WriteAnswer[]>;
+  /** Writes down that these chords are open; missing where the ledger cannot be in the same database. */
+  noteChords?(tx: Tx, chords: readonly ChordNote[]): Promise<void>;
 }
 
 /**

@@ -38,6 +38,9 @@ export interface ProducerDeps<Tx> {
   readonly maxPayloadBytes: number;
   readonly redact: Redact | null;
   readonly keyring: Keyring;
+  readonly chordQueue: NonNullable<ComposeDeps['chordQueue']> | null;
+  /** The ledger is in the database of this outbox, so that a chord is open with the commit of its header. */
+  readonly notesChords: boolean;
   /** The task that is running here, if one is: it becomes the parent of what is sent. */
   readonly parent: () => ComposeDeps['parent'];
 }
@@ -58,9 +61,26 @@ export class Producer<Tx> {
     const made = soonAll(calls, call => composeCall(call, deps));
     const composed = made instanceof Promise ? await made : made;
     const tasks = composed.length === 1 ? (composed[0] as Composed).rows : rowsOf(composed);
-    if (this.#excluded.length > 0 && tasks.some(this.#isExcluded))
-      return sentCalls(composed, await this.#sendMixed(tx, tasks));
-    return sentCalls(composed, await this.#write(tx, tasks));
+    const isMixed = this.#excluded.length > 0 && tasks.some(this.#isExcluded);
+    const rows = await (isMixed ? this.#sendMixed(tx, tasks) : this.#write(tx, tasks));
+    await this.#noteChords(tx, composed, rows);
+    return sentCalls(composed, rows);
+  }
+
+  /** One that was sent before may be complete by now. */
+  async #noteChords(
+    tx: Tx,
+    composed: readonly Composed[],
+    rows: readonly SentRow[],
+  ): Promise<void> {
+    const { notesChords, writer } = this.#deps;
+    if (!notesChords || composed.every(({ chord }) => chord === undefined)) return;
+    let at = 0;
+    const chords = composed.flatMap(({ chord, rows: { length } }) => {
+      const own = rows.slice(at, (at += length));
+      return chord !== undefined && own.some(({ isNew }) => isNew) ? [chord] : [];
+    });
+    if (chords.length > 0) await writer.noteChords?.(tx, chords);
   }
 
   readonly #isExcluded = ({ name }: NewTask): boolean =>
@@ -120,7 +140,7 @@ export class Producer<Tx> {
   }
 
   #composeDeps(): ComposeDeps {
-    const { clock, maxPayloadBytes, redact, keyring, parent, book } = this.#deps;
+    const { clock, maxPayloadBytes, redact, keyring, chordQueue, parent, book } = this.#deps;
     const nowMs = clock.now();
     return {
       nowMs,
@@ -128,6 +148,7 @@ export class Producer<Tx> {
       maxPayloadBytes,
       redact,
       keyring,
+      chordQueue,
       parent: parent(),
       book,
     };

@@ -3,6 +3,7 @@ import { sleep, type Clock } from '../runtime/clock.ts';
 import { durationMs, type Duration } from '../task/duration.ts';
 import type { Task } from '../task/define-task.ts';
 import { validate } from '../task/input.ts';
+import { chordLetterId } from '../task/chord-link.ts';
 import { decodeJson, toText } from '../task/json.ts';
 import type { LifeState, ResultRecord, ResultStore } from './result-store.ts';
 
@@ -77,6 +78,7 @@ async function awaitResult(
     const record = await readPatiently(deps, origin.id);
     if (record?.ending) return await settle(task, origin.id, record);
     const earlier = await lookBefore(before, deps);
+    if (before.length > 0 && earlier === 'unknown') await refuseFailedChord(task, origin.id, deps);
     const state = record?.state ?? 'unknown';
     isKnown ||= state !== 'unknown' || earlier !== 'unknown';
     // What is known was committed: the connection may be in a transaction of somebody else by now.
@@ -105,6 +107,12 @@ async function lookBefore(
     before.shift();
   }
   return state;
+}
+
+/** A part that another language ran is unknown here; that its chord has failed is known by the letter beside the body. */
+async function refuseFailedChord(task: Task, id: string, deps: HandleDeps): Promise<void> {
+  const record = await readPatiently(deps, chordLetterId(id));
+  if (record?.ending === 'dead') await settle(task, chordLetterId(id), record);
 }
 
 /** Where the work stands: the task itself, or before it exists the step that is at work. */

@@ -24,6 +24,7 @@ export const FAULT_POINTS = [
   'door.fenced',
   'door.effect-not-committed',
   'door.committed-not-told',
+  'chord.told-not-acked',
   'reaper.closed-not-requeued',
   'reaper.mid-chunk',
   'heart.renewed',

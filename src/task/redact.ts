@@ -1,7 +1,7 @@
 import type { WireCall } from './input.ts';
 import { decodeJson, encodeJson } from './json.ts';
 import { itemsOf, membersOf, objectOf } from './json-slices.ts';
-import { EMBED } from './signature.ts';
+import { EMBED, isChordLink } from './signature.ts';
 
 /**
  * Makes the copy of a call's arguments that people may see. It is given a copy of its own, and what it returns never
@@ -83,6 +83,17 @@ function redactSteps(text: string, redact: Redact): string {
   return text.startsWith('{') ? redactSignature(text, redact) : text;
 }
 
+function shownOf(task: string, call: WireCall, redact: Redact): WireCall {
+  if (CANVAS.test(task)) return HIDDEN;
+  const name = JSON.parse(task) as string;
+  if (!isChordLink(name)) return redact(name, call);
+  // A part of a chord has the signature of its body as a text in its arguments.
+  const members = Object.fromEntries(membersOf(call.kwargs)) as Record<string, string>;
+  const body = JSON.parse(members['body'] ?? 'null') as string;
+  const hidden = JSON.stringify(redactSignature(body, redact));
+  return { args: call.args, kwargs: objectOf({ ...members, body: hidden }) };
+}
+
 function redactSignature(text: string, redact: Redact): string {
   const {
     task = '""',
@@ -91,7 +102,7 @@ function redactSignature(text: string, redact: Redact): string {
     kwargs = '{}',
     ...rest
   } = Object.fromEntries(membersOf(text)) as Partial<Record<string, string>>;
-  const shown = CANVAS.test(task) ? HIDDEN : redact(JSON.parse(task) as string, { args, kwargs });
+  const shown = shownOf(task, { args, kwargs }, redact);
   const nested = [...membersOf(options)].map(([key, value]) => [
     key,
     NESTED.has(key) ? redactSteps(value, redact) : value,

@@ -10,6 +10,15 @@ import { toBytes, toText } from './json.ts';
 /** The third part of a body that nothing follows: always the same bytes. */
 export const EMBED = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}';
 
+/** Links of ours, by which a part of a chord says how it ended: see `chord-link.ts`. */
+export const CHORD_LINKS: { readonly done: string; readonly failed: string } = Object.freeze({
+  done: 'outlast.chord_part',
+  failed: 'outlast.chord_failed',
+});
+
+export const isChordLink = (task: string): boolean =>
+  task === CHORD_LINKS.done || task === CHORD_LINKS.failed;
+
 /** What follows a task: texts of signatures. */
 export interface Embed {
   /** Sent when it is done. */

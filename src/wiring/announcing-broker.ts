@@ -1,12 +1,16 @@
 import type { Broker } from '../broker/broker.ts';
 import { hasFollowUps } from '../task/signature.ts';
-import type { RedisLedgerStores } from '../adapters/redis/open-redis-ledger.ts';
+import type { Envelope } from '../task/envelope.ts';
 
-/** The same broker, which says what must be known elsewhere before messages are sent: how large chords are. */
-export function announcing(broker: Broker, announce: RedisLedgerStores['announce']): Broker {
+/** Told of messages something follows, before they are sent. */
+export type Announce = (messages: readonly Envelope[]) => Promise<void>;
+
+/** The same broker, which says what must be known elsewhere before messages are sent: which chords, and how large. */
+export function announcing(broker: Broker, announce: Announce | null): Broker {
   if (announce === null) return broker;
   const { isPushing = false } = broker;
   const [reply, silentMs] = [broker.reply?.bind(broker), broker.silentMs?.bind(broker)];
+  const forget = broker.forget?.bind(broker);
   return {
     isPushing,
     publish: async messages => {
@@ -23,6 +27,7 @@ export function announcing(broker: Broker, announce: RedisLedgerStores['announce
     ack: deliveries => broker.ack(deliveries),
     giveBack: deliveries => broker.giveBack(deliveries),
     onReady: (queues, hint) => broker.onReady(queues, hint),
+    ...(forget ? { forget } : {}),
     ...(reply ? { reply } : {}),
     ...(silentMs ? { silentMs } : {}),
     close: () => broker.close(),

@@ -20,6 +20,7 @@ import { defineHandler } from '../worker/handler.ts';
 import type { HandlerOrigin } from '../worker/door.ts';
 import { doorOf } from './door-of.ts';
 import { Internals } from './internals.ts';
+import { chordQueueOf } from './messaging.ts';
 import { lockIn } from './lock-in.ts';
 import { INTERNALS, type CreateOptions, type Outlast } from './outlast.ts';
 import { redactOf } from './redact-of.ts';
@@ -130,7 +131,7 @@ function refuseInside(handle: TaskHandle, isUncommitted: () => boolean): TaskHan
 }
 
 function makeProducer<Tx>(internals: Internals, adapter: TransactionAdapter<Tx>): Producer<Tx> {
-  const { config, log, runtime } = internals;
+  const { config, log, runtime, outboxTarget } = internals;
   const book = new LimitBook(config.admission);
   return new Producer({
     adapter,
@@ -149,6 +150,8 @@ function makeProducer<Tx>(internals: Internals, adapter: TransactionAdapter<Tx>)
     maxPayloadBytes: config.maxPayloadBytes,
     redact: redactOf(config, runtime),
     keyring: config.keyring,
+    chordQueue: chordQueueOf(config),
+    notesChords: config.ledger.kind === 'database' && outboxTarget === null,
     parent: () => currentTask() ?? null,
   });
 }

@@ -66,10 +66,12 @@ export class Internals {
     return this.#stores;
   }
 
-  /** Connections for somebody of his own, who closes them. */
-  openStores(options: OpenOptions = OPEN_OPTIONS): Promise<Stores> {
-    const { config, log } = this;
-    return openStores(config.database, { ...options, ...messagingOf(config, log) });
+  /** Connections for somebody of his own, who closes them; `config` where he has options of his own. */
+  openStores(
+    options: OpenOptions = OPEN_OPTIONS,
+    config: ResolvedConfig = this.config,
+  ): Promise<Stores> {
+    return openStores(config.database, { ...options, ...messagingOf(config, this.log) });
   }
 
   /** Null where the outbox is the default one. */

@@ -39,6 +39,17 @@ function prefetchOf({ ackOn }: BrokerTarget, worker: ResolvedConfig['worker']): 
   return Math.ceil(concurrency / sharers);
 }
 
+/**
+ * Where the parts of our chords are told. Null: nobody has to be told, because Celery's workers count where our ledger
+ * does, or because there are none: what is in the database only we run.
+ */
+export function chordQueueOf(
+  config: Pick<ResolvedConfig, 'broker' | 'ledger' | 'worker'>,
+): string | null {
+  const ledger = ledgerParts(config);
+  return (ledger?.celeryResultMs ?? 0) > 0 ? null : (config.broker?.chordQueue ?? null);
+}
+
 /** Null: the ledger is in the database. */
 export function ledgerParts({
   broker,

@@ -40,6 +40,9 @@ export async function sendCalls(
     maxPayloadBytes,
     redact,
     keyring,
+    // A command sends lone tasks.
+    chordQueue: null,
+    notesChords: false,
     parent: () => null,
   });
   return await adapter.transaction(tx => producer.send(tx, calls));

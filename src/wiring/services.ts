@@ -10,6 +10,7 @@ import { Places } from '../admission/places.ts';
 import { Receipts, type ReceiptSources } from '../relay/receipts.ts';
 import { Relay } from '../relay/relay.ts';
 import type { Runtime } from '../runtime/runtime.ts';
+import { ChordParts } from '../recovery/chord-parts.ts';
 import { Resurrector, type ResurrectorSettings } from '../recovery/resurrector.ts';
 import { systemRandom } from '../runtime/random.ts';
 import { startService, type Service } from '../runtime/service.ts';
@@ -28,6 +29,7 @@ import { handlerMap } from './handler-map.ts';
 import { withProbes, type Health, type ProbeOptions } from './health.ts';
 import type { Internals } from './internals.ts';
 import { joinFleet } from './join-fleet.ts';
+import { chordQueueOf } from './messaging.ts';
 import { INTERNALS, type Outlast } from './outlast.ts';
 import { redactOf } from './redact-of.ts';
 import { withHealth } from './relay-health.ts';
@@ -53,7 +55,7 @@ export async function startRelay(
   const internals = outlast[INTERNALS];
   const config = resolveConfig(internals.file, process.env, { relay });
   const { runtime, outboxTarget } = internals;
-  return await startOn(internals, signal, stores =>
+  return await startOn({ internals, config }, signal, stores =>
     makeRelay({
       stores,
       outboxTarget,
@@ -142,7 +144,7 @@ export async function startWatchedWorker(
   try {
     if (rooms) await shareEmbedded(internals);
     let made: WorkerService | null = null;
-    const service = await startOn(internals, signal, stores => {
+    const service = await startOn({ internals, config }, signal, stores => {
       made = makeWorker({ internals, stores, config, handlers, rooms, process: name });
       return withRooms(rooms, probed(made, config.worker, runtime));
     });
@@ -162,7 +164,9 @@ export async function startResurrector(
   const internals = outlast[INTERNALS];
   const config = resolveConfig(internals.file, process.env, { resurrector });
   const { runtime } = internals;
-  return await startOn(internals, signal, stores => makeResurrector({ stores, config, runtime }));
+  return await startOn({ internals, config }, signal, stores =>
+    makeResurrector({ stores, config, runtime }),
+  );
 }
 
 export interface ResurrectorParts {
@@ -193,6 +197,7 @@ export function makeResurrector(parts: ResurrectorParts): Pick<Resurrector, 'run
       const either = AbortSignal.any([signal, ended.signal]);
       const store = await checkpointStoreOf(config, stores);
       const cleaning = Promise.all([
+        countChordParts(parts, either),
         cleanOutboxes(config, { runtime, asking, receipts }, either),
         lookUp(either),
         cleanCheckpoints({ store, reads: stores.ledgerReads, runtime }, either),
@@ -207,15 +212,28 @@ export function makeResurrector(parts: ResurrectorParts): Pick<Resurrector, 'run
   };
 }
 
+async function countChordParts(
+  { stores, config, runtime }: ResurrectorParts,
+  signal: AbortSignal,
+): Promise<void> {
+  const queue = chordQueueOf(config);
+  if (queue === null) return;
+  const { broker, ledger } = stores;
+  const [redact, { keyring }] = [redactOf(config, runtime), config];
+  await new ChordParts({ broker, ledger, queue, runtime, redact, keyring }).run(signal);
+}
+
 /** Opens connections of its own for a service, and closes them when it has ended. */
 async function startOn(
-  internals: Internals,
+  { internals, config }: { readonly internals: Internals; readonly config: ResolvedConfig },
   signal: AbortSignal | undefined,
   make: (stores: Stores) => { run(signal: AbortSignal): Promise<void> },
 ): Promise<Service> {
   // PGlite has one handle per process: services share the instance's.
   const isShared = internals.config.database.kind === 'pglite';
-  const stores = isShared ? await internals.stores() : await internals.openStores();
+  const stores = isShared
+    ? await internals.stores()
+    : await internals.openStores(undefined, config);
   return startService(async inner => {
     try {
       await make(stores).run(inner);

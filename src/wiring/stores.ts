@@ -10,6 +10,7 @@ import { PostgresAdmissionStore } from '../adapters/postgres/postgres-admission-
 import { PgDatabase } from '../adapters/postgres/pg-database.ts';
 import { PostgresCheckpointStore } from '../adapters/postgres/postgres-checkpoint-store.ts';
 import { PostgresControlStore } from '../adapters/postgres/postgres-control-store.ts';
+import { noteChords } from '../adapters/postgres/postgres-chord.ts';
 import { PostgresBroker } from '../adapters/postgres/postgres-broker.ts';
 import { PostgresFenceRows } from '../adapters/postgres/postgres-fence-rows.ts';
 import { PostgresGenerationStore } from '../adapters/postgres/postgres-generation-store.ts';
@@ -145,8 +146,8 @@ export async function storesOn(db: SqlDatabase, options: Messaging = {}): Promis
   const outboxReads = new PostgresOutboxReads(db);
   const ledgerReads = new PostgresLedgerReads(db);
   const control = new PostgresControlStore(db);
-  const broker =
-    parts === undefined ? new PostgresBroker(db) : await closing(db, openBroker(parts));
+  const inner = parts === undefined ? new PostgresBroker(db) : await closing(db, openBroker(parts));
+  const broker = announcing(inner, messages => noteChords(db, messages));
   return {
     db,
     // A broker apart is published to; only where there is none a row becomes a record by one statement.

@@ -1,10 +1,9 @@
-import { createHash } from 'node:crypto';
-import type { Broker, Delivery, UndecodableMessage } from '../broker/broker.ts';
+import type { Broker, Delivery } from '../broker/broker.ts';
+import { undecodable } from '../ledger/undecodable.ts';
 import type { BuryItem, Ledger, MessageAnswer, TaskRef } from '../ledger/ledger.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import type { Envelope } from '../task/envelope.ts';
 import type { ResultStore } from '../result/result-store.ts';
-import { toBytes } from '../task/json.ts';
 import { replyOf } from '../wire/reply.ts';
 import type { RunObserver } from './run-observer.ts';
 
@@ -156,32 +155,5 @@ function impostor(envelope: Envelope): BuryItem {
     envelope: { ...envelope, id: `${envelope.id}#${envelope.digest.slice(0, 16)}` },
     reason: 'ERR_DIGEST',
     error,
-  };
-}
-
-function undecodable(message: UndecodableMessage): BuryItem {
-  const { raw, why, reason = 'ERR_UNDECODABLE', headers } = message;
-  const options = toBytes(JSON.stringify(headers === undefined ? {} : { headers }));
-  const hash = createHash('sha256');
-  // Two messages of the same bytes with other headers are two: neither may take the other's place.
-  if (headers !== undefined) hash.update(options);
-  const digest = hash.update(raw).digest('hex');
-  const envelope: Envelope = {
-    id: digest,
-    name: message.name ?? 'unknown',
-    queue: message.queue,
-    priority: 0,
-    version: 1,
-    body: raw,
-    options,
-    digest,
-    etaMs: null,
-    expiresMs: null,
-  };
-  return {
-    kind: 'message',
-    envelope,
-    reason,
-    error: { type: reason, message: why, traceback: '' },
   };
 }

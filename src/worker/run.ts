@@ -17,18 +17,20 @@ import { NO_KEYS } from '../task/keyring.ts';
 import type { Redact } from '../task/redact.ts';
 import type { BrokerAnswers } from './broker-answers.ts';
 import { claimKey, type KeyClaim, type KeyDeps } from './claim-key.ts';
-import { replyOf, type Told } from '../wire/reply.ts';
 import type { ResultStore } from '../result/result-store.ts';
 import type { Checkpoints } from './checkpoints.ts';
 import { rescueRun } from './rescue-run.ts';
 import { execute, type ExecuteDeps } from './execute.ts';
 import type { KeyHold } from './key-hold.ts';
 import type { Gate } from './gate.ts';
+import { stopped } from './run-in-room.ts';
 import type { RunObserver } from './run-observer.ts';
 import type { RunLedger } from './run-scope.ts';
 import { RunStop, type StopReason } from './run-stop.ts';
+import { SenderWord } from './sender-word.ts';
 import type { Settlement } from './settlement.ts';
 import type { Settler, SettleStatus } from './settler.ts';
+import { tellSettled } from './tell-settled.ts';
 
 export interface RunDeps extends ExecuteDeps {
   readonly ledger: Ledger;
@@ -80,12 +82,14 @@ export class Run implements RunLedger {
   readonly #deps: RunDeps;
   readonly #stop: RunStop;
   readonly #onRan: (ranMs: number) => void;
+  /** Made when there is something to say: most runs say nothing. */
+  #word: SenderWord | null = null;
   /** The run as the ledger knows it now. */
   #ref: RunRef;
 
   constructor({ task, delivery, draining, onRan }: RunStart, deps: RunDeps) {
     this.task = task;
-    this.#ref = { id: task.id, epoch: task.epoch, run: task.run };
+    this.#ref = task;
     this.#delivery = delivery;
     this.#deps = deps;
     this.#stop = new RunStop(draining);
@@ -112,6 +116,11 @@ export class Run implements RunLedger {
     this.#stop.stop(reason);
   }
 
+  /** Calls `fn` when it is stopped. Returns the undo. */
+  onStop(fn: () => void): () => void {
+    return this.#stop.onStop(fn);
+  }
+
   /** From `begin` on the ledger has the task; a copy that was held for too long is let go while it still runs. */
   acknowledgeInTime(now: number): void {
     if (this.#delivery !== null && now - this.startedAt > LONGEST_HOLD_MS)
@@ -124,6 +133,7 @@ export class Run implements RunLedger {
    */
   async #run(): Promise<void> {
     const { runtime, observer, gate } = this.#deps;
+    if (this.#stop.reason !== null) return void (await this.#turnBack(stopped(this.#stop)));
     const entering = gate ? gate.enter(this.task) : null;
     const entry = entering === null ? null : await entering;
     if (entry !== null && !entry.isIn) return await this.#turnAway(entry);
@@ -136,7 +146,7 @@ export class Run implements RunLedger {
     if (isStarted) this.#tellStart();
     const { runsAt } = this.#deps;
     // Before the handler: word of the end must not come first.
-    if (runsAt && claim.kind === 'run') await this.#tellSender({ status: 'STARTED', runsAt });
+    if (runsAt && claim.kind === 'run') await this.#sender().tell({ status: 'STARTED', runsAt });
     const hold = claim.kind === 'run' ? claim.hold : null;
     const running = claim.kind === 'run' ? this.#execute(hold) : claim.settlement;
     const ran = running instanceof Promise ? await running : running;
@@ -146,6 +156,8 @@ export class Run implements RunLedger {
     const kept = hold === null ? 'kept' : await this.#keep(ran, hold);
     // Nobody knows whether the result is there: what is not sure to be kept is not committed.
     const settlement: Settlement = kept === 'unknown' ? { kind: 'release' } : ran;
+    if (settlement.kind === 'fail' && settlement.delayMs !== null)
+      await this.#sender().tell({ status: 'RETRY', error: settlement.error });
     const followUps = this.#followUps(settlement);
     const answer = kept === 'refused' ? kept : await this.#settle(settlement, followUps);
     const status = answer === 'refused' ? await this.#giveUp() : answer;
@@ -154,7 +166,7 @@ export class Run implements RunLedger {
     // Before anything else is waited for: the next run of a task may begin meanwhile, and would be told of first.
     if (status === 'ok') {
       if (isStarted) observer?.settled(this.task, settlement, ranMs);
-      this.#tell(settlement);
+      tellSettled(this.task, settlement, runtime.emit);
       if (claim.kind === 'answer' && claim.original !== this.task.id) this.#tellDuplicate(claim);
     } else if (isStarted) observer?.lost(this.task);
     const isDone = status === 'ok' && settlement.kind === 'commit';
@@ -165,21 +177,28 @@ export class Run implements RunLedger {
     if (hold !== null) await hold.ended(settlement);
     const ends = this.#ended(settlement);
     if (followUps.length + ends.length > 0) await this.#follow([...followUps, ...ends]);
-    if (settlement.kind === 'fail' && settlement.delayMs !== null)
-      await this.#tellSender({ status: 'RETRY', error: settlement.error });
   }
 
   /** The limits of its task have no room: it comes again. */
   async #turnAway(refused: Refused): Promise<void> {
+    const status = await this.#turnBack({ kind: 'release', delayMs: refused.retryAfterMs });
+    if (status === 'ok') await this.#deps.gate?.wait(this.task, refused);
+  }
+
+  /** It has not started, and does not. */
+  async #turnBack(settlement: Settlement): Promise<StepStatus> {
     this.leavePlace();
-    const answer = await this.#settle({ kind: 'release', delayMs: refused.retryAfterMs }, []);
-    if (answer === 'ok') await this.#deps.gate?.wait(this.task, refused);
-    await this.#acknowledge(answer === 'refused' ? 'stale' : answer);
+    const answer = await this.#settle(settlement, []);
+    const status = answer === 'refused' ? 'stale' : answer;
+    await this.#acknowledge(status);
+    if (status !== 'ok') await this.#lose(status, settlement);
+    return status;
   }
 
   /** It was not the rightful run any more. */
   async #lose(status: StepStatus, { kind: settlement }: Settlement): Promise<void> {
     const { id: task, epoch } = this.task;
+    await this.#word?.tellEndAgain();
     await rescueRun(this.task, this.#stop.draining, this.#deps);
     if (settlement === 'drop') return;
     const fields = { task, epoch, status, settlement };
@@ -211,7 +230,8 @@ export class Run implements RunLedger {
 
   async lift(_: RunRef, above: number): Promise<LiftReply> {
     const reply = await this.#deps.ledger.lift(this.#ref, above);
-    if (reply.status === 'ok') this.#ref = { ...this.#ref, epoch: reply.epoch };
+    const { id, run } = this.#ref;
+    if (reply.status === 'ok') this.#ref = { id, epoch: reply.epoch, run };
     return reply;
   }
 
@@ -219,6 +239,11 @@ export class Run implements RunLedger {
     const effect = hold?.effect ?? null;
     const start = { task: this.task, stop: this.#stop, ledger: this, effect };
     return execute(start, this.#deps);
+  }
+
+  #sender(): SenderWord {
+    const isOver = (): boolean => this.#stop.reason !== null || this.#deps.isLeaseOver?.() === true;
+    return (this.#word ??= new SenderWord(this.task, this.#deps, isOver));
   }
 
   /** The gap between the end of a handler and its being told. */
@@ -288,43 +313,10 @@ export class Run implements RunLedger {
     await (status === 'ok' ? answers.ack(delivery) : answers.giveBack(delivery));
   }
 
-  #tell(settlement: Settlement): void {
-    const { runtime } = this.#deps;
-    const { id, envelope, epoch } = this.task;
-    const { name, queue } = envelope;
-    const ref = { id, name, queue };
-    switch (settlement.kind) {
-      case 'commit': {
-        const { outcome } = settlement;
-        if (outcome.kind === 'done') runtime.emit('task:done', { id, name, queue, epoch });
-        else runtime.emit('task:discarded', { ...ref, why: outcome.why });
-        return;
-      }
-      case 'fail':
-        return this.#tellFailure(settlement);
-      case 'bury':
-        runtime.emit('task:dead-lettered', { ...ref, where: 'worker', reason: settlement.reason });
-        return;
-      case 'release':
-      case 'drop':
-    }
-  }
-
   #tellDuplicate({ key, original }: Extract<KeyClaim, { readonly kind: 'answer' }>): void {
     const { id, envelope } = this.task;
     const { name, queue } = envelope;
     this.#deps.runtime.emit('task:deduplicated', { id, name, queue, key, original });
-  }
-
-  #tellFailure(settlement: Extract<Settlement, { readonly kind: 'fail' }>): void {
-    const { emit } = this.#deps.runtime;
-    const { id, envelope, failures, crashes } = this.task;
-    const { cause: error, delayMs, reason, isCrash } = settlement;
-    const ref = { id, name: envelope.name, queue: envelope.queue };
-    if (!isCrash) emit('task:failed', { ...ref, where: 'worker', error });
-    if (delayMs === null) emit('task:dead-lettered', { ...ref, where: 'worker', reason });
-    else if (isCrash) emit('task:resurrected', { ...ref, resurrections: crashes + 1 });
-    else emit('task:retried', { ...ref, attempt: failures + 1, delayMs, error });
   }
 
   #isFollowed(): boolean {
@@ -352,16 +344,6 @@ export class Run implements RunLedger {
     if (!this.#isFollowed()) return NOTHING;
     const { error } = settlement;
     return [{ key: endedKey(envelope.id, epoch), ended: { envelope, how: 'dead', epoch, error } }];
-  }
-
-  /** Whoever waits for the result hears that it has begun, or takes longer. Said once: nothing is lost with it. */
-  async #tellSender(told: Told): Promise<void> {
-    const { broker, runtime } = this.#deps;
-    const reply = broker.reply ? replyOf(this.task.envelope, told) : null;
-    if (reply === null) return;
-    await broker.reply?.([reply]).catch((error: unknown) => {
-      runtime.log.warn({ error, task: this.task.id, status: told.status }, 'nobody was told');
-    });
   }
 
   #followDeps(): FollowDeps {

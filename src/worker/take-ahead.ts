@@ -3,6 +3,8 @@ import type { Clock } from '../runtime/clock.ts';
 
 /** Runs that are longer than this on average gain nothing from messages that are here already. */
 const SHORT_MS = 20;
+/** Runs that are shorter than this on average are over before it matters that they waited. */
+const INSTANT_MS = 10;
 /** A message taken ahead and not begun for this long belongs to whoever has a place for it. */
 const LATE_MS = 250;
 /** How much of the average the last run is. */
@@ -42,6 +44,11 @@ export class TakeAhead {
     const [oldest] = this.#here;
     if (oldest === undefined) return null;
     return Math.max(oldest.since + LATE_MS - this.#clock.monotonic(), 0);
+  }
+
+  /** Whoever waits for a run to end waits for nothing worth speaking of. */
+  get areInstant(): boolean {
+    return this.#averageMs <= INSTANT_MS;
   }
 
   /** Told of every run. */

@@ -55,20 +55,23 @@ function setup(shutdownTimeoutMs = 0) {
   };
   const runtime = { clock, random, faultPoint: noFaults, log: silentLogger, emit };
   const aborts: number[] = [];
-  let finish: () => void = () => undefined;
-  const finished = new Promise<void>(resolve => (finish = resolve));
+  let [finish, finished] = [(): void => undefined, Promise.resolve()];
+  const hold = (): void => void (finished = new Promise<void>(resolve => (finish = resolve)));
+  hold();
+  let handling = 0;
   const long = task('worker.long');
   const unused = { door: () => ({ pass: away, fence: away }), sendInside: away };
   const handler = defineHandler(
     long,
     (_, ctx) =>
       new Promise<void>((resolve, reject) => {
+        handling += 1;
         ctx.signal.addEventListener('abort', () => {
           aborts.push(time.nowMs);
           reject(new Error('aborted'));
         });
         void finished.then(resolve);
-      }),
+      }).finally(() => (handling -= 1)),
     unused,
   );
   const settings = {
@@ -120,7 +123,9 @@ function setup(shutdownTimeoutMs = 0) {
     told,
     commits,
     arrive,
-    finish,
+    finish: () => finish(),
+    hold,
+    handling: () => handling,
     hurry,
     ownerOf: (id: string) => store.state.records.get(id)?.worker ?? '',
     cut: (value: boolean) => void (isAway = value),
@@ -257,6 +262,33 @@ describe('a worker with more to do than it has places', () => {
     stop.abort();
     await time.runUntil(20_000);
     await running;
+  });
+});
+
+describe('a worker whose tasks are over in an instant', () => {
+  it('begins the next batch early, runs no more at once than it has places, and gives back what has none soon', async () => {
+    const { time, store, worker, arrive, finish, hold, handling } = setup();
+    const count = (state: string): number =>
+      [...store.state.records.values()].filter(record => record.state === state).length;
+    finish();
+    for (let n = 0; n < 200; n++) await arrive(`short ${n}`);
+    const stop = new AbortController();
+    const running = worker.run(stop.signal);
+    while (count('done') < 200) await time.runUntil(time.nowMs + 100);
+    hold();
+    for (let n = 0; n < 20; n++) await arrive(`long ${n}`);
+    while (count('running') < 10) await time.runUntil(time.nowMs + 1);
+    expect(handling()).toBe(5);
+    while (count('running') > 5) await time.runUntil(time.nowMs + 1);
+    expect(handling()).toBe(5);
+    await time.runUntil(time.nowMs + 2 * LEASE_MS);
+    expect([count('running'), count('waiting'), handling()]).toEqual([5, 15, 5]);
+    for (const record of store.state.records.values())
+      expect(record).toMatchObject({ failures: 0, crashes: 0 });
+    stop.abort();
+    await time.runUntil(time.nowMs + 30_000);
+    await running;
+    expect(count('waiting')).toBe(20);
   });
 });
 

@@ -14,6 +14,7 @@ import { untilReady, type Beat } from './heart.ts';
 import { Intake } from './intake.ts';
 import { LeaseWatch } from './watch-lease.ts';
 import { orderQueues } from './order-queues.ts';
+import { Seats } from './seats.ts';
 import { Run, type RunDeps } from './run.ts';
 import { RunSet } from './run-set.ts';
 import { runKey } from './run-key.ts';
@@ -45,6 +46,7 @@ export class Worker {
   readonly #ahead: TakeAhead;
   readonly #share: LedgerShare;
   readonly #lanes = new Lanes<BeginOpen | null>();
+  readonly #seats: Seats<Run>;
   readonly #crashBudgets: Readonly<Record<string, number>>;
   readonly #watch: ControlWatch | null;
   readonly #intake: Intake;
@@ -61,8 +63,6 @@ export class Worker {
   /** The last batch was as large as it could be. */
   #isPlenty = false;
   #begun = 0;
-  /** Runs whose handler has not ended. */
-  #handling = 0;
   #isLeaving = false;
   #turnedAt: number;
 
@@ -74,6 +74,8 @@ export class Worker {
     this.#lease = new LeaseWatch(deps.heart, deps.runtime.clock, deps.settings.leaseMs);
     this.#share = new LedgerShare(deps.runtime.clock);
     this.#ahead = new TakeAhead(deps.broker, deps.runtime.clock);
+    const { concurrency } = deps.settings;
+    this.#seats = new Seats(concurrency, deps.runtime.clock, run => this.#start(run));
     this.#intake = new Intake(this.#ahead, deps.settings.queues, this.#wake.hint);
     // Every run listens to it: many listeners are no leak here.
     setMaxListeners(0, this.#draining.signal);
@@ -174,7 +176,8 @@ export class Worker {
         await this.#wake.sleep(sleepMs, signal);
         return;
       }
-      const isMore = await this.#take(Math.min(free, Lanes.share(settings.concurrency)), signal);
+      const most = Lanes.share(this.#seats.most(this.#ahead.areInstant));
+      const isMore = await this.#take(Math.min(free, most), signal);
       const reply = await (isMore ? this.#lanes.room() : this.#lanes.last());
       const isIdle = reply?.begun.length === 0 && reply.answers.length === 0;
       if (isIdle && this.#hasAskedBroker) {
@@ -188,14 +191,8 @@ export class Worker {
     }
   }
 
-  /**
-   * A handler that has ended makes room for the next while its run is being settled. What waits to be settled has a limit
-   * too, or a store that begins and does not commit would fill the memory.
-   */
   #free(): number {
-    const { concurrency } = this.#deps.settings;
-    const { places } = this.#lanes;
-    return Math.min(concurrency - this.#handling, 2 * concurrency - this.#runs.size) - places;
+    return this.#seats.free(this.#runs.size, this.#ahead.areInstant) - this.#lanes.places;
   }
 
   async #open(signal: AbortSignal): Promise<void> {
@@ -255,7 +252,7 @@ export class Worker {
     this.#lanes.add(free, request.suspects, this.#beginAll(request, deliveries, signal));
     const isFull = wanted > 0 && taken.length === wanted;
     // There was more than we asked for: the next batch comes while this one is begun.
-    if (isFull) this.#ahead.ask(queues, 2 * settings.concurrency);
+    if (isFull) this.#ahead.ask(queues, 2 * this.#seats.most(this.#ahead.areInstant));
     return isFull || this.#isPlenty;
   }
 
@@ -286,7 +283,7 @@ export class Worker {
       // An ack that fails brings copies back, to be acked then: the ledger has their tasks.
       const copies = isLetGo ? [...byId.values()] : [];
       const letGo = copies.length > 0 ? this.#deps.broker.ack(copies) : undefined;
-      for (const run of runs) this.#start(run);
+      for (const run of runs) this.#seats.enter(run);
       await letGo?.catch(() => undefined);
       return reply;
     } finally {
@@ -310,7 +307,6 @@ export class Worker {
 
   #makeRun(task: BegunTask, delivery: Delivery | null): Run {
     this.#begun += 1;
-    this.#handling += 1;
     const start = { task, delivery, draining: this.#draining.signal, onRan: this.#onRan };
     const run = new Run(start, this.#runDeps);
     this.#runs.add(run);
@@ -332,7 +328,7 @@ export class Worker {
 
   /** The handler of a run has ended. */
   readonly #onRan = (ranMs: number): void => {
-    this.#handling -= 1;
+    this.#seats.leave();
     this.#ahead.noteRun(ranMs);
     this.#wake.hint();
   };
@@ -381,6 +377,7 @@ export class Worker {
     const { log, emit } = this.#deps.runtime;
     const { ledger, heart } = this.#deps;
     this.#draining.abort();
+    this.#seats.release();
     const given = this.#ahead.giveBack().catch(() => undefined);
     const released = await letRunsEnd(this.#runs, given, this.#deps);
     // The store does not answer: what we run comes back when our lease is over.

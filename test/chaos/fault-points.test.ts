@@ -94,6 +94,8 @@ const RELAY: readonly FaultPointName[] = [
 const RECEIPTS: readonly FaultPointName[] = ['relay.looked-not-settled'];
 /** Killed in idempotency.test.ts. */
 const KEYS: readonly FaultPointName[] = ['worker.kept-not-committed', 'worker.ended-not-freed'];
+/** Killed in celery-chords.test.ts, with a real Celery. */
+const CHORDS: readonly FaultPointName[] = ['chord.told-not-acked'];
 const OTHERS: readonly FaultPointName[] = [
   'worker.drain-before-release',
   'reaper.closed-not-requeued',
@@ -107,6 +109,7 @@ it('covers every fault point there is', () => {
     ...RELAY,
     ...RECEIPTS,
     ...KEYS,
+    ...CHORDS,
     ...OTHERS,
   ];
   expect(covered.toSorted()).toEqual([...FAULT_POINTS].toSorted());

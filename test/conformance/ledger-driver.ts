@@ -132,7 +132,7 @@ export class LedgerDriver {
   commitItem(ref: RunRef, item: Partial<Omit<CommitItem, 'ref'>> = {}): CommitItem {
     const outcome: Outcome = { kind: 'done', result: null };
     return {
-      ref: runRef(ref),
+      ref,
       outcome,
       after: [],
       dedupMs: 15 * MINUTE,

@@ -220,6 +220,15 @@ function chords(driver: () => LedgerDriver): void {
     expect(await driver().ledger.joinChord(first)).toEqual(complete);
   });
 
+  it('is not completed again by a part that is told when its body was sent', async ctx => {
+    const { ledger } = driver();
+    if (ledger.closeChord === undefined) return ctx.skip();
+    const parts = partsOf(2);
+    for (const part of parts) await ledger.joinChord(part);
+    await ledger.closeChord(parts[0]?.groupId ?? '');
+    for (const part of parts) expect(await ledger.joinChord(part)).toEqual({ status: 'open' });
+  });
+
   it('tells at least one of those who complete it at the same time', async () => {
     for (let round = 0; round < 5; round++) {
       const parts = partsOf(8);

@@ -11,10 +11,13 @@ import { LedgerDriver, type LedgerFixture } from './ledger-driver.ts';
 /** One ledger under test. It may hold what other tests left behind. */
 export interface LedgerReadsFixture extends LedgerFixture {
   readonly reads: LedgerReads;
+  /** Told of messages that are about to be sent, where chords are written down with that. */
+  readonly announce?: (messages: readonly Envelope[]) => Promise<void>;
 }
 
 interface Parts {
   readonly reads: LedgerReads;
+  readonly announce: LedgerReadsFixture['announce'];
   readonly driver: LedgerDriver;
 }
 
@@ -35,7 +38,8 @@ export function describeLedgerReads(
     });
     const current: Current = () => {
       if (fixture === undefined) throw new Error('the fixture has not been made');
-      return { reads: fixture.reads, driver: new LedgerDriver(fixture) };
+      const { reads, announce } = fixture;
+      return { reads, announce, driver: new LedgerDriver(fixture) };
     };
     describe('sample', () => sampling(current));
     describe('dead tasks', () => deadTasks(current));
@@ -97,6 +101,7 @@ function openChords(current: Current): void {
     await driver.fixture.advance(MINUTE);
     await driver.ledger.joinChord({ ...part(endless, 0, '1'), size: null });
     for (let index = 0; index < 3; index++) await driver.ledger.joinChord(part(whole, index, '1'));
+    await driver.ledger.closeChord?.(whole);
     const found = await own([first, second, endless, whole]);
     expect(found).toMatchObject([
       { groupId: first, parts: 1, size: 3, failed: 1 },
@@ -112,7 +117,34 @@ function openChords(current: Current): void {
     await driver.ledger.joinChord(part(first, 2, '1'));
     await driver.ledger.joinChord(part(first, 0, '1'));
     expect((await own([first, second])).map(({ groupId }) => groupId)).toEqual([second]);
+    await driver.ledger.closeChord?.(first);
     expect((await reads.openChords(1)).open - before).toBe(2);
+  });
+
+  it('are told from their sending on, once, with the name of their body, and not when they are over', async ctx => {
+    const { announce, driver } = current();
+    if (announce === undefined) return ctx.skip();
+    const headerOf = (groupId: string): Envelope => {
+      const body = '{"task":"sum","args":[],"kwargs":{},"options":{},"chord_size":3}';
+      const options = new TextEncoder().encode(JSON.stringify({ groupId, groupIndex: 0 }));
+      const embed = `{"callbacks":null,"errbacks":null,"chain":null,"chord":${body}}`;
+      return makeEnvelope({ embed, options });
+    };
+    const [sent, whole] = ['a', 'b'].map(unique) as [string, string];
+    await announce([makeEnvelope(), headerOf(sent), headerOf(sent), headerOf(whole)]);
+    expect(await own([sent, whole])).toMatchObject([
+      { parts: 0, size: 3, failed: 0, body: 'sum' },
+      { parts: 0, size: 3, failed: 0, body: 'sum' },
+    ]);
+    for (let index = 0; index < 3; index++) await driver.ledger.joinChord(part(whole, index, '1'));
+    // Whoever published the header has died before he said so, and it is published again.
+    await announce([headerOf(sent), headerOf(whole)]);
+    expect(await own([sent, whole])).toMatchObject([{ groupId: sent }]);
+    await driver.fixture.advance(6 * 24 * HOUR);
+    expect(await driver.ledger.abandonChords(1_000)).not.toContain(sent);
+    await driver.fixture.advance(25 * HOUR);
+    expect(await driver.ledger.abandonChords(1_000)).toContain(sent);
+    expect(await own([sent])).toEqual([]);
   });
 
   it('are forgotten a week after their last part, and those that were completed are not named', async () => {

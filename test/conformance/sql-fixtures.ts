@@ -1,5 +1,6 @@
 import { PostgresAdmissionStore } from '../../src/adapters/postgres/postgres-admission-store.ts';
 import { PostgresBroker } from '../../src/adapters/postgres/postgres-broker.ts';
+import { noteChords } from '../../src/adapters/postgres/postgres-chord.ts';
 import { PostgresControlStore } from '../../src/adapters/postgres/postgres-control-store.ts';
 import { PostgresIdempotencyStore } from '../../src/adapters/postgres/postgres-idempotency-store.ts';
 import { PostgresLedger } from '../../src/adapters/postgres/postgres-ledger.ts';
@@ -179,6 +180,7 @@ export function sqlFixtures(db: () => SqlDatabase): {
       ...(await sqlFixtures(db).outbox(true)),
       ledger: new PostgresLedger(db()),
       reads: new PostgresLedgerReads(db()),
+      announce: messages => noteChords(db(), messages),
     }),
     keys: async () => ({
       store: new PostgresIdempotencyStore(db()),

@@ -1,3 +1,6 @@
+import { existsSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { RedisConnection } from '../../src/adapters/redis/redis-connection.ts';
 import { unique } from '../conformance/envelopes.ts';
@@ -58,8 +61,9 @@ async function putOnRedis(queue: string, messages: readonly Raw[]): Promise<void
 
 const json = (text: string): Buffer => Buffer.from(text);
 const GOOD = json('[[], {}, {"callbacks": null, "errbacks": null, "chain": null, "chord": null}]');
-/** Would make a file, were it ever unpickled. */
-const PICKLE = Buffer.from("cos\nsystem\n(S'touch /tmp/outlast-was-here'\ntR.");
+/** Would be there, were the pickle ever unpickled. */
+const TRACE = join(tmpdir(), unique('pickle').replace(/\W/g, '-'));
+const PICKLE = Buffer.from(`cos\nsystem\n(S'touch ${TRACE}'\ntR.`);
 
 /** Each with the reason it is dead for. */
 const CASES: Readonly<
@@ -143,7 +147,10 @@ describe.each([
     await put(queue, [...raws, { headers: { task: name, id: last }, body: strange }]);
     await until(async () => seen.length > 0);
     expect(seen).toEqual([[last, expect.anything() as unknown]]);
+    expect(JSON.stringify(seen)).toContain('"__proto__":{"polluted":true}');
     expect(({} as { polluted?: boolean }).polluted).toBeUndefined();
+    expect((seen as [[string, { polluted?: boolean }]])[0][1].polluted).toBeUndefined();
+    expect(existsSync(TRACE)).toBe(false);
     const rows = await until(async () => {
       const text = `select reason, body from outlast_task where queue = $1 and state = 'dead'`;
       const found = await database.pool.query<{ reason: string; body: Buffer }>(text, [queue]);

@@ -9,6 +9,7 @@ import {
   unchecked,
   type Outlast,
 } from '../../dist/index.js';
+import { chord } from '../../dist/task/index.js';
 import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
 
 const echo = task('outboxes.echo', { input: unchecked<unknown>(), result: unchecked<unknown>() });
@@ -60,6 +61,19 @@ describe('an outbox in another database', () => {
     const next = await producer.transaction(tx => producer.send(tx, echo, 2));
     await until(async () => (await next.state()) === 'waiting');
     expect(await producer.find(echo, id).state()).toBe('unknown');
+    await relay.stop();
+  });
+
+  it('opens its chords in the ledger before a relay publishes them, and not in its own database', async () => {
+    const header = ['a', 'b'].map(value => echo.with(value));
+    await producer.transaction(tx => producer.sendMany(tx, [chord(header, echo)]));
+    const open = async ({ pool }: MigratedDatabase) =>
+      (await pool.query<{ size: number; body: string }>('select size, body from outlast_chord'))
+        .rows;
+    expect(await open(crm)).toEqual([]);
+    const relay = await startRelay(producer);
+    await until(async () => (await open(main)).length > 0);
+    expect(await open(main)).toEqual([{ size: 2, body: 'outboxes.echo' }]);
     await relay.stop();
   });
 

@@ -167,6 +167,15 @@ describe('a queue', () => {
     expect((await channel.checkQueue(queue)).messageCount).toBe(2);
   });
 
+  it('is a quorum queue where that is asked for', async () => {
+    const queue = unique('queue');
+    await connect({ queueType: 'quorum' }).publish([makeEnvelope({ queue })]);
+    await channel.assertQueue(queue, {
+      durable: true,
+      arguments: { 'x-queue-type': 'quorum' },
+    });
+  });
+
   it('that is there is taken as it is', async () => {
     const queue = unique('queue');
     const shape = { durable: true, maxPriority: 5, arguments: { 'x-max-length': 100 } };
@@ -318,6 +327,8 @@ describe('a connection', () => {
     proxy.silence();
     expect(statuses(await broker.publish([makeEnvelope({ queue })]))).toEqual(['unavailable']);
     await until(async () => troubles.length > 0);
+    // What a probe is told: it does not hear its queue, until it does again.
+    expect(broker.silentMs([queue])).toBeGreaterThan(0);
     proxy.speak();
     // Both come back by themselves, with a new channel: the old one's tags say nothing any more.
     await broker.ack([held]);
@@ -328,6 +339,7 @@ describe('a connection', () => {
       );
     });
     expect(again.tag).not.toBe(held.tag);
+    expect(broker.silentMs([queue])).toBe(0);
     expect(statuses(await broker.publish([makeEnvelope({ queue })]))).toEqual(['confirmed']);
   });
 

@@ -3,7 +3,7 @@ import { fromPg } from '../../dist/adapters/transactions/pg.js';
 import { createOutlast, startRelay, startWorker, task, unchecked } from '../../dist/index.js';
 import type { Envelope } from '../../src/task/envelope.ts';
 import { makeEnvelope, makeEnvelopes, unique } from '../conformance/envelopes.ts';
-import { migratedDatabase, until } from '../support/database.ts';
+import { gate, migratedDatabase, until } from '../support/database.ts';
 import { rabbitBroker } from '../support/rabbit-broker.ts';
 import { RabbitInspector } from '../support/rabbit-inspector.ts';
 import { startRabbit, type OwnRabbit } from '../support/rabbit-server.ts';
@@ -18,6 +18,24 @@ afterAll(async () => {
   await server.dispose();
 });
 
+/** With one row that it cannot get rid of. */
+async function relayOf(queue: string) {
+  const database = await migratedDatabase('blocked');
+  onTestFinished(() => database.dispose());
+  const outlast = createOutlast({
+    database: database.url,
+    broker: server.url,
+    adapter: fromPg(database.pool),
+  });
+  const [one, opened] = [task(unique('one'), { queue }), gate()];
+  outlast.on('relay:breaker-opened', () => opened.open());
+  await outlast.transaction(tx => outlast.send(tx, one));
+  const relay = await startRelay(outlast, { brokerOutageCooldown: '50ms', maxRetries: 1 });
+  const rows = async () =>
+    (await database.pool.query<{ retries: number }>('select retries from outlast_outbox')).rows;
+  return { outlast, rows, relay, opened: opened.opened };
+}
+
 describe('a server that is out of memory', { timeout: 90_000 }, () => {
   it('blocks publishers, who write nothing more, and not consumers', async () => {
     const blocks: (string | null)[] = [];
@@ -30,6 +48,8 @@ describe('a server that is out of memory', { timeout: 90_000 }, () => {
     const waiting = broker.publish([makeEnvelope({ queue })]);
     await until(async () => blocks.length > 0);
     expect(blocks[0]).toContain('memory');
+    // A relay is told the same: its row stays, and costs nothing.
+    const { outlast, rows, relay, opened } = await relayOf(unique('queue'));
     const late = makeEnvelopes(3, { queue });
     const outcomes = await broker.publish(late);
     expect(outcomes.map(({ status }) => status)).toEqual(Array(3).fill('unavailable'));
@@ -38,7 +58,12 @@ describe('a server that is out of memory', { timeout: 90_000 }, () => {
       return deliveries.length > 0 && deliveries;
     });
     await broker.ack(taken);
+    await opened;
+    expect(await rows()).toEqual([{ retries: 0 }]);
     await server.control('set_vm_memory_high_watermark', '0.4');
+    await until(async () => (await rows()).length === 0);
+    await relay.stop();
+    await outlast.close();
     expect(await waiting).toEqual([{ status: 'confirmed' }]);
     expect(blocks.at(-1)).toBeNull();
     expect(await broker.publish([makeEnvelope({ queue })])).toEqual([{ status: 'confirmed' }]);

@@ -4,10 +4,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createServer } from 'node:tls';
 import { expect, it, onTestFinished } from 'vitest';
+import { fromPg } from '../../dist/adapters/transactions/pg.js';
+import { createOutlast, startRelay, task, unchecked } from '../../dist/index.js';
 import type { PublishOutcome } from '../../src/broker/broker.ts';
-import { makeEnvelope } from '../conformance/envelopes.ts';
+import { makeEnvelope, unique } from '../conformance/envelopes.ts';
 import { CERTIFICATE, EXPIRED_CERTIFICATE, KEY } from '../support/certificates.ts';
+import { gate, migratedDatabase, until } from '../support/database.ts';
 import { rabbitBroker } from '../support/rabbit-broker.ts';
+import { RabbitInspector } from '../support/rabbit-inspector.ts';
 import { rabbitmqUrl } from '../support/servers.ts';
 
 /** TLS in front of the RabbitMQ of the tests; its port. */
@@ -74,4 +78,50 @@ it('says which file it cannot read', async () => {
   expect(await publish('amqps://127.0.0.1:1/?cacertfile=/no/such/file')).toMatchObject(
     said('/no/such/file'),
   );
+});
+
+it('a relay that is refused says why, and its rows wait without spending a retry', async () => {
+  const database = await migratedDatabase('refused');
+  onTestFinished(() => database.dispose());
+  const echo = task('refused', { queue: unique('queue'), input: unchecked<string>() });
+  const port = await listen(EXPIRED_CERTIFICATE);
+  const at = (change: object): string => Object.assign(new URL(rabbitmqUrl()), change).href;
+  const refusals = {
+    CERT_HAS_EXPIRED: `amqps://guest:guest@127.0.0.1:${port}/?cacertfile=${fileWith(EXPIRED_CERTIFICATE)}`,
+    'wrong user or password': at({ password: 'wrong' }),
+    'virtual host missing': at({ pathname: '/missing' }),
+  };
+  const instanceOn = (broker: string) => {
+    const outlast = createOutlast({
+      database: database.url,
+      broker,
+      adapter: fromPg(database.pool),
+    });
+    onTestFinished(() => outlast.close());
+    return outlast;
+  };
+  const rows = async () =>
+    (await database.pool.query<{ retries: number }>('select retries from outlast_outbox')).rows;
+  let sent = 0;
+  for (const [why, broker] of Object.entries(refusals)) {
+    const outlast = instanceOn(broker);
+    await expect(outlast.push(echo, why)).rejects.toMatchObject({
+      code: 'ERR_BROKER_UNAVAILABLE',
+      message: expect.stringContaining(why) as string,
+    });
+    await outlast.transaction(tx => outlast.send(tx, echo, why));
+    sent += 1;
+    const opened = gate();
+    outlast.on('relay:breaker-opened', () => opened.open());
+    const relay = await startRelay(outlast, { maxRetries: 1, brokerOutageCooldown: '50ms' });
+    await opened.opened;
+    await relay.stop();
+    expect(await rows()).toEqual(Array.from({ length: sent }, () => ({ retries: 0 })));
+  }
+  const relay = await startRelay(instanceOn(rabbitmqUrl()), { brokerOutageCooldown: '50ms' });
+  onTestFinished(() => relay.stop());
+  const rabbit = await RabbitInspector.connect();
+  onTestFinished(() => rabbit.close());
+  await until(async () => (await rabbit.depth(echo.contract.queue)) === sent);
+  await until(async () => (await rows()).length === 0);
 });

@@ -48,8 +48,16 @@ function connect(broker: object = {}): Outlast<PoolClient> {
 }
 
 async function work(on: Outlast<PoolClient>, ...handlers: readonly Handler[]): Promise<void> {
+  await workWith({}, on, handlers);
+}
+
+async function workWith(
+  options: { readonly concurrency?: number },
+  on: Outlast<PoolClient>,
+  handlers: readonly Handler[],
+): Promise<void> {
   const queues = [...new Set(handlers.map(handler => handler.task.contract.queue))];
-  const worker = await startWorker(on, { tasks: handlers, queues });
+  const worker = await startWorker(on, { tasks: handlers, queues, ...options });
   onTestFinished(() => worker.stop());
 }
 
@@ -151,18 +159,22 @@ describe('a task by way of RabbitMQ', () => {
         await finish.opened;
         return runs;
       };
-      const sent = await outlast.push(echo, 0);
-      await work(own, own.handler(echo, run));
+      const sent = [await outlast.push(echo, 0), await outlast.push(echo, 1)] as const;
+      await workWith({ concurrency: 1 }, own, [own.handler(echo, run)]);
       await until(async () => runs === 1);
+      // It may hold one message. With `begin` the first is let go while it runs, and the second is here.
+      const left = ackOn === 'commit' ? 1 : 0;
+      await until(async () => (await rabbit.depth(queue)) === left);
       await proxy.close();
       await until(async () => (await rabbit.consumers(queue)) === 0);
-      // What was not acknowledged is back in the queue. With `begin` the answer may have come through or not.
-      if (ackOn === 'commit') expect(await rabbit.depth(queue)).toBe(1);
+      // What was not acknowledged is back in the queue.
+      expect(await rabbit.depth(queue)).toBe(left + 1);
       finish.open();
-      expect(await sent.result()).toBe(1);
+      expect(await sent[0].result()).toBe(1);
       await work(outlast, outlast.handler(echo, run));
+      expect(await sent[1].result()).toBe(2);
       await until(() => isDrained(queue));
-      expect(runs).toBe(1);
+      expect(runs).toBe(2);
     },
   );
 
@@ -182,13 +194,16 @@ describe('a task by way of RabbitMQ', () => {
 
   it('with an eta is parked in the ledger, and no worker holds it', async () => {
     const echo = makeEcho();
+    const { queue } = echo.contract;
     const pushed = await outlast.push(echo, 1, { countdown: '1h' });
-    await work(
-      outlast,
-      outlast.handler(echo, value => value),
-    );
+    const tasks = [outlast.handler(echo, value => value)];
+    const worker = await startWorker(outlast, { tasks, queues: [queue] });
     await until(async () => (await pushed.state()) === 'waiting');
-    await until(() => isDrained(echo.contract.queue));
+    await until(() => isDrained(queue));
+    // What it held would be back.
+    await worker.stop();
+    await until(async () => (await rabbit.consumers(queue)) === 0);
+    expect(await rabbit.depth(queue)).toBe(0);
   });
 });
 
@@ -214,6 +229,82 @@ describe('queues with weights', () => {
     const first = order.slice(0, 30).filter(name => name === heavy.name);
     expect(first.length).toBeGreaterThan(18);
   });
+});
+
+describe.each(['classic', 'quorum'] as const)('several %s queues', queueType => {
+  const PLACES = 12;
+
+  /** Tasks that run until they are told to end, of three queues. */
+  async function setup(counts: readonly number[]) {
+    const own = connect({ queueType });
+    onTestFinished(() => own.close());
+    const echoes = counts.map(makeEcho);
+    const queues = echoes.map(echo => echo.contract.queue);
+    const running = new Map<string, () => void>();
+    let isOver = false;
+    const handlers = echoes.map(echo =>
+      own.handler(echo, async (_input, { id }) => {
+        if (isOver) return;
+        await new Promise<void>(resolve => running.set(`${id} ${echo.name}`, resolve));
+      }),
+    );
+    const push = (index: number, count: number) =>
+      Promise.all(
+        Array.from({ length: count }, () => own.push(echoes[index] as (typeof echoes)[0], 0)),
+      );
+    for (const [index, count] of counts.entries()) await push(index, count);
+    await workWith({ concurrency: PLACES }, own, handlers);
+    onTestFinished(() => {
+      isOver = true;
+      for (const end of running.values()) end();
+    });
+    const runningOf = (index: number): readonly string[] =>
+      [...running.keys()].filter(key => key.endsWith(` ${echoes[index]?.name}`));
+    return {
+      running,
+      push,
+      runningOf,
+      end: (keys: readonly string[]) => {
+        for (const key of keys) running.get(key)?.();
+        for (const key of keys) running.delete(key);
+      },
+      waiting: async () => {
+        const depths = await Promise.all(queues.map(queue => rabbit.depth(queue)));
+        return depths.reduce<number>((sum, depth) => sum + (depth ?? 0), 0);
+      },
+    };
+  }
+
+  it('hold together what the process may, and none of them starves', async () => {
+    const sent = 3 * 30;
+    const { running, runningOf, end, waiting } = await setup([30, 30, 30]);
+    const seen = new Set<number>();
+    for (let ended = 0; ended < 60; ended += 5) {
+      await until(async () => running.size === PLACES);
+      // What runs, and two messages of each queue; several looks, for windows that are still being opened.
+      for (let look = 0; look < 5; look++)
+        expect(sent - ended - (await waiting())).toBeLessThanOrEqual(PLACES + 6);
+      for (const index of [0, 1, 2]) if (runningOf(index).length > 0) seen.add(index);
+      end([...running.keys()].slice(0, 5));
+    }
+    expect(seen.size).toBe(3);
+  }, 60_000);
+
+  it('leave all places to the only one that has work, and make room for others', async () => {
+    const { running, runningOf, push, end } = await setup([30, 0, 0]);
+    await until(async () => running.size === PLACES);
+    await push(1, 30);
+    // As the tasks of the first end, those of the second get places.
+    await until(async () => {
+      end(runningOf(0));
+      return runningOf(1).length === PLACES;
+    });
+    await push(2, 1);
+    await until(async () => {
+      end(runningOf(1).slice(0, 1));
+      return runningOf(2).length === 1;
+    });
+  }, 60_000);
 });
 
 describe('a message nobody can run', () => {

@@ -262,13 +262,19 @@ describe('taking', () => {
     await broker.publish([message]);
     const taken = await broker.take([message.queue], 1);
     proxy.cut();
-    await expect(broker.ack(taken)).rejects.toMatchObject({ code: 'ERR_BROKER_UNAVAILABLE' });
+    const away = { code: 'ERR_BROKER_UNAVAILABLE' };
+    await expect(broker.ack(taken)).rejects.toMatchObject(away);
+    await expect(broker.take([message.queue], 1)).rejects.toMatchObject(away);
+    // What a probe is told: nothing was heard since the first of them, until something is.
+    const deafMs = broker.silentMs([message.queue]) ?? 0;
     proxy.heal();
     await until(async () => {
       await hold.beat();
       return (await heldBy(message.queue, broker.consumer)) === 0;
     });
+    expect(broker.silentMs([message.queue])).toBeGreaterThan(deafMs);
     expect(idsOf(await broker.take([message.queue], 1))).toEqual([message.id]);
+    expect(broker.silentMs([message.queue])).toBeLessThan(deafMs);
   });
 
   it('keeps what a living consumer holds, and returns what a dead one held, by leases alone', async () => {

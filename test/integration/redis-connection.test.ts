@@ -9,6 +9,7 @@ import { until } from '../support/database.ts';
 import { freePort, startRedis, type OwnRedis } from '../support/redis-server.ts';
 import { redisUrl } from '../support/servers.ts';
 import { startProxy } from '../support/reply-proxy.ts';
+import { ScriptedSentinel } from '../support/scripted-sentinel.ts';
 
 const script = (text: string): LuaScript => ({
   text,
@@ -85,6 +86,25 @@ describe('a connection to Redis', () => {
     });
     await server.start();
     expect(await until(() => connection.script(COUNT, [key], []).catch(() => null))).toBe(2);
+  });
+
+  it('comes back by itself when sentinels told of a new primary while it was looking for one', async () => {
+    const sentinel = await ScriptedSentinel.start(Number(new URL(redisUrl()).port));
+    onTestFinished(() => sentinel.close());
+    const connection = await open(`sentinel://127.0.0.1:${sentinel.port}/shop/0`);
+    let connected = 0;
+    connection.onConnected(() => (connected += 1));
+    const id = await connection.command('client', 'id');
+    await until(async () => sentinel.listening === 1);
+    sentinel.hold();
+    await (await open(redisUrl())).command('client', 'kill', 'id', String(id));
+    await until(async () => sentinel.waiting === 1);
+    // It closes the way to the sentinels in the midst of asking, and takes that for the end of all.
+    sentinel.announce();
+    await until(async () => sentinel.listening === 0);
+    sentinel.answer();
+    await until(async () => connected === 2);
+    expect(await connection.command('ping')).toEqual(Buffer.from('PONG'));
   });
 
   it('gives up on a server that is silent', { timeout: 60_000 }, async () => {

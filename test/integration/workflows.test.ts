@@ -309,24 +309,30 @@ describe('a group', () => {
 });
 
 describe('a chord', () => {
-  it('runs its body once, with the results of its header in their order', async () => {
+  it('is open from its sending on, and runs its body once, with the results of its header in their order', async () => {
     const { add, total, handlers } = setup();
+    const members = Array.from({ length: 20 }, (_, n) => add.with({ args: [n, 100] }));
+    const [sent, mixed] = await send(NO_TX, [
+      chord(members, total),
+      chord(
+        [
+          chain(add.with({ args: [1, 1] }), add.after({ args: [2] })),
+          add.with({ args: [2n ** 64n, 0] }),
+        ],
+        total,
+      ),
+    ]);
+    const open = async () =>
+      (await createAdmin(kit().outlast).stats({ top: 100 })).chords.oldest
+        .filter(({ body }) => body === total.name)
+        .map(({ parts, size }) => `${parts} of ${size}`);
+    expect((await open()).toSorted()).toEqual(['0 of 2', '0 of 20']);
     await kit().withWorker(handlers, async () => {
-      const members = Array.from({ length: 20 }, (_, n) => add.with({ args: [n, 100] }));
-      const [sent, mixed] = await send(NO_TX, [
-        chord(members, total),
-        chord(
-          [
-            chain(add.with({ args: [1, 1] }), add.after({ args: [2] })),
-            add.with({ args: [2n ** 64n, 0] }),
-          ],
-          total,
-        ),
-      ]);
       expect(await sent.result()).toBe(members.map((_, n) => n + 100).join('+'));
       expect(await mixed.result()).toBe('4+18446744073709551616');
       const text = 'select 1 from outlast_task where name = $1';
       expect((await kit().database.pool.query(text, [total.name])).rowCount).toBe(2);
+      expect(await open()).toEqual([]);
     });
   });
 

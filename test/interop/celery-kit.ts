@@ -64,6 +64,7 @@ export interface CeleryTold {
   readonly value?: unknown;
   readonly type?: string;
   readonly args?: readonly string[];
+  readonly traceback?: string;
 }
 
 /**

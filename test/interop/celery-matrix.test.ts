@@ -1,5 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { fromPg } from '../../dist/adapters/transactions/pg.js';
 import {
   createOutlast,
@@ -16,6 +16,7 @@ import type { PoolClient } from 'pg';
 import { RedisConnection } from '../../src/adapters/redis/redis-connection.ts';
 import { unique } from '../conformance/envelopes.ts';
 import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
+import { RabbitInspector } from '../support/rabbit-inspector.ts';
 import { startRedis, type OwnRedis } from '../support/redis-server.ts';
 import { rabbitmqUrl } from '../support/servers.ts';
 import {
@@ -31,8 +32,9 @@ import {
 describe.each([
   ['RabbitMQ', () => rabbitmqUrl()],
   ['Redis', (redis: OwnRedis) => redis.url],
-] as const)('Python and TypeScript on %s', { timeout: 120_000 }, (_, brokerOn) => {
+] as const)('Python and TypeScript on %s', { timeout: 120_000 }, (broker, brokerOn) => {
   const [python, ours] = [unique('python'), unique('ours')];
+  const [pythonUrgent, oursUrgent] = [unique('python.urgent'), unique('ours.urgent')];
   let database: MigratedDatabase;
   let redis: OwnRedis;
   let store: RedisConnection;
@@ -61,7 +63,9 @@ describe.each([
   const tsFail = task('ts.fail', { queue: ours, args: unchecked<unknown[]>() });
   const tsSecond = task('ts.second', { queue: ours, result: unchecked<string>() });
   const tsAlarm = task('ts.alarm', { queue: ours, input: unchecked<string>() });
+  const tsTurn = task('ts.turn', { queue: oursUrgent, result: unchecked<number>() });
   const alarms: string[] = [];
+  let turns = 0;
 
   interface EchoResult {
     readonly args: readonly unknown[];
@@ -71,13 +75,13 @@ describe.each([
 
   beforeAll(async () => {
     [database, redis] = [await migratedDatabase('matrix'), await startRedis()];
-    const broker = brokerOn(redis);
-    const kombu = broker.replace(/^(amqp:.*[^/])\/$/, '$1//');
+    const url = brokerOn(redis);
+    const kombu = url.replace(/^(amqp:.*[^/])\/$/, '$1//');
     place = { broker: kombu, backend: redis.url };
     store = await RedisConnection.open({ url: redis.url, role: 'ledger', name: 'matrix' });
     worker = await startCeleryWorker(place, [python]);
     const adapter = fromPg(database.pool);
-    outlast = createOutlast({ database: database.url, broker, ledger: redis.url, adapter });
+    outlast = createOutlast({ database: database.url, broker: url, ledger: redis.url, adapter });
     const retry = { maxAttempts: 2, backoff: '300ms', jitter: 'none' } as const;
     const sum = (list: readonly number[]) => list.reduce((one, other) => one + other, 0);
     const tasks = [
@@ -99,6 +103,13 @@ describe.each([
       }),
       outlast.handler(tsAlarm, id => void alarms.push(id)),
     ];
+    // RabbitMQ has priorities only where a queue was declared with them; it is taken as it is.
+    if (broker === 'RabbitMQ') {
+      const rabbit = await RabbitInspector.connect();
+      for (const queue of [pythonUrgent, oursUrgent])
+        await rabbit.with(channel => channel.assertQueue(queue, { maxPriority: 10 }));
+      await rabbit.close();
+    }
     services.push(
       await startRelay(outlast, { publishConcurrency: 50 }),
       await startResurrector(outlast),
@@ -153,6 +164,29 @@ describe.each([
       expect(await chained.result()).toBe(16);
       expect(await both.result()).toEqual([2, 4]);
       expect(await summed.result()).toBe(6);
+    });
+
+    it('in the order of their priorities', async () => {
+      const urgent = task('interop.echo', {
+        queue: pythonUrgent,
+        ...loose,
+        result: unchecked<EchoResult>(),
+      });
+      const input = { args: [], kwargs: {} };
+      const sent = await outlast.transaction(tx =>
+        outlast.sendMany(
+          tx,
+          [0, 3, 9, 6].map(priority => urgent.with(input, { priority })),
+        ),
+      );
+      // All of them are in the queue before anybody reads it.
+      const text = 'select 1 from outlast_outbox';
+      await until(async () => (await database.pool.query(text)).rowCount === 0);
+      const second = await startCeleryWorker({ ...place, maxPriority: 10 }, [pythonUrgent]);
+      onTestFinished(() => endProcess(second));
+      const at = await Promise.all(sent.map(async handle => (await handle.result()).at));
+      const order = at.map((_, index) => index).toSorted((a, b) => (at[a] ?? 0) - (at[b] ?? 0));
+      expect(order).toEqual([2, 3, 1, 0]);
     });
 
     it('with an error link back to TypeScript', async () => {
@@ -211,6 +245,24 @@ describe.each([
       expect([chained, both, summed].map(result => result?.value)).toEqual([8, [2, 4], 6]);
       expect(alarming).toMatchObject({ state: 'FAILURE', type: 'RangeError' });
       await until(async () => alarms.includes(ids[8] ?? ''));
+    });
+
+    it('in the order of its priorities', async () => {
+      const { told } = await callFromPython(
+        { ...place, maxPriority: 10 },
+        [0, 3, 9, 6].map(priority => call('ts.turn', { options: { queue: oursUrgent, priority } })),
+      );
+      const handler = outlast.handler(tsTurn, () => (turns += 1));
+      const one = await startWorker(outlast, {
+        tasks: [handler],
+        queues: [oursUrgent],
+        concurrency: 1,
+        idleTime: '100ms',
+      });
+      onTestFinished(() => one.stop());
+      // To Celery on Redis 0 is the most urgent, and on RabbitMQ the least.
+      const order = broker === 'Redis' ? [1, 2, 4, 3] : [4, 3, 1, 2];
+      expect((await told).map(({ value }) => value)).toEqual(order);
     });
 
     it('a task that was revoked while it waited', async () => {

@@ -1,6 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { fromPg } from '../../dist/adapters/transactions/pg.js';
 import {
   createOutlast,
@@ -59,10 +59,10 @@ afterAll(async () => {
   await database.dispose();
 });
 
-function connect(broker: object = {}): Outlast<PoolClient> {
+function connect(): Outlast<PoolClient> {
   return createOutlast({
     database: database.url,
-    broker: { url: rabbitmqUrl(), ...broker },
+    broker: rabbitmqUrl(),
     adapter: fromPg(database.pool),
   });
 }
@@ -147,23 +147,6 @@ describe('what is sent through the outbox is run by a Celery worker', { timeout:
     });
     expect(await runOnPython({ args: ['after'], kwargs: {} })).toMatchObject({ status: 'SUCCESS' });
   });
-
-  it('in the order of their priorities', async () => {
-    const [queue, key] = [unique('priorities'), unique('record')];
-    const record = task('interop.record', { queue, ...loose });
-    const own = connect({ maxPriority: 10 });
-    onTestFinished(() => own.close());
-    const sent: { readonly id: string }[] = [];
-    for (const priority of [0, 3, 9, 6, 9])
-      sent.push(await own.push(record, { args: [key], kwargs: {} }, { priority }));
-    const second = await startCeleryWorker({ ...place, maxPriority: 10 }, [queue]);
-    onTestFinished(() => endProcess(second));
-    const order = await until(async () => {
-      const ids = (await results.command('lrange', key, 0, -1)) as readonly Buffer[];
-      return ids.length === sent.length && ids.map(String);
-    });
-    expect(order).toEqual([2, 4, 3, 1, 0].map(index => sent[index]?.id));
-  });
 });
 
 interface Seen {
@@ -185,7 +168,11 @@ describe('what a Celery producer sends is run by our worker', { timeout: 60_000 
     });
     worker = await startWorker(outlast, { tasks: [handler], queues: [queue] });
   });
-  afterAll(() => worker.stop());
+  afterAll(async () => {
+    await worker.stop();
+    // What a worker still held would be back: also the task of 2099 was let go.
+    expect(await rabbit.depth(queue)).toBe(0);
+  });
 
   const send = async (call: Omit<CeleryCall, 'name'>): Promise<string> => {
     const id = randomUUID();
@@ -224,7 +211,6 @@ describe('what a Celery producer sends is run by our worker', { timeout: 60_000 
     const soon = await send({ options: { eta: eta.toISOString().replace('Z', '+00:00') } });
     const later = await send({ options: { eta: '2099-01-01T00:00:00+00:00' } });
     await until(async () => (await stateOf(later)) === 'waiting');
-    expect(await rabbit.depth(queue)).toBe(0);
     expect((await ran(soon)).at).toBeGreaterThanOrEqual(eta.getTime());
     expect(seen.has(later)).toBe(false);
   });
@@ -241,28 +227,6 @@ describe('what a Celery producer sends is run by our worker', { timeout: 60_000 
     });
     expect(await until(() => stateOf(late))).toBe('expired');
     expect(seen.has(late)).toBe(false);
-  });
-
-  it('in the order of its priorities', async () => {
-    const own = connect({ maxPriority: 10 });
-    onTestFinished(() => own.close());
-    const urgent = unique('urgent');
-    const order: string[] = [];
-    const handler = own.handler(task(name, { queue: urgent, ...loose }), (_input, { id }) => {
-      order.push(id);
-    });
-    const ids = [0, 3, 9, 6].map(() => randomUUID());
-    await sendFromPython(
-      { ...place, maxPriority: 10 },
-      [0, 3, 9, 6].map((priority, index) => ({
-        name,
-        options: { queue: urgent, task_id: ids[index], priority },
-      })),
-    );
-    const one = await startWorker(own, { tasks: [handler], queues: [urgent], concurrency: 1 });
-    onTestFinished(() => one.stop());
-    await until(async () => order.length === ids.length);
-    expect(order).toEqual([2, 3, 1, 0].map(index => ids[index]));
   });
 
   it('when it is compressed, and not when it is pickled', async () => {

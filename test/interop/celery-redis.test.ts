@@ -139,22 +139,6 @@ describe('what we publish is run by a Celery worker', { timeout: 60_000 }, () =>
       priority: 0,
     });
   });
-
-  it('in the order of our priorities', async () => {
-    const [queue, key] = [unique('priorities'), unique('record')];
-    const args = JSON.stringify([key]);
-    const messages = [0, 3, 9, 6, 9].map(priority =>
-      call('interop.record', { queue, priority, args }),
-    );
-    for (const message of messages) await broker.publish([message]);
-    const second = await startCeleryWorker(place, [queue]);
-    onTestFinished(() => endProcess(second));
-    const order = await until(async () => {
-      const ids = (await results.command('lrange', key, 0, -1)) as readonly Buffer[];
-      return ids.length === messages.length && ids.map(String);
-    });
-    expect(order).toEqual([2, 4, 3, 1, 0].map(index => messages[index]?.id));
-  });
 });
 
 describe('what a Celery producer sends is taken', { timeout: 60_000 }, () => {

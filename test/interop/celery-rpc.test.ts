@@ -51,10 +51,16 @@ describe('a Python caller with rpc:// results', { timeout: 120_000 }, () => {
         handlerOf('rpc.fail', queue, () => {
           throw new NoFunds('no "funds" 🐎');
         }),
-        handlerOf('rpc.second', queue, (_args, { attempt }) => {
-          if (attempt === 1) throw new RangeError('not yet');
-          return `attempt ${attempt}`;
-        }),
+        // At once: word of the first run must not come after that of the second.
+        handlerOf(
+          'rpc.second',
+          queue,
+          (_args, { attempt }) => {
+            if (attempt === 1) throw new RangeError('not yet');
+            return `attempt ${attempt}`;
+          },
+          { backoff: '1ms' },
+        ),
       ],
       { worker: { trackStarted: 'on' } },
     );
@@ -157,6 +163,52 @@ describe('a TypeScript sender with `replyTo`', { timeout: 60_000 }, () => {
       result: { exc_type: 'NoFunds', exc_message: ['none'] },
     });
     await inspector.delete(replyTo);
+    await inspector.close();
+  });
+
+  it.each([
+    ['and knows it: it says nothing', 500, []],
+    // What it says comes after the end, so it says the end once more.
+    ['and does not know it: the end is the last word', 60_000, ['STARTED', 'SUCCESS']],
+  ] as const)('hears of a run that was overtaken %s', async (_, beatMs, late) => {
+    const [queue, replyTo] = [unique('rpc'), unique('rpc.answers')];
+    const inspector = await RabbitInspector.connect();
+    await inspector.with(channel => channel.assertQueue(replyTo));
+    const said: string[] = [];
+    const hear = async (count: number): Promise<readonly string[]> =>
+      await until(async () => {
+        const answer = await inspector.with(channel => channel.get(replyTo, { noAck: true }));
+        if (answer) said.push((JSON.parse(String(answer.content)) as { status: string }).status);
+        return said.length >= count && said;
+      });
+    const [began, goesOn, closed] = [gate(), gate(), gate()];
+    const worker = { trackStarted: 'on' } as const;
+    const handlers = [handlerOf('rpc.echo', queue, args => args)];
+    // One place: it must not be the one that takes the task again.
+    const slow = await start(handlers, {
+      worker: { ...worker, concurrency: 1 },
+      beatMs,
+      emit: name => name === 'worker:lease-lost' && closed.open(),
+      faultPoint: async name => {
+        if (name !== 'worker.begun-not-started') return;
+        began.open();
+        await goesOn.opened;
+      },
+    });
+    const options = toBytes(JSON.stringify({ replyTo }));
+    const asking = makeEnvelope({ name: 'rpc.echo', queue, embed: EMBED, options });
+    await slow.stores.broker.publish([asking]);
+    await began.opened;
+    const { ledger } = slow.stores;
+    await ledger.condemn({ kind: 'process', process: slow.process });
+    await ledger.reap(10);
+    await start(handlers, { worker });
+    expect(await hear(2)).toEqual(['STARTED', 'SUCCESS']);
+    if (late.length === 0) await closed.opened;
+    goesOn.open();
+    expect(await hear(2 + late.length)).toEqual(['STARTED', 'SUCCESS', ...late]);
+    await slow.service.stop();
+    expect(await inspector.delete(replyTo)).toBe(0);
     await inspector.close();
   });
 });

@@ -1,4 +1,5 @@
 import { hostname } from 'node:os';
+import { pid } from 'node:process';
 import { onTestFinished } from 'vitest';
 import { resolveConfig } from '../../src/config/config.ts';
 import type { WorkerOptions } from '../../src/config/worker-options.ts';
@@ -27,6 +28,8 @@ export function handlerOf(
   name: string,
   queue: string,
   run: (args: readonly unknown[], ctx: TaskContext) => unknown,
+  // Not at once: its second run could be known of here before the end of its first.
+  { backoff = '300ms' }: { readonly backoff?: '1ms' | '300ms' } = {},
 ): Handler {
   const contract = task(name, {
     queue,
@@ -37,8 +40,7 @@ export function handlerOf(
   return defineHandler(
     contract,
     {
-      // Not at once: its second run could be known of here before the end of its first.
-      retry: { maxAttempts: 2, backoff: '300ms', jitter: 'none' },
+      retry: { maxAttempts: 2, backoff, jitter: 'none' },
       run: (input, ctx) => run((input as { args: unknown[] }).args, ctx as TaskContext),
     },
     unused,
@@ -50,6 +52,8 @@ export interface FleetWorker {
   readonly node: string;
   readonly service: Service;
   readonly stores: Stores;
+  /** Its name in the ledger. */
+  readonly process: string;
 }
 
 export interface StartOptions {
@@ -59,6 +63,9 @@ export interface StartOptions {
   readonly worker?: WorkerOptions;
   readonly redact?: Redactor;
   readonly faultPoint?: Runtime['faultPoint'];
+  readonly emit?: Runtime['emit'];
+  /** Long: it does not learn what became of its lease. */
+  readonly beatMs?: number;
 }
 
 /** Workers of this process that have joined a fleet. */
@@ -66,7 +73,8 @@ let joined = 0;
 
 /** A worker with its ledger in PostgreSQL, whatever its broker is; it ends with the test. */
 export async function startFleetWorker(options: StartOptions): Promise<FleetWorker> {
-  const { database, broker, handlers, worker = {}, redact, faultPoint = noFaults } = options;
+  const { database, broker, handlers, worker = {}, redact } = options;
+  const { faultPoint = noFaults, emit = noEvents, beatMs = BEAT_MS } = options;
   const queues = [...new Set(handlers.map(handler => handler.task.contract.queue))];
   const config = resolveConfig(
     { database, broker, redact, worker: { queues, concurrency: 4, idleTime: '100ms', ...worker } },
@@ -78,8 +86,9 @@ export async function startFleetWorker(options: StartOptions): Promise<FleetWork
     random: systemRandom,
     faultPoint,
     log,
-    emit: noEvents,
+    emit,
   };
+  const process = `test:${systemRandom.token()}`;
   if (config.broker === null) throw new Error('there is no broker');
   const parts = { target: config.broker, prefetch: config.worker.concurrency, log };
   const stores = await openStores(config.database, { broker: parts });
@@ -89,8 +98,8 @@ export async function startFleetWorker(options: StartOptions): Promise<FleetWork
       stores,
       config,
       handlers: new Map(handlers.map(handler => [handler.task.name, handler])),
-      process: `test:${systemRandom.token()}`,
-      heart: new LoopHeart(stores.ledger, runtime, BEAT_MS),
+      process,
+      heart: new LoopHeart(stores.ledger, runtime, beatMs),
     }).run(signal),
   );
   onTestFinished(async () => {
@@ -99,7 +108,7 @@ export async function startFleetWorker(options: StartOptions): Promise<FleetWork
   });
   if (worker.celeryControl !== 'off' || worker.celeryEvents === 'on') joined += 1;
   const number = joined === 1 ? '' : `-${joined}`;
-  return { node: `outlast-${process.pid}${number}@${hostname()}`, service, stores };
+  return { node: `outlast-${pid}${number}@${hostname()}`, service, stores, process };
 }
 
 /** A resurrector that takes everything for forgotten at once; it ends with the test. */

@@ -225,13 +225,14 @@ class Pair {
   }
 
   #remember(begun: readonly BegunTask[]): void {
-    for (const { id, epoch, run, checkpoint } of begun) {
+    for (const run of begun) {
+      const { id, epoch, checkpoint } = run;
       const task = this.#model.tasks.get(id);
       expect(epoch).toBe(task?.epoch);
       expect(epoch).toBeGreaterThan(this.#epochs.get(id) ?? 0);
       expect(checkpoint?.[0]).toBe(task?.checkpoint?.seq);
       this.#epochs.set(id, epoch);
-      this.#runs.push({ id, epoch, run });
+      this.#runs.push(run);
     }
   }
 
@@ -291,7 +292,7 @@ class Pair {
       expect(await this.#driver.ledger.lift(ref, above)).toEqual(expected);
       if (expected.status === 'ok') {
         this.#epochs.set(ref.id, expected.epoch);
-        this.#runs.push({ ...ref, epoch: expected.epoch });
+        this.#runs.push({ id: ref.id, epoch: expected.epoch, run: ref.run });
       }
     }
   }

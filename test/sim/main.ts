@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import type { Violation } from './checker.ts';
-import { FAULT_POINTS } from '../../src/runtime/fault-point.ts';
+import { FAULT_POINTS, type FaultPointName } from '../../src/runtime/fault-point.ts';
 import { MUTANTS, type Mutant } from './mutants.ts';
 import { drawPlan } from './plan.ts';
 import { runPlan, type RunReport } from './run-plan.ts';
@@ -89,6 +89,9 @@ async function runMutants(firstSeed: number): Promise<number> {
   return caught;
 }
 
+/** Python's workers are not simulated; a real one is, in test/interop/celery-chords.test.ts. */
+const ELSEWHERE: ReadonlySet<FaultPointName> = new Set(['chord.told-not-acked']);
+
 async function main(): Promise<number> {
   const options = readOptions(process.argv.slice(2));
   // Errors are made by the thousand here and read by nobody, unless somebody looks for a bug.
@@ -98,7 +101,7 @@ async function main(): Promise<number> {
   const caught = options.hasMutants ? await runMutants(options.seed) : 0;
   for (const line of totals.lines()) say(line);
   if (options.hasMutants) say(`mutants caught ${caught}/${MUTANTS.length}`);
-  const missed = FAULT_POINTS.filter(point => !totals.points.has(point));
+  const missed = FAULT_POINTS.filter(point => !totals.points.has(point) && !ELSEWHERE.has(point));
   if (options.runs >= FULL_RUNS && missed.length > 0)
     say(`fault points never reached: ${missed.join(', ')}`);
   const isComplete = options.runs < FULL_RUNS || missed.length === 0;

@@ -94,7 +94,10 @@ async function auditRunning(
     }
   }
   const running = [...tasks].filter(([, { state }]) => state === 'r');
-  const should = running.map(([id, { epoch, run, owner }]) => `${id} ${epoch} ${run} by ${owner}`);
+  const should = running.map(([id, { epoch, run, owner, checkpointEpoch }]) => {
+    const isMore = checkpointEpoch === epoch;
+    return `${id} ${isMore ? '+' : ''}${epoch} ${run} by ${owner}`;
+  });
   const counted = await fieldsOf(connection, `${root}running`);
   const counts = counted.filter(([, n]) => n !== '0').map(([queue, n]) => `${queue} ${n}`);
   const queues = Object.entries(countBy(running.map(([, { queue }]) => queue)));

@@ -37,6 +37,7 @@ export function openChords(state: MemoryLedgerState): OpenChord[] {
     const sinceMs = Math.min(...parts.map(({ joinedMs }) => joinedMs));
     return {
       groupId,
+      body: null,
       parts: parts.length - failed,
       size: parts[0]?.size ?? null,
       failed,

@@ -450,4 +450,10 @@ $$`,
       `alter table outlast_idempotency add column freed_by text`,
     ],
   },
+  {
+    version: 14, name: '0014-sent-chords', breaking: false,
+    statements: [
+      `alter table outlast_chord add column size integer, add column body text`,
+    ],
+  },
 ] as const;

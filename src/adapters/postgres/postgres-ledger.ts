@@ -33,7 +33,7 @@ import {
   taskColumns,
 } from './postgres-rows.ts';
 import { decodeAfter, encodeAfter } from './postgres-after.ts';
-import { abandonChords, joinChord, pruneChords } from './postgres-chord.ts';
+import { abandonChords, closeChord, joinChord, pruneChords } from './postgres-chord.ts';
 import { purgeParams, purgeReply } from './postgres-letters.ts';
 import { park } from './postgres-park.ts';
 import type { SqlDatabase, SqlRow } from './sql-database.ts';
@@ -300,6 +300,10 @@ export class PostgresLedger implements Ledger {
 
   async joinChord(part: ChordPart): Promise<ChordAnswer> {
     return await joinChord(this.#db, part);
+  }
+
+  async closeChord(groupId: string): Promise<void> {
+    await closeChord(this.#db, groupId);
   }
 
   async abandonChords(limit: number): Promise<readonly string[]> {

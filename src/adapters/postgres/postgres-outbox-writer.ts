@@ -10,7 +10,9 @@ import {
   type TransactionAdapter,
 } from '../../outbox/transaction-adapter.ts';
 import type { Clock } from '../../runtime/clock.ts';
+import type { ChordNote } from '../../task/chord-link.ts';
 import { EMBED } from '../../task/signature.ts';
+import { noteText } from './postgres-chord.ts';
 import { NotifyLimit } from './notify-limit.ts';
 import { translatePgError } from './pg-errors.ts';
 import { SQL } from './sql.generated.ts';
@@ -60,6 +62,10 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
     if (tasks.length === 1 && isPlain(only as NewTask))
       return this.#writePlain(tx, only as NewTask);
     return this.#writeAny(tx, tasks);
+  }
+
+  async noteChords(tx: Tx, chords: readonly ChordNote[]): Promise<void> {
+    await this.#execute(tx, SQL.chordNote, [noteText(chords)]);
   }
 
   /** As most tasks are: nothing runs here but what must. */

@@ -347,7 +347,12 @@ select case
     else 'stale'
   end as status
 from (select 1) one left join outlast_task t on t.id = $1`,
-  chordAbandon: `with idle as (
+  chordAbandon: `with silent as (
+  select c.group_id from outlast_chord c
+  where c.since < statement_timestamp() - $2::bigint * interval '1 millisecond'
+    and not exists (select 1 from outlast_chord_part p where p.group_id = c.group_id)
+  limit $1
+), begun as (
   select distinct p.group_id from outlast_chord_part p
   where p.joined_at < statement_timestamp() - $2::bigint * interval '1 millisecond'
     and not exists (
@@ -355,29 +360,38 @@ from (select 1) one left join outlast_task t on t.id = $1`,
       where o.group_id = p.group_id and o.joined_at >= statement_timestamp() - $2::bigint * interval '1 millisecond')
     and (p.size is null or (select count(o.result) from outlast_chord_part o where o.group_id = p.group_id) < p.size)
   limit $1
+), idle as (
+  select group_id from silent union select group_id from begun
 ), gone as (
-  delete from outlast_chord_part p using idle where p.group_id = idle.group_id returning p.group_id
+  delete from outlast_chord_part p using idle where p.group_id = idle.group_id
 ), closed as (
   delete from outlast_chord c using idle where c.group_id = idle.group_id
 )
-select distinct group_id from gone`,
-  chordComplete: `delete from outlast_chord where group_id = $1`,
+select group_id from idle`,
+  chordClose: `delete from outlast_chord where group_id = $1`,
   chordJoin: `insert into outlast_chord_part as p (group_id, place, size, task_id, result)
 values ($1, $2, $3, $4, $5)
 on conflict (group_id, place) do update set task_id = excluded.task_id, result = excluded.result, joined_at = clock_timestamp()
 where p.result is null and excluded.result is not null`,
-  chordOpen: `select c.group_id, p.parts::text as parts, p.size, p.failed::text as failed,
+  chordNote: `insert into outlast_chord (group_id, since, size, body)
+select c.group_id, clock_timestamp(), c.size, c.body
+from json_to_recordset($1::json) as c (group_id text, size integer, body text)
+where not exists (select 1 from outlast_chord_part p where p.group_id = c.group_id)
+order by c.group_id
+on conflict (group_id) do nothing`,
+  chordOpen: `select c.group_id, c.body, p.parts::text as parts, coalesce(p.size, c.size) as size, p.failed::text as failed,
   (extract(epoch from c.since) * 1000)::bigint::text as since_ms,
   (extract(epoch from clock_timestamp() - c.since) * 1000)::bigint::text as age_ms,
   (select count(*) from outlast_chord)::text as open
-from (select group_id, since from outlast_chord order by since, group_id limit $1) c
+from (select group_id, since, size, body from outlast_chord order by since, group_id limit $1) c
 cross join lateral (
   select count(result) as parts, max(size) as size, count(*) - count(result) as failed
   from outlast_chord_part where group_id = c.group_id
 ) p
-where p.size is null or p.parts < p.size
+where coalesce(p.size, c.size) is null or p.parts < coalesce(p.size, c.size)
 order by c.since, c.group_id`,
-  chordParts: `select place, size, result from outlast_chord_part where group_id = $1 order by place`,
+  chordParts: `select place, size, result, exists (select 1 from outlast_chord where group_id = $1) as is_open
+from outlast_chord_part where group_id = $1 order by place`,
   claim: `with quick as materialized (select set_config('synchronous_commit', 'off', true) as setting),
 due as materialized (
   select o.id from outlast_outbox o

@@ -6,6 +6,8 @@ import { decodeMessage } from '../../wire/decode-message.ts';
 import { lost } from './rabbitmq-errors.ts';
 import type { OpenLink, RabbitLink } from './rabbitmq-link.ts';
 import { ConsumerPace, LATE_MS } from './consumer-pace.ts';
+import { BorrowedWindows } from './borrowed-windows.ts';
+import type { SharedWindows } from './shared-windows.ts';
 import { Subscription, type ConsumingEnd } from './subscription.ts';
 import { ensureQueue, type QueueShape } from './topology.ts';
 
@@ -17,6 +19,8 @@ export interface ConsumerOptions {
   readonly shape: QueueShape;
   /** Messages held here without an answer. */
   readonly prefetch: number;
+  /** Held together with other queues: `prefetch` is then what all of them may hold. */
+  readonly windows?: SharedWindows;
   /** Told of every failure; consuming goes on by itself. */
   readonly onTrouble: (error: unknown) => void;
 }
@@ -34,6 +38,7 @@ export class QueueConsumer {
   readonly #onMessage: () => void;
   readonly #closing = new AbortController();
   readonly #pace: ConsumerPace;
+  readonly #borrowed: BorrowedWindows | null;
   #buffer: Buffered[] = [];
   #isWanted = false;
   #subscription: Subscription | null = null;
@@ -46,12 +51,15 @@ export class QueueConsumer {
     this.#options = options;
     this.#onMessage = onMessage;
     this.#pace = new ConsumerPace(options.prefetch);
+    this.#borrowed = options.windows ? this.#borrowFrom(options.windows) : null;
   }
 
   /** Up to `limit` messages that are here already. */
   take(limit: number): readonly Delivery[] {
     this.#resume();
-    return this.#buffer.splice(0, limit).map(({ delivery }) => delivery);
+    const taken = this.#buffer.splice(0, limit).map(({ delivery }) => delivery);
+    if (taken.length < limit) this.#borrowed?.look();
+    return taken;
   }
 
   /** How long it has not been consuming; null: it never was. */
@@ -69,19 +77,23 @@ export class QueueConsumer {
   /** Of a channel that is gone nothing can be answered: the server has delivered its messages again. */
   acknowledge(tags: readonly TagParts[]): void {
     const ours = tags.filter(({ subscription }) => subscription === this.#subscription?.name);
-    this.#subscription?.acknowledge(ours.map(({ deliveryTag }) => deliveryTag));
+    const deliveryTags = ours.map(({ deliveryTag }) => deliveryTag);
+    this.#subscription?.acknowledge(deliveryTags);
+    this.#borrowed?.release(deliveryTags);
     if (this.#pace.isToWiden(ours.length)) void this.#widen();
   }
 
   giveBack({ subscription, deliveryTag }: TagParts): void {
-    if (this.#subscription?.name === subscription) this.#subscription.giveBack(deliveryTag);
+    if (this.#subscription?.name !== subscription) return;
+    this.#subscription.giveBack(deliveryTag);
+    this.#borrowed?.release([deliveryTag]);
   }
 
   /** Stops consuming and gives back what nobody has taken. The next `take` goes on. */
   async pause(): Promise<void> {
     this.#isWanted = false;
     // Cancelled first: otherwise the server would give them straight back to us.
-    await this.#subscription?.stop();
+    await Promise.all([this.#subscription?.stop(), this.#borrowed?.shutAll()]);
     this.#pace.narrow();
     for (const { delivery } of this.#buffer.splice(0)) this.giveBack(readTag(delivery.tag));
   }
@@ -162,11 +174,12 @@ export class QueueConsumer {
   }
 
   async #consume({ model }: OpenLink): Promise<ConsumingEnd> {
-    const { shape, prefetch } = this.#options;
+    const { shape, prefetch, windows } = this.#options;
     await ensureQueue(model, this.#queue, shape);
     let subscription = this.#subscription;
     if (!subscription?.isOpen) {
-      subscription = await Subscription.open(model, prefetch);
+      const [share, first] = windows ? [windows.share, windows.step] : [prefetch, prefetch];
+      subscription = await Subscription.open(model, share, first);
       this.#subscription = subscription;
     }
     if (!this.#isWanted) return 'stopped';
@@ -179,15 +192,41 @@ export class QueueConsumer {
     if (!current.isOpen) {
       this.#buffer = [];
       this.#pace.narrow();
-    }
+      this.#borrowed?.drop();
+    } else await this.#borrowed?.shutAll();
     return end;
+  }
+
+  #borrowFrom(windows: SharedWindows): BorrowedWindows {
+    return new BorrowedWindows(windows, {
+      state: () => {
+        const isSubscribed = this.#isWanted && this.#subscription?.isConsuming === true;
+        return {
+          // The second window brings enough by itself.
+          isConsuming: isSubscribed && !this.#pace.isWide,
+          held: this.#subscription?.held ?? 0,
+          untaken: this.#buffer.length,
+        };
+      },
+      open: async (size, onMessage) => {
+        const current = this.#subscription;
+        if (!current?.isOpen) throw new Error('the channel is gone');
+        return await current.further(this.#queue, size, message => {
+          onMessage(message.fields.deliveryTag);
+          this.#receive(current, message, false);
+        });
+      },
+    });
   }
 
   #receive(subscription: Subscription, message: ConsumeMessage, isExtra: boolean): void {
     const { fields, properties, content } = message;
     const { deliveryTag } = fields;
     // It has crossed our cancelling on the way.
-    if (!this.#isWanted) return subscription.giveBack(deliveryTag);
+    if (!this.#isWanted) {
+      subscription.giveBack(deliveryTag);
+      return this.#borrowed?.release([deliveryTag]);
+    }
     const { headers } = properties;
     const delivery = {
       tag: writeTag({ queue: this.#queue, subscription: subscription.name, deliveryTag }),

@@ -7,9 +7,10 @@ import { Publisher } from './publisher.ts';
 import { QueueConsumer, readTag, type TagParts } from './queue-consumer.ts';
 import { Replier } from './replier.ts';
 import { RabbitLink } from './rabbitmq-link.ts';
+import { SharedWindows } from './shared-windows.ts';
 
 export interface RabbitBrokerOptions {
-  /** Messages of each queue held without an answer: as many as run at once. */
+  /** Messages held without an answer: as many as run at once, of each queue that is consumed alone. */
   readonly prefetch: number;
   /** Told of failures that are overcome by trying again. */
   readonly onTrouble: (error: unknown) => void;
@@ -32,7 +33,7 @@ export class RabbitBroker implements Broker {
   readonly #publisher: Publisher;
   readonly #consumers = new Map<string, QueueConsumer>();
   readonly #hints = new Set<{ readonly queues: ReadonlySet<string>; readonly hint: () => void }>();
-  readonly #makeConsumer: (queue: string) => QueueConsumer;
+  readonly #makeConsumer: (queue: string, isAlone: boolean) => QueueConsumer;
 
   constructor(target: RabbitTarget, options: RabbitBrokerOptions) {
     const { prefetch, onTrouble, onBlocked } = options;
@@ -44,7 +45,12 @@ export class RabbitBroker implements Broker {
     const replier = new Replier(this.#publishing);
     if (target.replies === 'on') this.reply = replies => replier.reply(replies);
     const shared = { link: this.#consuming, shape: target, prefetch, onTrouble };
-    this.#makeConsumer = queue => new QueueConsumer(queue, shared, () => this.#tell(queue));
+    // With `begin` nothing is held that runs, and every queue was given its share already.
+    const windows = target.ackOn === 'commit' ? { windows: new SharedWindows(prefetch) } : {};
+    this.#makeConsumer = (queue, isAlone) =>
+      new QueueConsumer(queue, isAlone ? shared : { ...shared, ...windows }, () =>
+        this.#tell(queue),
+      );
   }
 
   publish(messages: readonly Envelope[]): Promise<readonly PublishOutcome[]> {
@@ -54,8 +60,10 @@ export class RabbitBroker implements Broker {
   /** What has been pushed to us so far; consuming a queue begins with the first take from it. */
   take(queues: readonly string[], limit: number): Promise<readonly Delivery[]> {
     const taken: Delivery[] = [];
-    for (const queue of queues)
-      taken.push(...this.#consumer(queue).take(Math.max(limit - taken.length, 0)));
+    // All of them first: what they share depends on how many they are.
+    const consumers = queues.map(queue => this.#consumer(queue, queues.length === 1));
+    for (const consumer of consumers)
+      taken.push(...consumer.take(Math.max(limit - taken.length, 0)));
     return Promise.resolve(taken);
   }
 
@@ -106,10 +114,10 @@ export class RabbitBroker implements Broker {
     await Promise.all([this.#publishing.close(), this.#consuming.close()]);
   }
 
-  #consumer(queue: string): QueueConsumer {
+  #consumer(queue: string, isAlone: boolean): QueueConsumer {
     const known = this.#consumers.get(queue);
     if (known) return known;
-    const made = this.#makeConsumer(queue);
+    const made = this.#makeConsumer(queue, isAlone);
     this.#consumers.set(queue, made);
     return made;
   }

@@ -16,6 +16,7 @@ export class Subscription {
   readonly name: string = String(++count);
   readonly #channel: Channel;
   readonly #prefetch: number;
+  readonly #first: number;
   readonly #held = new Set<number>();
   #consumerTag: string | null = null;
   #extraTag: string | null = null;
@@ -24,9 +25,10 @@ export class Subscription {
   #isOpen = true;
   #reason: Error | null = null;
 
-  private constructor(channel: Channel, prefetch: number) {
+  private constructor(channel: Channel, prefetch: number, first: number) {
     this.#channel = channel;
     this.#prefetch = prefetch;
+    this.#first = first;
     channel.on('error', error => {
       this.#reason = error;
     });
@@ -37,8 +39,14 @@ export class Subscription {
     });
   }
 
-  static async open(model: ChannelModel, prefetch: number): Promise<Subscription> {
-    return new Subscription(await model.createChannel(), prefetch);
+  /** @param first the window of its first consumer, where further ones may come */
+  static async open(model: ChannelModel, prefetch: number, first: number): Promise<Subscription> {
+    return new Subscription(await model.createChannel(), prefetch, first);
+  }
+
+  /** Messages without an answer. */
+  get held(): number {
+    return this.#held.size;
   }
 
   get isOpen(): boolean {
@@ -61,17 +69,11 @@ export class Subscription {
     const ended = new Promise<ConsumingEnd>(resolve => {
       this.#end = resolve;
     });
-    // Of the consumers that come after it.
-    await this.#channel.prefetch(this.#prefetch);
-    const { consumerTag } = await this.#channel.consume(queue, message => {
-      if (message === null) {
-        this.#consumerTag = null;
-        return this.#end('cancelled');
-      }
-      this.#held.add(message.fields.deliveryTag);
-      receive(message);
+    this.#consumerTag = await this.#start(queue, this.#first, message => {
+      if (message !== null) return receive(message);
+      this.#consumerTag = null;
+      this.#end('cancelled');
     });
-    this.#consumerTag = consumerTag;
     // Asked to stop before there was anything to stop.
     if (this.#isStopping) await this.stop();
     return await ended;
@@ -83,17 +85,37 @@ export class Subscription {
    * next, beside what runs.
    */
   async widen(queue: string, receive: (message: ConsumeMessage) => void): Promise<void> {
-    await this.#channel.prefetch(this.#prefetch * EXTRA_WINDOW);
-    const { consumerTag } = await this.#channel.consume(queue, message => {
-      if (message === null) {
-        this.#extraTag = null;
-        return;
-      }
-      this.#held.add(message.fields.deliveryTag);
-      receive(message);
+    this.#extraTag = await this.#start(queue, this.#prefetch * EXTRA_WINDOW, message => {
+      if (message === null) this.#extraTag = null;
+      else receive(message);
     });
-    this.#extraTag = consumerTag;
     if (this.#isStopping) await this.narrow();
+  }
+
+  /** One more consumer of the queue, with a window of its own. Resolves with what ends it. */
+  async further(
+    queue: string,
+    window: number,
+    receive: (message: ConsumeMessage) => void,
+  ): Promise<() => Promise<void>> {
+    const consumerTag = await this.#start(queue, window, message => message && receive(message));
+    return async () => void (await this.#channel.cancel(consumerTag).catch(() => undefined));
+  }
+
+  async #start(
+    queue: string,
+    window: number,
+    receive: (message: ConsumeMessage | null) => void,
+  ): Promise<string> {
+    // In one breath: the window is that of the consumers that come after it, and another may be on its way.
+    const [, { consumerTag }] = await Promise.all([
+      this.#channel.prefetch(window),
+      this.#channel.consume(queue, message => {
+        if (message !== null) this.#held.add(message.fields.deliveryTag);
+        receive(message);
+      }),
+    ]);
+    return consumerTag;
   }
 
   /** Ends the second consumer; what was delivered to it can still be answered. */

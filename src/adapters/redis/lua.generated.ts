@@ -342,7 +342,7 @@ redis.call('HDEL', root .. 'after-entries', unpack(ARGV))
 return 1`,
   },
   ledgerBeginFull: {
-    sha: 'a142a085b2e4ff10878250959f0064adb5f1df21',
+    sha: '3e5e15a95fee26e12cf4c2820f2ddf327cd87d34',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -397,6 +397,12 @@ local function note(record, step, rest)
   end
   record[HISTORY] = history
 end
+local RECORD_HEAD = '\\220\\000\\030'
+local function pack_places(...)
+  local bytes = {}
+  for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+  return table.concat(bytes)
+end
 local function write(id, record)
   writes[id] = record
 end
@@ -443,6 +449,9 @@ end
 local function write_after(key, entry)
   plan('ZADD', root .. 'after', 'NX', now_ms, key)
   plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local function write_all_after(after)
+  for place = 1, #after, 2 do write_after(after[place], after[place + 1]) end
 end
 local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
 local function write_ended(id, record, how)
@@ -495,7 +504,7 @@ local function flush()
     end
     local raw = cmsgpack.pack(record)
     if record[KEEP] > 0 then
-      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+      redis.call('SET', key, raw, 'PXAT', digits(record[KEEP]))
     else
       pairs_of_keys[#pairs_of_keys + 1] = key
       pairs_of_keys[#pairs_of_keys + 1] = raw
@@ -563,13 +572,16 @@ local function json_text(text)
   return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
-local function tell_celery(id, record, status, result, traceback)
-  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+local function write_celery(id, status, result, traceback)
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
     .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
-  plan('SET', key, text, 'PX', digits(celery_keep_ms))
+  plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
+end
+local function tell_celery(id, record, status, result, traceback)
+  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+  write_celery(id, status, result, traceback)
 end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
@@ -677,17 +689,12 @@ end
 local ID_OF, NAME_OF, QUEUE_OF, DIGEST_OF, EXPIRES_OF, TAG_OF, PART_OF, BODY_OF = 1, 2, 3, 4, 5, 6, 7, 8
 local packed
 local function pack_around()
-  local function pack_all(...)
-    local bytes = {}
-    for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
-    return table.concat(bytes)
-  end
   local line = 'b' .. now_text .. ' ' .. digits(new_epoch()) .. ' ' .. worker .. '\\n'
   packed = {
-    head = '\\220\\000\\030' .. pack_all('r', new_epoch(), run, worker, ''),
-    faults = pack_all(0, 0),
-    due = pack_all(now_ms),
-    tail = pack_all(now_ms, line, 0, 0, 0, '', 0, '', '', false, 0),
+    head = RECORD_HEAD .. pack_places('r', new_epoch(), run, worker, ''),
+    faults = pack_places(0, 0),
+    due = pack_places(now_ms),
+    tail = pack_places(now_ms, line, 0, 0, 0, '', 0, '', '', false, 0),
     running = digits(new_epoch()) .. ' ' .. run,
     budgets = {},
   }
@@ -820,12 +827,12 @@ local function begin(queues, messages, held_keys)
   if #running_fields > 0 then plan('HSET', root .. 'r:' .. worker, unpack(running_fields)) end
   flush()
   local next = #running_fields + #of_messages == 0 and next_due(queues) or false
-  return { 'open', answers, of_messages, of_waiting, expired, next, new_epoch() }
+  return { 'open', answers, of_messages, of_waiting, expired, next, new_epoch(), now_ms }
 end
 return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]), cmsgpack.unpack(ARGV[11]))`,
   },
   ledgerBegin: {
-    sha: 'f37a6eeb42b259c2fc31af3b692ee2e5908cbfc9',
+    sha: '7bd26df3255736362d866f17d38adfd8f221c7dc',
     text: `#!lua
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -880,6 +887,12 @@ local function note(record, step, rest)
   end
   record[HISTORY] = history
 end
+local RECORD_HEAD = '\\220\\000\\030'
+local function pack_places(...)
+  local bytes = {}
+  for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+  return table.concat(bytes)
+end
 local function write(id, record)
   writes[id] = record
 end
@@ -926,6 +939,9 @@ end
 local function write_after(key, entry)
   plan('ZADD', root .. 'after', 'NX', now_ms, key)
   plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local function write_all_after(after)
+  for place = 1, #after, 2 do write_after(after[place], after[place + 1]) end
 end
 local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
 local function write_ended(id, record, how)
@@ -978,7 +994,7 @@ local function flush()
     end
     local raw = cmsgpack.pack(record)
     if record[KEEP] > 0 then
-      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+      redis.call('SET', key, raw, 'PXAT', digits(record[KEEP]))
     else
       pairs_of_keys[#pairs_of_keys + 1] = key
       pairs_of_keys[#pairs_of_keys + 1] = raw
@@ -1046,13 +1062,16 @@ local function json_text(text)
   return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
-local function tell_celery(id, record, status, result, traceback)
-  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+local function write_celery(id, status, result, traceback)
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
     .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
-  plan('SET', key, text, 'PX', digits(celery_keep_ms))
+  plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
+end
+local function tell_celery(id, record, status, result, traceback)
+  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+  write_celery(id, status, result, traceback)
 end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
@@ -1160,17 +1179,12 @@ end
 local ID_OF, NAME_OF, QUEUE_OF, DIGEST_OF, EXPIRES_OF, TAG_OF, PART_OF, BODY_OF = 1, 2, 3, 4, 5, 6, 7, 8
 local packed
 local function pack_around()
-  local function pack_all(...)
-    local bytes = {}
-    for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
-    return table.concat(bytes)
-  end
   local line = 'b' .. now_text .. ' ' .. digits(new_epoch()) .. ' ' .. worker .. '\\n'
   packed = {
-    head = '\\220\\000\\030' .. pack_all('r', new_epoch(), run, worker, ''),
-    faults = pack_all(0, 0),
-    due = pack_all(now_ms),
-    tail = pack_all(now_ms, line, 0, 0, 0, '', 0, '', '', false, 0),
+    head = RECORD_HEAD .. pack_places('r', new_epoch(), run, worker, ''),
+    faults = pack_places(0, 0),
+    due = pack_places(now_ms),
+    tail = pack_places(now_ms, line, 0, 0, 0, '', 0, '', '', false, 0),
     running = digits(new_epoch()) .. ' ' .. run,
     budgets = {},
   }
@@ -1303,12 +1317,12 @@ local function begin(queues, messages, held_keys)
   if #running_fields > 0 then plan('HSET', root .. 'r:' .. worker, unpack(running_fields)) end
   flush()
   local next = #running_fields + #of_messages == 0 and next_due(queues) or false
-  return { 'open', answers, of_messages, of_waiting, expired, next, new_epoch() }
+  return { 'open', answers, of_messages, of_waiting, expired, next, new_epoch(), now_ms }
 end
 return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]), cmsgpack.unpack(ARGV[11]))`,
   },
   ledgerBuryMessages: {
-    sha: '980336ab23077701e7cfb7af68a815f618727147',
+    sha: 'f62e19d7c5cf289bfbb4a4e17e93288b4e880f51',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -1356,6 +1370,12 @@ local function note(record, step, rest)
   end
   record[HISTORY] = history
 end
+local RECORD_HEAD = '\\220\\000\\030'
+local function pack_places(...)
+  local bytes = {}
+  for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+  return table.concat(bytes)
+end
 local function write(id, record)
   writes[id] = record
 end
@@ -1402,6 +1422,9 @@ end
 local function write_after(key, entry)
   plan('ZADD', root .. 'after', 'NX', now_ms, key)
   plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local function write_all_after(after)
+  for place = 1, #after, 2 do write_after(after[place], after[place + 1]) end
 end
 local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
 local function write_ended(id, record, how)
@@ -1454,7 +1477,7 @@ local function flush()
     end
     local raw = cmsgpack.pack(record)
     if record[KEEP] > 0 then
-      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+      redis.call('SET', key, raw, 'PXAT', digits(record[KEEP]))
     else
       pairs_of_keys[#pairs_of_keys + 1] = key
       pairs_of_keys[#pairs_of_keys + 1] = raw
@@ -1490,7 +1513,7 @@ flush()
 return statuses`,
   },
   ledgerBuryRuns: {
-    sha: 'e14344a21b29f72f6b71ec1ddd3621d23720b130',
+    sha: '0fd628a5131cd530ea5f098bdeb5496b4ab05eb4',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -1538,6 +1561,12 @@ local function note(record, step, rest)
   end
   record[HISTORY] = history
 end
+local RECORD_HEAD = '\\220\\000\\030'
+local function pack_places(...)
+  local bytes = {}
+  for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+  return table.concat(bytes)
+end
 local function write(id, record)
   writes[id] = record
 end
@@ -1584,6 +1613,9 @@ end
 local function write_after(key, entry)
   plan('ZADD', root .. 'after', 'NX', now_ms, key)
   plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local function write_all_after(after)
+  for place = 1, #after, 2 do write_after(after[place], after[place + 1]) end
 end
 local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
 local function write_ended(id, record, how)
@@ -1636,7 +1668,7 @@ local function flush()
     end
     local raw = cmsgpack.pack(record)
     if record[KEEP] > 0 then
-      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+      redis.call('SET', key, raw, 'PXAT', digits(record[KEEP]))
     else
       pairs_of_keys[#pairs_of_keys + 1] = key
       pairs_of_keys[#pairs_of_keys + 1] = raw
@@ -1673,13 +1705,16 @@ local function json_text(text)
   return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
-local function tell_celery(id, record, status, result, traceback)
-  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+local function write_celery(id, status, result, traceback)
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
     .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
-  plan('SET', key, text, 'PX', digits(celery_keep_ms))
+  plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
+end
+local function tell_celery(id, record, status, result, traceback)
+  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+  write_celery(id, status, result, traceback)
 end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
@@ -1726,7 +1761,7 @@ return settle(cmsgpack.unpack(ARGV[1]), 'u', function(id, record, item)
 end)`,
   },
   ledgerCancel: {
-    sha: '9880ad3b2b1b15fbef9d2700935649562dbb39fb',
+    sha: 'de2c16acd78af17ec6ba48038448e79fc61d1a33',
     text: `#!lua flags=allow-oom
 local root, id, how, celery_keep_ms = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local time = redis.call('TIME')
@@ -1774,6 +1809,12 @@ local function note(record, step, rest)
   end
   record[HISTORY] = history
 end
+local RECORD_HEAD = '\\220\\000\\030'
+local function pack_places(...)
+  local bytes = {}
+  for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+  return table.concat(bytes)
+end
 local function write(id, record)
   writes[id] = record
 end
@@ -1820,6 +1861,9 @@ end
 local function write_after(key, entry)
   plan('ZADD', root .. 'after', 'NX', now_ms, key)
   plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local function write_all_after(after)
+  for place = 1, #after, 2 do write_after(after[place], after[place + 1]) end
 end
 local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
 local function write_ended(id, record, how)
@@ -1872,7 +1916,7 @@ local function flush()
     end
     local raw = cmsgpack.pack(record)
     if record[KEEP] > 0 then
-      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+      redis.call('SET', key, raw, 'PXAT', digits(record[KEEP]))
     else
       pairs_of_keys[#pairs_of_keys + 1] = key
       pairs_of_keys[#pairs_of_keys + 1] = raw
@@ -1940,13 +1984,16 @@ local function json_text(text)
   return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
-local function tell_celery(id, record, status, result, traceback)
-  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+local function write_celery(id, status, result, traceback)
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
     .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
-  plan('SET', key, text, 'PX', digits(celery_keep_ms))
+  plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
+end
+local function tell_celery(id, record, status, result, traceback)
+  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+  write_celery(id, status, result, traceback)
 end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
@@ -1984,7 +2031,7 @@ flush()
 return 1`,
   },
   ledgerCheckpoint: {
-    sha: '28b4321561a38e5b01f4f5c260396b8e09bc7370',
+    sha: '6438e6d5bcb135e15c14de49d33fb76c78ad3d22',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local id, epoch, run, seq, data = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
@@ -2033,6 +2080,12 @@ local function note(record, step, rest)
   end
   record[HISTORY] = history
 end
+local RECORD_HEAD = '\\220\\000\\030'
+local function pack_places(...)
+  local bytes = {}
+  for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+  return table.concat(bytes)
+end
 local function write(id, record)
   writes[id] = record
 end
@@ -2079,6 +2132,9 @@ end
 local function write_after(key, entry)
   plan('ZADD', root .. 'after', 'NX', now_ms, key)
   plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local function write_all_after(after)
+  for place = 1, #after, 2 do write_after(after[place], after[place + 1]) end
 end
 local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
 local function write_ended(id, record, how)
@@ -2131,7 +2187,7 @@ local function flush()
     end
     local raw = cmsgpack.pack(record)
     if record[KEEP] > 0 then
-      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+      redis.call('SET', key, raw, 'PXAT', digits(record[KEEP]))
     else
       pairs_of_keys[#pairs_of_keys + 1] = key
       pairs_of_keys[#pairs_of_keys + 1] = raw
@@ -2157,12 +2213,13 @@ if record[CHECKPOINT_EPOCH] == epoch and record[CHECKPOINT_SEQ] >= seq then
 end
 record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = epoch, seq
 plan('SET', root .. 'c:' .. id, data)
+plan('HSET', root .. 'r:' .. record[OWNER], id, '+' .. digits(epoch) .. ' ' .. run)
 write(id, record)
 flush()
 return 1`,
   },
-  ledgerCommit: {
-    sha: '73f2cec008e62d77f2a823254ffd6cd7ec3f5769',
+  ledgerCommitNew: {
+    sha: 'a41b97def1d5865dc063e866a02af458a0c7748b',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -2210,6 +2267,12 @@ local function note(record, step, rest)
   end
   record[HISTORY] = history
 end
+local RECORD_HEAD = '\\220\\000\\030'
+local function pack_places(...)
+  local bytes = {}
+  for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+  return table.concat(bytes)
+end
 local function write(id, record)
   writes[id] = record
 end
@@ -2256,6 +2319,9 @@ end
 local function write_after(key, entry)
   plan('ZADD', root .. 'after', 'NX', now_ms, key)
   plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local function write_all_after(after)
+  for place = 1, #after, 2 do write_after(after[place], after[place + 1]) end
 end
 local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
 local function write_ended(id, record, how)
@@ -2308,7 +2374,7 @@ local function flush()
     end
     local raw = cmsgpack.pack(record)
     if record[KEEP] > 0 then
-      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+      redis.call('SET', key, raw, 'PXAT', digits(record[KEEP]))
     else
       pairs_of_keys[#pairs_of_keys + 1] = key
       pairs_of_keys[#pairs_of_keys + 1] = raw
@@ -2345,13 +2411,268 @@ local function json_text(text)
   return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
-local function tell_celery(id, record, status, result, traceback)
-  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+local function write_celery(id, status, result, traceback)
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
     .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
-  plan('SET', key, text, 'PX', digits(celery_keep_ms))
+  plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
+end
+local function tell_celery(id, record, status, result, traceback)
+  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+  write_celery(id, status, result, traceback)
+end
+local function exception_text(kind, message, module)
+  return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
+end
+local function tell_celery_error(id, record, status, err)
+  if celery_keep_ms == 0 then return end
+  local is_read, read_error = pcall(cjson.decode, err)
+  if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
+  local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
+  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+end
+local function tell_celery_revoked(id, record, why)
+  tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
+end
+local function around(worker, epoch, run, begun_ms, keep_ms)
+  local history = 'b' .. digits(begun_ms) .. ' ' .. digits(epoch) .. ' ' .. worker .. '\\n'
+    .. 'd' .. now_text .. ' ' .. digits(epoch) .. ' \\n'
+  local keep = now_ms + math.max(1, keep_ms)
+  return RECORD_HEAD .. pack_places('d', epoch, '', '', 'c' .. digits(epoch) .. ' ' .. run),
+    pack_places(0, 0, begun_ms, history, 0, 0, 0, 'done', now_ms, '', ''), cmsgpack.pack(keep), digits(keep)
+end
+local statuses, is_ended = {}, {}
+for _, batch in ipairs(cmsgpack.unpack(ARGV[1])) do
+  local worker, epoch, run, begun_ms, keep_ms, tasks = unpack(batch)
+  local ids, noted = {}, digits(epoch) .. ' ' .. run
+  for place, task in ipairs(tasks) do ids[place] = task[1] end
+  local found = redis.call('HMGET', root .. 'r:' .. worker, unpack(ids))
+  local head, middle, tail, keep = around(worker, epoch, run, begun_ms, keep_ms)
+  local done = ended[worker] or {}
+  for place, task in ipairs(tasks) do
+    local id, queue, result = task[1], task[2], task[4]
+    local is_ours = found[place] == noted and not is_ended[id]
+    statuses[#statuses + 1] = is_ours and 1 or 0
+    if is_ours then
+      is_ended[id] = true
+      done[#done + 1] = id
+      moved[queue] = (moved[queue] or 0) - 1
+      local kept = cmsgpack.pack(celery_keep_ms == 0 and result)
+      plan('SET', root .. 't:' .. id, head .. task[3] .. middle .. kept .. tail, 'PXAT', keep)
+      if celery_keep_ms > 0 then write_celery(id, 'SUCCESS', result or 'null', 'null') end
+      write_all_after(task[5])
+    end
+  end
+  if #done > 0 then ended[worker] = done end
+end
+for _ in pairs(is_ended) do count('done', 1) end
+flush()
+return statuses`,
+  },
+  ledgerCommit: {
+    sha: '1707340867b11b21e4e443fa372d8db4df57046b',
+    text: `#!lua flags=allow-oom
+local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created, new_pairs = {}, {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local function read(ids)
+  local unknown, keys = {}, {}
+  for _, id in ipairs(ids) do
+    if records[id] == nil then
+      unknown[#unknown + 1] = id
+      keys[#keys + 1] = root .. 't:' .. id
+    end
+  end
+  if #keys == 0 then return end
+  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
+    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+  end
+end
+local written = {}
+local function digits(number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
+end
+local now_text = digits(now_ms)
+local function note(record, step, rest)
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local RECORD_HEAD = '\\220\\000\\030'
+local function pack_places(...)
+  local bytes = {}
+  for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+  return table.concat(bytes)
+end
+local function write(id, record)
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local function write_all_after(after)
+  for place = 1, #after, 2 do write_after(after[place], after[place + 1]) end
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = new_pairs
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PXAT', digits(record[KEEP]))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
+  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
+  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then
+    redis.call('LPUSH', root .. 'recent', unpack(created))
+    redis.call('LTRIM', root .. 'recent', 0, 999)
+  end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local iso
+local function iso_text()
+  if iso then return iso end
+  local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
+  local shifted = days + 719468
+  local era = math.floor(shifted / 146097)
+  local of_era = shifted - era * 146097
+  local year = math.floor((of_era - math.floor(of_era / 1460) + math.floor(of_era / 36524) - math.floor(of_era / 146096)) / 365)
+  local of_year = of_era - (365 * year + math.floor(year / 4) - math.floor(year / 100))
+  local from_march = math.floor((5 * of_year + 2) / 153)
+  local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
+  local month = from_march + (from_march < 10 and 3 or -9)
+  local seconds = math.floor(ms / 1000)
+  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+    math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+  return iso
+end
+local function json_text(text)
+  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
+end
+local UNDER_WAY = { STARTED = true, RETRY = true }
+local function write_celery(id, status, result, traceback)
+  local key = 'celery-task-meta-' .. id
+  local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
+    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
+  plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
+  plan('PUBLISH', key, text)
+end
+local function tell_celery(id, record, status, result, traceback)
+  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+  write_celery(id, status, result, traceback)
 end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
@@ -2402,9 +2723,7 @@ return settle(cmsgpack.unpack(ARGV[1]), 'c', function(id, record, item)
   finish(id, record, 'd', ending, keep_ms)
   record[WHY], record[ERROR] = why, ''
   record[RESULT] = celery_keep_ms == 0 and result
-  for place = 1, #after, 2 do
-    write_after(after[place], after[place + 1])
-  end
+  write_all_after(after)
 end)`,
   },
   ledgerCondemnExpired: {
@@ -2464,7 +2783,7 @@ end
 return close(cmsgpack.unpack(ARGV[2]), ARGV[1] == '1')`,
   },
   ledgerFail: {
-    sha: 'ca49de8c67d0ce89f60dd5a566133094cb8d18b0',
+    sha: 'f26f374b397961c1a2f25913bb3049038dce905f',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -2512,6 +2831,12 @@ local function note(record, step, rest)
   end
   record[HISTORY] = history
 end
+local RECORD_HEAD = '\\220\\000\\030'
+local function pack_places(...)
+  local bytes = {}
+  for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+  return table.concat(bytes)
+end
 local function write(id, record)
   writes[id] = record
 end
@@ -2558,6 +2883,9 @@ end
 local function write_after(key, entry)
   plan('ZADD', root .. 'after', 'NX', now_ms, key)
   plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local function write_all_after(after)
+  for place = 1, #after, 2 do write_after(after[place], after[place + 1]) end
 end
 local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
 local function write_ended(id, record, how)
@@ -2610,7 +2938,7 @@ local function flush()
     end
     local raw = cmsgpack.pack(record)
     if record[KEEP] > 0 then
-      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+      redis.call('SET', key, raw, 'PXAT', digits(record[KEEP]))
     else
       pairs_of_keys[#pairs_of_keys + 1] = key
       pairs_of_keys[#pairs_of_keys + 1] = raw
@@ -2647,13 +2975,16 @@ local function json_text(text)
   return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
-local function tell_celery(id, record, status, result, traceback)
-  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+local function write_celery(id, status, result, traceback)
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
     .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
-  plan('SET', key, text, 'PX', digits(celery_keep_ms))
+  plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
+end
+local function tell_celery(id, record, status, result, traceback)
+  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+  write_celery(id, status, result, traceback)
 end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
@@ -2853,7 +3184,7 @@ redis.call('PEXPIRE', chord, KEEP_COMPLETE_MS, 'LT')
 return { 3, results }`,
   },
   ledgerLift: {
-    sha: '52e54cf95a42c299402e3852b6e72e5f72b44ac8',
+    sha: '9f42782923569a9df9880782f4d8220634729b9d',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local id, epoch, run, above = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
@@ -2902,6 +3233,12 @@ local function note(record, step, rest)
   end
   record[HISTORY] = history
 end
+local RECORD_HEAD = '\\220\\000\\030'
+local function pack_places(...)
+  local bytes = {}
+  for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+  return table.concat(bytes)
+end
 local function write(id, record)
   writes[id] = record
 end
@@ -2948,6 +3285,9 @@ end
 local function write_after(key, entry)
   plan('ZADD', root .. 'after', 'NX', now_ms, key)
   plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local function write_all_after(after)
+  for place = 1, #after, 2 do write_after(after[place], after[place + 1]) end
 end
 local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
 local function write_ended(id, record, how)
@@ -3000,7 +3340,7 @@ local function flush()
     end
     local raw = cmsgpack.pack(record)
     if record[KEEP] > 0 then
-      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+      redis.call('SET', key, raw, 'PXAT', digits(record[KEEP]))
     else
       pairs_of_keys[#pairs_of_keys + 1] = key
       pairs_of_keys[#pairs_of_keys + 1] = raw
@@ -3102,7 +3442,7 @@ redis.call('ZADD', leases, now_ms + lease_ms, worker)
 return 1`,
   },
   ledgerPark: {
-    sha: '6a3e2e54ed0976fc38a81c78f1a3164b08012714',
+    sha: 'efca02d489b2bbc7e9d2ff2a3b3ab346bef585b4',
     text: `#!lua
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -3150,6 +3490,12 @@ local function note(record, step, rest)
   end
   record[HISTORY] = history
 end
+local RECORD_HEAD = '\\220\\000\\030'
+local function pack_places(...)
+  local bytes = {}
+  for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+  return table.concat(bytes)
+end
 local function write(id, record)
   writes[id] = record
 end
@@ -3196,6 +3542,9 @@ end
 local function write_after(key, entry)
   plan('ZADD', root .. 'after', 'NX', now_ms, key)
   plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local function write_all_after(after)
+  for place = 1, #after, 2 do write_after(after[place], after[place + 1]) end
 end
 local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
 local function write_ended(id, record, how)
@@ -3248,7 +3597,7 @@ local function flush()
     end
     local raw = cmsgpack.pack(record)
     if record[KEEP] > 0 then
-      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+      redis.call('SET', key, raw, 'PXAT', digits(record[KEEP]))
     else
       pairs_of_keys[#pairs_of_keys + 1] = key
       pairs_of_keys[#pairs_of_keys + 1] = raw
@@ -3331,7 +3680,7 @@ flush()
 return 1`,
   },
   ledgerPurge: {
-    sha: '42fab66e4e979cb7aff41e7ad9e89e61ddb04cda',
+    sha: '71ec1d34fdadc13868380639d33d1184e2794964',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -3379,6 +3728,12 @@ local function note(record, step, rest)
   end
   record[HISTORY] = history
 end
+local RECORD_HEAD = '\\220\\000\\030'
+local function pack_places(...)
+  local bytes = {}
+  for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+  return table.concat(bytes)
+end
 local function write(id, record)
   writes[id] = record
 end
@@ -3425,6 +3780,9 @@ end
 local function write_after(key, entry)
   plan('ZADD', root .. 'after', 'NX', now_ms, key)
   plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local function write_all_after(after)
+  for place = 1, #after, 2 do write_after(after[place], after[place + 1]) end
 end
 local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
 local function write_ended(id, record, how)
@@ -3477,7 +3835,7 @@ local function flush()
     end
     local raw = cmsgpack.pack(record)
     if record[KEEP] > 0 then
-      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+      redis.call('SET', key, raw, 'PXAT', digits(record[KEEP]))
     else
       pairs_of_keys[#pairs_of_keys + 1] = key
       pairs_of_keys[#pairs_of_keys + 1] = raw
@@ -3512,7 +3870,7 @@ flush()
 return statuses`,
   },
   ledgerReap: {
-    sha: '56ad87856f9ff49b7f631c276a545956fa077b5f',
+    sha: 'dbba0f3d0ffa9bc5950f77c3bc030b90b80f6f4c',
     text: `#!lua flags=allow-oom
 local root, limit, celery_keep_ms = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -3560,6 +3918,12 @@ local function note(record, step, rest)
   end
   record[HISTORY] = history
 end
+local RECORD_HEAD = '\\220\\000\\030'
+local function pack_places(...)
+  local bytes = {}
+  for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+  return table.concat(bytes)
+end
 local function write(id, record)
   writes[id] = record
 end
@@ -3606,6 +3970,9 @@ end
 local function write_after(key, entry)
   plan('ZADD', root .. 'after', 'NX', now_ms, key)
   plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local function write_all_after(after)
+  for place = 1, #after, 2 do write_after(after[place], after[place + 1]) end
 end
 local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
 local function write_ended(id, record, how)
@@ -3658,7 +4025,7 @@ local function flush()
     end
     local raw = cmsgpack.pack(record)
     if record[KEEP] > 0 then
-      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+      redis.call('SET', key, raw, 'PXAT', digits(record[KEEP]))
     else
       pairs_of_keys[#pairs_of_keys + 1] = key
       pairs_of_keys[#pairs_of_keys + 1] = raw
@@ -3726,13 +4093,16 @@ local function json_text(text)
   return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
-local function tell_celery(id, record, status, result, traceback)
-  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+local function write_celery(id, status, result, traceback)
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
     .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
-  plan('SET', key, text, 'PX', digits(celery_keep_ms))
+  plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
+end
+local function tell_celery(id, record, status, result, traceback)
+  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+  write_celery(id, status, result, traceback)
 end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
@@ -3791,7 +4161,7 @@ end
 return { now_ms, tasks }`,
   },
   ledgerRelease: {
-    sha: '35ab81ed7ddbf5e7b0a9cc0330dfed05c72b07d1',
+    sha: 'd992032cd6dda76a6c3e72ab548b15f5e416b7d3',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -3839,6 +4209,12 @@ local function note(record, step, rest)
   end
   record[HISTORY] = history
 end
+local RECORD_HEAD = '\\220\\000\\030'
+local function pack_places(...)
+  local bytes = {}
+  for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+  return table.concat(bytes)
+end
 local function write(id, record)
   writes[id] = record
 end
@@ -3885,6 +4261,9 @@ end
 local function write_after(key, entry)
   plan('ZADD', root .. 'after', 'NX', now_ms, key)
   plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local function write_all_after(after)
+  for place = 1, #after, 2 do write_after(after[place], after[place + 1]) end
 end
 local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
 local function write_ended(id, record, how)
@@ -3937,7 +4316,7 @@ local function flush()
     end
     local raw = cmsgpack.pack(record)
     if record[KEEP] > 0 then
-      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+      redis.call('SET', key, raw, 'PXAT', digits(record[KEEP]))
     else
       pairs_of_keys[#pairs_of_keys + 1] = key
       pairs_of_keys[#pairs_of_keys + 1] = raw
@@ -4028,7 +4407,7 @@ redis.call('ZADD', leases, now_ms + cmsgpack.unpack(row)[4], worker)
 return { 'open', redis.call('HGETALL', root .. 'r:' .. worker) }`,
   },
   ledgerRevive: {
-    sha: '050ac7f5835c3015987ac26306dc1e4510e02c29',
+    sha: 'a5e64995ff5072f98a676675ceffff524754ef5a',
     text: `#!lua flags=allow-oom
 local root, id, version = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -4076,6 +4455,12 @@ local function note(record, step, rest)
   end
   record[HISTORY] = history
 end
+local RECORD_HEAD = '\\220\\000\\030'
+local function pack_places(...)
+  local bytes = {}
+  for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+  return table.concat(bytes)
+end
 local function write(id, record)
   writes[id] = record
 end
@@ -4122,6 +4507,9 @@ end
 local function write_after(key, entry)
   plan('ZADD', root .. 'after', 'NX', now_ms, key)
   plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local function write_all_after(after)
+  for place = 1, #after, 2 do write_after(after[place], after[place + 1]) end
 end
 local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
 local function write_ended(id, record, how)
@@ -4174,7 +4562,7 @@ local function flush()
     end
     local raw = cmsgpack.pack(record)
     if record[KEEP] > 0 then
-      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+      redis.call('SET', key, raw, 'PXAT', digits(record[KEEP]))
     else
       pairs_of_keys[#pairs_of_keys + 1] = key
       pairs_of_keys[#pairs_of_keys + 1] = raw
@@ -4261,7 +4649,7 @@ return {
 }`,
   },
   ledgerWake: {
-    sha: 'a3788da45e3e630e73d581e8ccecdffad877d7c1',
+    sha: 'bc42e3b75ba88c7b1663564037ceb0f90904e416',
     text: `#!lua flags=allow-oom
 local root, ids = KEYS[1], cmsgpack.unpack(ARGV[1])
 local time = redis.call('TIME')
@@ -4309,6 +4697,12 @@ local function note(record, step, rest)
   end
   record[HISTORY] = history
 end
+local RECORD_HEAD = '\\220\\000\\030'
+local function pack_places(...)
+  local bytes = {}
+  for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+  return table.concat(bytes)
+end
 local function write(id, record)
   writes[id] = record
 end
@@ -4355,6 +4749,9 @@ end
 local function write_after(key, entry)
   plan('ZADD', root .. 'after', 'NX', now_ms, key)
   plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local function write_all_after(after)
+  for place = 1, #after, 2 do write_after(after[place], after[place + 1]) end
 end
 local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
 local function write_ended(id, record, how)
@@ -4407,7 +4804,7 @@ local function flush()
     end
     local raw = cmsgpack.pack(record)
     if record[KEEP] > 0 then
-      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+      redis.call('SET', key, raw, 'PXAT', digits(record[KEEP]))
     else
       pairs_of_keys[#pairs_of_keys + 1] = key
       pairs_of_keys[#pairs_of_keys + 1] = raw

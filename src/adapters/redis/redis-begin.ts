@@ -3,7 +3,7 @@ import { isSuspect } from '../../ledger/suspect.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { pack } from './redis-pack.ts';
 import type { RedisArgument } from './redis-connection.ts';
-import { beginParts, envelopeOf, readRecord } from './redis-record.ts';
+import { beginParts, envelopeOf, isInline, keepsNoResult, readRecord } from './redis-record.ts';
 import { readRef } from './redis-replies.ts';
 
 const ANSWERS: readonly MessageAnswer[] = ['begun', 'held', 'done', 'expired', 'conflict', 'begun'];
@@ -52,13 +52,51 @@ export type BeginReplyParts = readonly [
   expired: readonly (readonly [Buffer, Buffer, Buffer])[],
   nextDueMs: number | null | undefined,
   newEpoch: number,
+  begunMs: number,
 ];
 
+/** What the new tasks of one call have in common. */
+export interface NewBatch {
+  readonly worker: string;
+  readonly run: string;
+  readonly epoch: number;
+  readonly begunMs: number;
+  readonly crashBudgets: Readonly<Record<string, number>>;
+}
+
+/** A task that no record knew: all of its record is known here, as long as its run adds nothing to it. */
+export class NewTask implements BegunTask {
+  readonly id: string;
+  readonly epoch: number;
+  readonly run: string;
+  readonly envelope: Envelope;
+  readonly failures = 0;
+  readonly crashes = 0;
+  readonly isSuspect = false;
+  readonly checkpoint = null;
+  readonly checkpointSeq = 0;
+  readonly batch: NewBatch;
+
+  constructor(envelope: Envelope, batch: NewBatch) {
+    this.id = envelope.id;
+    this.epoch = batch.epoch;
+    this.run = batch.run;
+    this.envelope = envelope;
+    this.batch = batch;
+  }
+
+  /** Its record is all there is: its body is in it, and its result goes where those of most tasks go. */
+  get isPlain(): boolean {
+    return isInline(this.envelope) && !keepsNoResult(this.envelope);
+  }
+}
+
 export function readBeginReply(request: BeginRequest, parts: BeginReplyParts): BeginOpen {
-  const [answers, ofMessages, ofWaiting, expired, nextDueMs, newEpoch] = parts;
-  const { messages, run } = request;
+  const [answers, ofMessages, ofWaiting, expired, nextDueMs, epoch, begunMs] = parts;
+  const { messages, worker, run, crashBudgets } = request;
+  const batch: NewBatch = { worker, run, epoch, begunMs, crashBudgets };
   const ofNew = answers.flatMap((answer, place) =>
-    answer === BEGUN_NEW ? [begunNew(messages[place] as Envelope, newEpoch, run)] : [],
+    answer === BEGUN_NEW ? [new NewTask(messages[place] as Envelope, batch)] : [],
   );
   return {
     status: 'open',
@@ -71,12 +109,6 @@ export function readBeginReply(request: BeginRequest, parts: BeginReplyParts): B
     expired: expired.map(readRef),
     nextDueMs: nextDueMs ?? null,
   };
-}
-
-function begunNew(envelope: Envelope, epoch: number, run: string): BegunTask {
-  const { id } = envelope;
-  const nothing = { failures: 0, crashes: 0, checkpoint: null, checkpointSeq: 0 };
-  return { id, epoch, run, envelope, ...nothing, isSuspect: false };
 }
 
 /** Its bytes have the digest of those on record: they are the same. */

@@ -1,7 +1,6 @@
-import { readEmbed, readSignature } from '../../task/signature.ts';
+import { chordOf } from '../../task/chord-link.ts';
 import { itemsOf } from '../../task/json-slices.ts';
-import { toText } from '../../task/json.ts';
-import type { Envelope, EnvelopeOptions } from '../../task/envelope.ts';
+import type { Envelope } from '../../task/envelope.ts';
 import type { ChordAnswer, ChordPart } from '../../ledger/ledger.ts';
 import { encodeTold } from '../../wire/reply.ts';
 import { celeryResultKey } from './celery-result.ts';
@@ -70,18 +69,5 @@ export async function announceChords(
     const [, , key] = celeryChordKeys(groupId);
     await connection.command('set', key, size, 'PX', KEEP_MS, 'NX');
     await note(groupId);
-  }
-}
-
-/** The chord whose header a message belongs to. What cannot be read says nothing here: its reader finds that out. */
-function chordOf(message: Envelope): { readonly groupId: string; readonly size: number } | null {
-  try {
-    const { chord } = readEmbed(message.body);
-    if (chord === null) return null;
-    const { groupId } = JSON.parse(toText(message.options)) as EnvelopeOptions;
-    const { chordSize: size } = readSignature(chord);
-    return groupId === undefined || size === null ? null : { groupId, size };
-  } catch {
-    return null;
   }
 }

@@ -62,7 +62,8 @@ export class RedisChords {
         if (status === undefined) return [];
         const since = new Date(sinceMs).toISOString();
         const ageMs = Math.max(0, Number(nowMs) - sinceMs);
-        return [{ groupId, parts, size: size < 0 ? null : size, failed, since, ageMs }];
+        const told = { groupId, body: null, parts, failed, since, ageMs };
+        return [{ ...told, size: size < 0 ? null : size }];
       }),
     );
     const over = open.filter(one => one.length === 0).length;

@@ -24,9 +24,10 @@ import type {
 import { generationOf } from '../../ledger/generation-store.ts';
 import type { PurgeReply, PurgeRequest, ReviveStatus } from '../../outbox/outbox-store.ts';
 import { LUA } from './lua.generated.ts';
-import { encodeAfter, redisAfterLog } from './redis-after.ts';
+import { redisAfterLog } from './redis-after.ts';
 import { beginArguments, readBeginReply, type BeginReplyParts } from './redis-begin.ts';
 import { RedisChords } from './redis-chords.ts';
+import { commitParts, isOfNew, newCommitParts, type NewCommit } from './redis-commit.ts';
 import type { RedisArgument, RedisConnection } from './redis-connection.ts';
 import type { RedisGeneration } from './redis-generation.ts';
 import { RedisHints } from './redis-hints.ts';
@@ -139,18 +140,24 @@ export class RedisLedger implements Ledger {
 
   async commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]> {
     const { celeryResultMs } = this.#options;
-    return await this.#settle(LUA.ledgerCommit, items, ({ ref, outcome, after, ...keep }) => {
-      const result = outcome.kind === 'done' ? outcome.result : null;
-      const isKeptHere = result !== null && celeryResultMs === 0;
-      return [
-        ...refParts(ref),
-        outcome.kind,
-        outcome.kind === 'discarded' ? outcome.why : '',
-        result ?? false,
-        Math.round(Math.max(keep.dedupMs, isKeptHere ? keep.resultMs : 0)),
-        after.flatMap(entry => [entry.key, encodeAfter(entry)]),
-      ];
-    });
+    const done = await this.#commitNew(items.filter(isOfNew));
+    const others = done.size === items.length ? [] : items.filter(item => !done.has(item));
+    const partsOf = (item: CommitItem): Packable => commitParts(item, celeryResultMs);
+    const statuses = (await this.#settle(LUA.ledgerCommit, others, partsOf)).values();
+    return items.map(item => (done.has(item) ? 'ok' : (statuses.next().value as StepStatus)));
+  }
+
+  /** Those that were ended without a look at their records. */
+  async #commitNew(items: readonly NewCommit[]): Promise<ReadonlySet<CommitItem>> {
+    const { celeryResultMs } = this.#options;
+    const done = new Set<CommitItem>();
+    for (const some of chunks(items)) {
+      const batches = pack(newCommitParts(some, celeryResultMs));
+      const reply = await this.#run(LUA.ledgerCommitNew, batches, celeryResultMs);
+      for (const [place, isDone] of (reply as readonly number[]).entries())
+        if (isDone === 1) done.add(some[place] as CommitItem);
+    }
+    return done;
   }
 
   async fail(items: readonly FailItem[]): Promise<readonly StepStatus[]> {

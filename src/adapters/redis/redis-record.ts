@@ -104,6 +104,19 @@ export function messageParts(envelope: Envelope): Packable[] {
 /** Longer bodies have a key of their own: a step that only moves a task need not carry them. As the scripts know it. */
 const INLINE_BYTES = 1_024;
 
+export const isInline = ({ body }: Envelope): boolean => body.length <= INLINE_BYTES;
+
+/** As `celery-result.lua` looks for it. */
+export const keepsNoResult = ({ options }: Envelope): boolean =>
+  Buffer.from(options.buffer, options.byteOffset, options.length).includes('"keepResult":false');
+
+/** What the tombstone of a task that was done at its first run keeps of it: the places NAME to BUDGET. */
+export function tombstonePlaces(envelope: Envelope, budget: number): Packable[] {
+  const { name, queue, priority, version, digest, etaMs, expiresMs } = envelope;
+  const times = [etaMs ?? false, expiresMs ?? false];
+  return [name, queue, priority, version, writeDigest(digest), ...times, '', '', 0, 0, budget];
+}
+
 /**
  * A message as `begin` takes it: what the script has to know, then what a record keeps of it, packed as it is kept: of
  * most messages the script reads no more, and a body that has a key of its own.
@@ -111,7 +124,7 @@ const INLINE_BYTES = 1_024;
 export function beginParts(envelope: Envelope, tag: string): Packable[] {
   const { id, name, queue, priority, version, digest, etaMs, expiresMs, options, body } = envelope;
   const kept = writeDigest(digest);
-  const isLong = body.length > INLINE_BYTES;
+  const isLong = !isInline(envelope);
   const times = [etaMs ?? false, expiresMs ?? false];
   const rest = [name, queue, priority, version, kept, ...times, options, isLong ? false : body];
   return [id, name, queue, kept, expiresMs ?? false, tag, new PackedApart(rest), isLong && body];

@@ -28,7 +28,8 @@ export const addStats: AddCommand = (program, output) => {
       output.line(`dead     ${stats.dlqCount}   workers ${stats.workers}`);
       const { open, oldestSeconds, oldest } = stats.chords;
       if (open > 0) output.line(`chords   open ${open}  oldest ${oldestSeconds?.toFixed(1)} s`);
-      if (oldest.length > 0) output.table(oldest, ['groupId', 'parts', 'size', 'failed', 'since']);
+      if (oldest.length > 0)
+        output.table(oldest, ['groupId', 'body', 'parts', 'size', 'failed', 'since']);
       if (stats.queues.length > 0)
         output.table(stats.queues, [
           'queue',

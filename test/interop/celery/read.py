@@ -14,7 +14,8 @@ def told(task_id):
     except NotYet:
         return {'state': result.state}
     except BaseException as error:
-        return {'state': result.state, 'type': type(error).__name__, 'args': [str(arg) for arg in error.args]}
+        said = {'state': result.state, 'type': type(error).__name__, 'args': [str(arg) for arg in error.args]}
+        return {**said, 'traceback': result.traceback} if result.traceback else said
 
 
 request = json.load(sys.stdin)

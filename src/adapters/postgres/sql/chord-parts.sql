@@ -1,4 +1,5 @@
--- The parts of a chord that have come, in their order. A statement after the one that joined: of two who join at the same
--- time at least the later one sees both.
+-- The parts of a chord that have come, in their order, and whether its body is still to be sent. A statement after the one
+-- that joined: of two who join at the same time at least the later one sees both.
 -- params: group_id text
-select place, size, result from outlast_chord_part where group_id = $1 order by place
+select place, size, result, exists (select 1 from outlast_chord where group_id = $1) as is_open
+from outlast_chord_part where group_id = $1 order by place

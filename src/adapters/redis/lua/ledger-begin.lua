@@ -4,8 +4,8 @@
 -- keys: root
 -- args: worker, run, limit, suspects, run_id, known_generation, queues, budgets, messages, celery_keep_ms, held_keys, started
 -- returns: 'closed' | 'unsettled' | 'open', an answer for each message, what was begun of the messages, what was begun of
---   the waiting tasks, what was too late, milliseconds until the next one is due, the epoch of what
---   no record knew before
+--   the waiting tasks, what was too late, milliseconds until the next one is due, epoch and time of
+--   what no record knew before
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local run_id, known_generation, packed_budgets = ARGV[5], tonumber(ARGV[6]), ARGV[8]

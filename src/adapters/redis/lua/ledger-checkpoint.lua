@@ -18,6 +18,8 @@ if record[CHECKPOINT_EPOCH] == epoch and record[CHECKPOINT_SEQ] >= seq then
 end
 record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = epoch, seq
 plan('SET', root .. 'c:' .. id, data)
+-- Whoever began it does not know all of its record any more, see `ledger-commit-new`.
+plan('HSET', root .. 'r:' .. record[OWNER], id, '+' .. digits(epoch) .. ' ' .. run)
 write(id, record)
 flush()
 return 1

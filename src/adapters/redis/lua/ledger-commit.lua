@@ -22,7 +22,5 @@ return settle(cmsgpack.unpack(ARGV[1]), 'c', function(id, record, item)
   record[WHY], record[ERROR] = why, ''
   -- One place is enough.
   record[RESULT] = celery_keep_ms == 0 and result
-  for place = 1, #after, 2 do
-    write_after(after[place], after[place + 1])
-  end
+  write_all_after(after)
 end)

@@ -27,13 +27,17 @@ end
 -- Of these Celery says no time: they are not over.
 local UNDER_WAY = { STARTED = true, RETRY = true }
 
-local function tell_celery(id, record, status, result, traceback)
-  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+local function write_celery(id, status, result, traceback)
   local key = 'celery-task-meta-' .. id
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
     .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
-  plan('SET', key, text, 'PX', digits(celery_keep_ms))
+  plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
+end
+
+local function tell_celery(id, record, status, result, traceback)
+  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+  write_celery(id, status, result, traceback)
 end
 
 local function exception_text(kind, message, module)

@@ -113,21 +113,15 @@ end
 -- packed there, and the body where it is too long for that.
 local ID_OF, NAME_OF, QUEUE_OF, DIGEST_OF, EXPIRES_OF, TAG_OF, PART_OF, BODY_OF = 1, 2, 3, 4, 5, 6, 7, 8
 
--- The records of new tasks differ in their part, budget and number; all else is packed once. A record is an array, so its
--- bytes are those of its places one after the other, behind three that say how many there are.
+-- The records of new tasks differ in their part, budget and number; all else is packed once.
 local packed
 local function pack_around()
-  local function pack_all(...)
-    local bytes = {}
-    for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
-    return table.concat(bytes)
-  end
   local line = 'b' .. now_text .. ' ' .. digits(new_epoch()) .. ' ' .. worker .. '\n'
   packed = {
-    head = '\220\000\030' .. pack_all('r', new_epoch(), run, worker, ''),
-    faults = pack_all(0, 0),
-    due = pack_all(now_ms),
-    tail = pack_all(now_ms, line, 0, 0, 0, '', 0, '', '', false, 0),
+    head = RECORD_HEAD .. pack_places('r', new_epoch(), run, worker, ''),
+    faults = pack_places(0, 0),
+    due = pack_places(now_ms),
+    tail = pack_places(now_ms, line, 0, 0, 0, '', 0, '', '', false, 0),
     running = digits(new_epoch()) .. ' ' .. run,
     budgets = {},
   }
@@ -276,5 +270,5 @@ local function begin(queues, messages, held_keys)
   if #running_fields > 0 then plan('HSET', root .. 'r:' .. worker, unpack(running_fields)) end
   flush()
   local next = #running_fields + #of_messages == 0 and next_due(queues) or false
-  return { 'open', answers, of_messages, of_waiting, expired, next, new_epoch() }
+  return { 'open', answers, of_messages, of_waiting, expired, next, new_epoch(), now_ms }
 end

@@ -57,6 +57,15 @@ local function note(record, step, rest)
   record[HISTORY] = history
 end
 
+-- The bytes of places that follow each other. A record is an array: its bytes are those of its places, behind three that
+-- say how many there are.
+local RECORD_HEAD = '\220\000\030'
+local function pack_places(...)
+  local bytes = {}
+  for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+  return table.concat(bytes)
+end
+
 local function write(id, record)
   writes[id] = record
 end
@@ -116,6 +125,10 @@ end
 local function write_after(key, entry)
   plan('ZADD', root .. 'after', 'NX', now_ms, key)
   plan('HSETNX', root .. 'after-entries', key, entry)
+end
+
+local function write_all_after(after)
+  for place = 1, #after, 2 do write_after(after[place], after[place + 1]) end
 end
 
 -- Where nothing follows a task the last bytes of its body are always these.
@@ -182,7 +195,7 @@ local function flush()
     end
     local raw = cmsgpack.pack(record)
     if record[KEEP] > 0 then
-      redis.call('SET', key, raw, 'PX', digits(record[KEEP] - now_ms))
+      redis.call('SET', key, raw, 'PXAT', digits(record[KEEP]))
     else
       pairs_of_keys[#pairs_of_keys + 1] = key
       pairs_of_keys[#pairs_of_keys + 1] = raw

@@ -1,0 +1,177 @@
+import { describe, expect, it } from 'vitest';
+import { BorrowedWindows } from './borrowed-windows.ts';
+import { SharedWindows } from './shared-windows.ts';
+
+/** A queue as its consumer knows it; the server fills every window as far as there are messages. */
+class Queue {
+  isConsuming = true;
+  untaken = 0;
+  ready = 0;
+  readonly borrowed: BorrowedWindows;
+  readonly #holds = new Map<number, number>();
+  readonly #windows = new Map<number, { size: number; onMessage: (tag: number) => void }>();
+  #tags = 0;
+  #consumers = 0;
+
+  constructor(pool: SharedWindows) {
+    this.borrowed = new BorrowedWindows(pool, this);
+    this.#windows.set(0, { size: pool.step, onMessage: () => undefined });
+  }
+
+  get held(): number {
+    return this.#holds.size;
+  }
+
+  state(): this {
+    return this;
+  }
+
+  open(size: number, onMessage: (tag: number) => void): Promise<() => Promise<void>> {
+    const consumer = ++this.#consumers;
+    this.#windows.set(consumer, { size, onMessage });
+    this.#push();
+    return Promise.resolve(() => Promise.resolve(void this.#windows.delete(consumer)));
+  }
+
+  arrive(count: number): void {
+    this.ready += count;
+    this.#push();
+  }
+
+  /** As a worker with a place for it. */
+  takeOne(): boolean {
+    const isThere = this.untaken > 0;
+    if (isThere) this.untaken -= 1;
+    this.borrowed.look();
+    return isThere;
+  }
+
+  endOne(): void {
+    const [tag = 0] = this.#holds.keys();
+    this.#holds.delete(tag);
+    this.borrowed.release([tag]);
+    this.#push();
+  }
+
+  #push(): void {
+    for (const [consumer, { size, onMessage }] of this.#windows)
+      while (this.ready > 0 && this.#heldBy(consumer) < size) {
+        this.ready -= 1;
+        this.untaken += 1;
+        const tag = ++this.#tags;
+        this.#holds.set(tag, consumer);
+        onMessage(tag);
+      }
+  }
+
+  #heldBy(consumer: number): number {
+    return [...this.#holds.values()].filter(holder => holder === consumer).length;
+  }
+}
+
+const settled = async (): Promise<void> => {
+  for (let tick = 0; tick < 10; tick++) await Promise.resolve();
+};
+
+function setup(places: number, queues = 3) {
+  const pool = new SharedWindows(places);
+  const made = Array.from({ length: queues }, () => new Queue(pool));
+  const running = (): number => made.reduce((sum, { held, untaken }) => sum + held - untaken, 0);
+  const order = [...made];
+  const runs: Queue[] = [];
+  /** Takes, first from the one that is preferred, until all places are used or nothing more comes. */
+  const work = async (preferred?: Queue): Promise<void> => {
+    for (let idle = 0; idle < 3 && running() < places; idle++) {
+      order.push(...order.splice(0, 1));
+      const inTurn = preferred ? [preferred, ...order.filter(one => one !== preferred)] : order;
+      for (const queue of inTurn) {
+        if (running() >= places || !queue.takeOne()) continue;
+        runs.push(queue);
+        idle = 0;
+      }
+      await settled();
+    }
+  };
+  const held = (): number => made.reduce((sum, queue) => sum + queue.held, 0);
+  /** The task that runs longest. */
+  const end = (): void => runs.shift()?.endOne();
+  return { queues: made as [Queue, Queue, Queue], running, work, held, end };
+}
+
+describe('queues that share their windows', () => {
+  it.each([1, 2, 10, 100])(
+    'hold no more than %i places and two steps for each of them',
+    async n => {
+      const { queues, work, held, running, end } = setup(n);
+      for (const queue of queues) queue.arrive(1_000);
+      for (let turn = 0; turn < 50; turn++) {
+        await work();
+        expect(running()).toBe(n);
+        expect(held()).toBeLessThanOrEqual(n + 3 * 2 * Math.ceil(n / 16));
+        end();
+      }
+      expect(queues.every(({ ready }) => ready < 1_000)).toBe(true);
+    },
+  );
+
+  it('give all places to the only one that has work, also where another had them before', async () => {
+    const { queues, work, running } = setup(10);
+    const [first, second] = queues;
+    for (const queue of [first, second]) {
+      queue.arrive(100);
+      await work();
+      expect(queue.held - queue.untaken).toBe(10);
+      queue.ready = 0;
+      while (queue.held > 0) {
+        if (queue.untaken > 0) queue.takeOne();
+        queue.endOne();
+      }
+      await settled();
+      expect(running()).toBe(0);
+    }
+  });
+
+  it('share alike in the end, where one of them had everything', async () => {
+    const { queues, work, end } = setup(12, 2);
+    const [first, second] = queues;
+    first.arrive(1_000);
+    await work();
+    second.arrive(1_000);
+    for (let turn = 0; turn < 200; turn++) {
+      end();
+      await work();
+    }
+    for (const queue of queues) expect(queue.held - queue.untaken).toBeGreaterThanOrEqual(5);
+  });
+
+  it('are held as their weights say, where that is how they are chosen', async () => {
+    const { queues, work, end } = setup(20, 2);
+    const [heavy, light] = queues;
+    for (const queue of [light, heavy]) {
+      queue.arrive(5_000);
+      await work();
+    }
+    for (let turn = 0; turn < 1_000; turn++) {
+      end();
+      await work(turn % 5 === 0 ? light : heavy);
+    }
+    // 16 and 4, were every choice a free one.
+    expect(heavy.held - heavy.untaken).toBeGreaterThanOrEqual(14);
+    expect(light.held - light.untaken).toBeGreaterThanOrEqual(3);
+  });
+
+  it('have everything back from a channel that is gone, once', async () => {
+    const { queues, work, held } = setup(10);
+    const [first, second] = queues;
+    first.arrive(100);
+    await work();
+    first.isConsuming = false;
+    first.borrowed.drop();
+    first.borrowed.release([1, 2, 3]);
+    await first.borrowed.shutAll();
+    second.arrive(100);
+    while (second.takeOne()) await settled();
+    expect(second.borrowed.window).toBe(14);
+    expect(held() - first.held).toBe(14);
+  });
+});

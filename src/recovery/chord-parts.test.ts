@@ -1,0 +1,158 @@
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { MemoryBroker } from '../adapters/memory/memory-broker.ts';
+import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
+import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
+import { systemClock } from '../runtime/clock.ts';
+import { noFaults } from '../runtime/fault-point.ts';
+import { systemRandom } from '../runtime/random.ts';
+import { startService } from '../runtime/service.ts';
+import { chordLinks, type ChordPlace } from '../task/chord-link.ts';
+import { digestOf } from '../task/digest.ts';
+import type { Envelope } from '../task/envelope.ts';
+import { toBytes, toText } from '../task/json.ts';
+import { Keyring, NO_KEYS } from '../task/keyring.ts';
+import { readSignature } from '../task/signature.ts';
+import { noEvents } from '../telemetry/events.ts';
+import { silentLogger } from '../telemetry/logger.ts';
+import { unique } from '../../test/conformance/envelopes.ts';
+import { ChordParts } from './chord-parts.ts';
+
+const QUEUE = 'chords';
+const key = (secret: string) => ({ id: 'k', secret: toBytes(secret.repeat(32)) });
+
+function setup(keyring: Keyring = NO_KEYS) {
+  const ledger = new MemoryLedger({ clock: systemClock });
+  let isFull = false;
+  const queueing = new MemoryBroker({ refuse: () => (isFull ? 'full' : null) });
+  const broker = queueing.connect();
+  const runtime = {
+    clock: systemClock,
+    random: systemRandom,
+    faultPoint: noFaults,
+    log: silentLogger,
+    emit: noEvents,
+  };
+  const counting = new ChordParts({ broker, ledger, queue: QUEUE, runtime, keyring });
+  const start = (): void => {
+    const service = startService(signal => counting.run(signal));
+    onTestFinished(() => service.stop());
+  };
+  const reads = new MemoryLedgerReads(ledger);
+  return {
+    start,
+    fill: (isNow: boolean): void => void (isFull = isNow),
+    tell: async (message: Envelope) => {
+      expect(await queueing.connect().publish([message])).toEqual([{ status: 'confirmed' }]);
+    },
+    open: async () => (await reads.openChords(10)).oldest,
+    letters: async () =>
+      (
+        await reads.listDead({ limit: 10, cursor: null, order: 'newest', taskName: null })
+      ).items.map(({ id, reason }) => [id, reason]),
+    sent: async (queue: string) =>
+      (await broker.take([queue], 10)).map(({ message }) => message as Envelope),
+  };
+}
+
+/** A chord of two whose body goes to a queue of its own. */
+function chordOf(keyring: Keyring = NO_KEYS) {
+  const [groupId, bodies] = [unique('group'), unique('bodies')];
+  const options = { task_id: `${groupId}-body`, queue: bodies, link_error: [errorLink(bodies)] };
+  const body = JSON.stringify({ task: 'sum', args: [], kwargs: {}, options, chord_size: 2 });
+  const message = (index: number, argument: string, kind: 'done' | 'failed' = 'done'): Envelope => {
+    const place: ChordPlace = { groupId, index, size: 2, body };
+    const { task, kwargs } = readSignature(
+      chordLinks(place, `part-${index}`, { queue: QUEUE, keyring })[kind],
+    );
+    // As Python writes it.
+    return told(task, `[[${argument}], ${kwargs}, {"callbacks": null}]`);
+  };
+  return { groupId, bodies, message };
+}
+
+const errorLink = (queue: string) => ({ task: 'alarm', args: [], kwargs: {}, options: { queue } });
+
+function told(name: string, text: string): Envelope {
+  const named = { id: unique('told'), name, version: 1, body: toBytes(text) };
+  const options = toBytes(JSON.stringify({ parentId: 'part', rootId: 'root' }));
+  const rest = { queue: QUEUE, priority: 0, etaMs: null, expiresMs: null };
+  return { ...named, ...rest, options, digest: digestOf(named) };
+}
+
+describe('a part of a chord that Python tells of', () => {
+  it('counts, and the last one sends the body with the results as they were written', async () => {
+    const { start, tell, sent } = setup();
+    const { bodies, groupId, message } = chordOf();
+    await tell(message(1, '1.0'));
+    await tell(message(0, '12345678901234567890'));
+    start();
+    const [body] = await vi.waitUntil(async () => {
+      const found = await sent(bodies);
+      return found.length > 0 && found;
+    });
+    expect(body?.id).toBe(`${groupId}-body`);
+    expect(toText(body?.body ?? toBytes(''))).toContain('[[12345678901234567890,1.0]]');
+  });
+
+  it('is told again until what follows from it was taken', async () => {
+    const { start, tell, sent, fill, open } = setup();
+    const { bodies, message } = chordOf();
+    await tell(message(0, '1'));
+    await tell(message(1, '2'));
+    fill(true);
+    start();
+    await vi.waitUntil(async () => (await open()).length === 0);
+    expect(await sent(bodies)).toEqual([]);
+    fill(false);
+    await vi.waitUntil(async () => (await sent(bodies)).length === 1, { timeout: 5_000 });
+  });
+
+  it.each([
+    ['failed', '"part-0"', 'failed'],
+    ['has a result that only Python can read', 'NaN', 'done'],
+  ] as const)('runs the error links of the body if it %s', async (_, argument, kind) => {
+    const { start, tell, sent, letters, open } = setup();
+    const { bodies, groupId, message } = chordOf();
+    await tell(message(0, argument, kind));
+    start();
+    await vi.waitUntil(async () =>
+      (await sent(bodies)).some(
+        ({ name, body }) => name === 'alarm' && toText(body).startsWith(`[["${groupId}-body"]`),
+      ),
+    );
+    expect(await letters()).toEqual([[`${groupId}-body#chord`, 'ERR_CHORD_FAILED']]);
+    expect(await open()).toMatchObject([{ groupId, parts: 0, failed: 1 }]);
+  });
+
+  it('is a dead letter where nobody can read it', async () => {
+    const { start, tell, letters, open } = setup();
+    const { message } = chordOf();
+    const [stranger, nowhere] = [
+      { ...message(0, '1'), name: 'somebody.else' },
+      told('outlast.chord_part', '[[1],{"group":"g","place":2,"size":2,"body":"{}"},{}]'),
+    ];
+    await tell(stranger);
+    await tell(nowhere);
+    start();
+    await vi.waitUntil(async () => (await letters()).length === 2);
+    expect((await letters()).map(([, reason]) => reason)).toEqual(Array(2).fill('ERR_UNDECODABLE'));
+    expect(await open()).toEqual([]);
+  });
+
+  it('is a dead letter where tasks are signed and its body is not ours, or its queue must be', async () => {
+    const [own, other] = [new Keyring([key('a')], [QUEUE]), new Keyring([key('b')], [])];
+    const { start, tell, letters, open } = setup(own);
+    const [mine, forged] = [chordOf(own), chordOf(other)];
+    await tell(forged.message(0, '1'));
+    await tell(mine.message(0, '1'));
+    start();
+    await vi.waitUntil(async () => (await open()).length === 1);
+    expect(await open()).toMatchObject([{ groupId: mine.groupId }]);
+    await vi.waitUntil(async () => (await letters()).length === 1);
+    const strict = setup(new Keyring([key('a')], []));
+    await strict.tell(mine.message(0, '1'));
+    strict.start();
+    await vi.waitUntil(async () => (await strict.letters()).length === 1);
+    expect((await strict.letters())[0]?.[1]).toBe('ERR_DIGEST');
+  });
+});

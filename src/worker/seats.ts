@@ -1,0 +1,98 @@
+import type { Clock } from '../runtime/clock.ts';
+import type { StopReason } from './run-stop.ts';
+
+/** A run that has waited for a place for this long belongs to whoever has one. */
+const LATE_MS = 250;
+
+/** What needs a place. */
+export interface Seated {
+  stop(reason: StopReason): void;
+  /** Calls `fn` when it is stopped. Returns the undo. */
+  onStop(fn: () => void): () => void;
+}
+
+interface Waiting<Run> {
+  readonly run: Run;
+  readonly sinceMs: number;
+  undo: () => void;
+}
+
+/**
+ * The places of a worker: so many handlers run at once. While tasks take no time worth speaking of a batch is begun before
+ * there is room for it, and what has no place yet waits here, for as long as a few handlers take. Whoever is stopped
+ * while it waits is started at once: it sees that, and leaves.
+ */
+export class Seats<Run extends Seated> {
+  readonly #seats: number;
+  readonly #clock: Clock;
+  readonly #start: (run: Run) => void;
+  #taken = 0;
+  #waiting: readonly Waiting<Run>[] = [];
+  #isWatched = false;
+
+  constructor(seats: number, clock: Clock, start: (run: Run) => void) {
+    this.#seats = seats;
+    this.#clock = clock;
+    this.#start = start;
+  }
+
+  /** How many may be begun and not have ended: for instant tasks a place is there when they arrive, or an instant later. */
+  most(areInstant: boolean): number {
+    return areInstant ? 2 * this.#seats : this.#seats;
+  }
+
+  /**
+   * How many may be begun now. A handler that has ended makes room for the next while its run is being settled. What waits
+   * to be settled has a limit too, or a store that begins and does not commit would fill the memory.
+   */
+  free(runs: number, areInstant: boolean): number {
+    const most = this.most(areInstant);
+    return Math.min(most - this.#taken - this.#waiting.length, most + this.#seats - runs);
+  }
+
+  /** Starts the run as soon as there is a place. */
+  enter(run: Run): void {
+    if (this.#taken < this.#seats) return this.#seat(run);
+    const entry: Waiting<Run> = { run, sinceMs: this.#clock.monotonic(), undo: () => undefined };
+    this.#waiting = [...this.#waiting, entry];
+    entry.undo = run.onStop(() => this.#callUp(entry));
+    this.#watch(LATE_MS);
+  }
+
+  /** A handler has ended. */
+  leave(): void {
+    this.#taken -= 1;
+    const [next] = this.#waiting;
+    if (next && this.#taken < this.#seats) this.#callUp(next);
+  }
+
+  /** Gives back what has waited for a place since then, or before. */
+  release(since: number = Infinity): void {
+    const late = this.#waiting.filter(({ sinceMs }) => sinceMs <= since);
+    for (const { run } of late) run.stop('release');
+  }
+
+  /** One timer for all that wait, and none while nothing does. */
+  #watch(ms: number): void {
+    if (this.#isWatched) return;
+    this.#isWatched = true;
+    this.#clock.timer(ms, () => {
+      this.#isWatched = false;
+      const now = this.#clock.monotonic();
+      this.release(now - LATE_MS);
+      const [next] = this.#waiting;
+      if (next) this.#watch(next.sinceMs + LATE_MS - now);
+    });
+  }
+
+  #callUp(entry: Waiting<Run>): void {
+    this.#waiting = this.#waiting.filter(other => other !== entry);
+    entry.undo();
+    this.#seat(entry.run);
+  }
+
+  #seat(run: Run): void {
+    this.#taken += 1;
+    this.#start(run);
+  }
+}

@@ -1,0 +1,109 @@
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { unpack, type Unpacked } from '../../src/adapters/redis/redis-pack.ts';
+import type { BegunTask } from '../../src/ledger/ledger.ts';
+import type { Envelope } from '../../src/task/envelope.ts';
+import { HOUR, makeEnvelope, makeEnvelopes, unique } from '../conformance/envelopes.ts';
+import { LedgerDriver, runRef } from '../conformance/ledger-driver.ts';
+import { openTestLedger } from '../support/redis-ledger.ts';
+import { redisUrl } from '../support/servers.ts';
+
+const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
+const DONE = { outcome: { kind: 'done', result: bytes('{"a":1}') } } as const;
+
+/** Tasks that no record knows, begun together, and a look at what is kept of them. */
+async function begun(envelopes: readonly Envelope[], celeryResultMs = 0) {
+  const fixture = await openTestLedger(redisUrl(), { celeryResultMs });
+  onTestFinished(() => fixture.dispose());
+  const { connection, root } = fixture;
+  const driver = new LedgerDriver(fixture);
+  const { worker } = await driver.open();
+  const reply = await driver.begin(worker, { messages: envelopes, crashBudgets: { '*': 3 } });
+  const tasks = reply.begun as readonly [BegunTask, ...BegunTask[]];
+  const read = async (key: string): Promise<Buffer | null> =>
+    (await connection.command('get', key)) as Buffer | null;
+  /** With all times alike, and the digest, which no two tasks have in common. */
+  const recordOf = async ({ id, digest }: Envelope): Promise<readonly unknown[]> => {
+    const places = unpack((await read(`${root}t:${id}`)) ?? Buffer.of(0xc0));
+    return (places as readonly Unpacked[]).map(place => {
+      if (typeof place === 'number') return place > 1e12 ? 'time' : place;
+      if (!(place instanceof Buffer)) return place;
+      const isDigest = place.toString('hex').includes(digest);
+      return isDigest ? 'digest' : String(place).replace(/\d{13}/g, 'time');
+    });
+  };
+  const toldCelery = async (id: string): Promise<unknown> => {
+    const said = await read(`celery-task-meta-${id}`);
+    return said && { ...JSON.parse(said.toString()), task_id: '', date_done: '' };
+  };
+  const doneCount = async (): Promise<string> =>
+    String(await connection.command('hget', `${root}ended`, 'done'));
+  return { driver, worker, tasks, root, read, recordOf, toldCelery, doneCount };
+}
+
+describe('a task that was new when it was begun', () => {
+  it.each([0, 12 * HOUR])(
+    'leaves what a look at its record would leave (results of Celery for %i ms)',
+    async celeryResultMs => {
+      const making = { queue: unique('queue'), priority: 3, expiresMs: Date.now() + HOUR };
+      const envelopes = makeEnvelopes(2, making) as [Envelope, Envelope];
+      const { driver, tasks, recordOf, toldCelery, doneCount } = await begun(
+        envelopes,
+        celeryResultMs,
+      );
+      const [quick, slow] = tasks as unknown as [BegunTask, BegunTask];
+      const items = [driver.commitItem(quick, DONE), driver.commitItem(runRef(slow), DONE)];
+      expect(await driver.ledger.commit(items)).toEqual(['ok', 'ok']);
+      const [one, other] = envelopes;
+      expect(await recordOf(one)).toEqual(await recordOf(other));
+      expect(await toldCelery(one.id)).toEqual(await toldCelery(other.id));
+      expect((await toldCelery(one.id)) !== null).toBe(celeryResultMs > 0);
+      // The same once more, as when the reply was lost: known, and counted once.
+      expect(await driver.ledger.commit(items)).toEqual(['ok', 'ok']);
+      expect(await doneCount()).toBe('2');
+    },
+  );
+
+  it('is done once, however often one call says so', async () => {
+    const { driver, tasks, doneCount } = await begun([makeEnvelope()]);
+    const item = driver.commitItem(tasks[0], DONE);
+    expect(await driver.ledger.commit([item, { ...item }])).toEqual(['ok', 'ok']);
+    expect(await doneCount()).toBe('1');
+  });
+
+  it('takes its progress and a long body with it', async () => {
+    const long = makeEnvelope({ args: bytes(`["${'x'.repeat(2_000)}"]`) });
+    const { driver, tasks, root, read } = await begun([makeEnvelope(), long]);
+    for (const { id } of tasks) expect(await read(`${root}c:${id}`)).toBeNull();
+    expect(await driver.ledger.checkpoint(runRef(tasks[0]), 1, bytes('7'))).toBe('ok');
+    expect(await read(`${root}c:${tasks[0].id}`)).not.toBeNull();
+    expect(await read(`${root}b:${long.id}`)).not.toBeNull();
+    const items = tasks.map(task => driver.commitItem(task));
+    expect(await driver.ledger.commit(items)).toEqual(['ok', 'ok']);
+    expect(await read(`${root}c:${tasks[0].id}`)).toBeNull();
+    expect(await read(`${root}b:${long.id}`)).toBeNull();
+  });
+
+  it('says nothing to Celery where nobody wants its result', async () => {
+    const unwanted = makeEnvelope({ options: bytes('{"keepResult":false}') });
+    const { driver, tasks, toldCelery } = await begun([unwanted], 12 * HOUR);
+    expect(await driver.commit(tasks[0], DONE)).toBe('ok');
+    expect(await toldCelery(unwanted.id)).toBeNull();
+    expect(await driver.state(unwanted.id)).toBe('done');
+  });
+
+  it('is another’s once its worker was taken for dead, or it was cancelled, or lifted', async () => {
+    const envelopes = makeEnvelopes(2);
+    const { driver, worker, tasks } = await begun(envelopes);
+    const [cancelled, lifted] = tasks as unknown as [BegunTask, BegunTask];
+    expect(await driver.ledger.cancel(cancelled.id)).toBe('ok');
+    expect(await driver.commit(cancelled)).toBe('stale');
+    const above = lifted.epoch + 5;
+    expect(await driver.ledger.lift(lifted, above)).toEqual({ status: 'ok', epoch: above + 1 });
+    expect(await driver.commit(lifted)).toBe('stale');
+    await driver.crash(worker);
+    const { task: next } = await driver.beginWaiting(lifted.envelope);
+    expect(await driver.commit(lifted)).toBe('stale');
+    expect(await driver.commit(next)).toBe('ok');
+    expect(await driver.state(cancelled.id)).toBe('cancelled');
+  });
+});
