@@ -132,14 +132,17 @@ export const TIERS = {
     }),
 };
 
-/** @returns {Promise<Contender>} */
-async function bullmq() {
+/**
+ * @param {string} name
+ * @param {{ removeOnComplete: boolean }} opts false is its default: it keeps what is done
+ * @returns {Promise<Contender>}
+ */
+async function bullmq(name, opts) {
   const { hostname: host, port, pathname } = new URL(REDIS_URL);
   const connection = { host, port: Number(port), db: Number(pathname.slice(1) || 0) };
   const queue = new Queue('bench-bullmq', { connection });
-  const opts = { removeOnComplete: true };
   return {
-    name: 'BullMQ',
+    name,
     store: 'redis',
     fill: async count => {
       for (let left = count; left > 0; left -= BATCH) {
@@ -217,10 +220,10 @@ async function graphile() {
 
 /**
  * @param {string} name
- * @param {{ database: string, broker: string, store: 'redis' | 'postgres' }} parts
+ * @param {{ database: string, broker: string, store: 'redis' | 'postgres', results?: string }} parts
  * @returns {Promise<Contender>}
  */
-async function celery(name, { database, broker, store }) {
+async function celery(name, { database, broker, store, results = '' }) {
   // Its messages are ours: what is compared is what becomes of them.
   const queue = `${database}_celery`;
   const sender = await outlastOn(name, { database, queue, broker, store });
@@ -240,7 +243,12 @@ async function celery(name, { database, broker, store }) {
       ];
       const child = spawn(PYTHON, [...args, ...sizes], {
         cwd: WORKERS,
-        env: { ...process.env, BENCH_FOLDER: folder, BENCH_BROKER_URL: broker },
+        env: {
+          ...process.env,
+          BENCH_FOLDER: folder,
+          BENCH_BROKER_URL: broker,
+          BENCH_RESULT_URL: results,
+        },
         stdio: ['ignore', 'ignore', 'inherit'],
       });
       return { folder, children: [child], stop: () => stopAll([child]) };
@@ -250,7 +258,8 @@ async function celery(name, { database, broker, store }) {
 
 /** Those that Outlast is measured against. @type {Readonly<Record<string, () => Promise<Contender>>>} */
 export const RIVALS = {
-  BullMQ: bullmq,
+  BullMQ: () => bullmq('BullMQ', { removeOnComplete: true }),
+  'BullMQ, keeps jobs': () => bullmq('BullMQ, keeps jobs', { removeOnComplete: false }),
   'Celery, Redis': () =>
     celery('Celery, Redis', { database: 'bench_celery_redis', broker: REDIS_URL, store: 'redis' }),
   'Celery, RabbitMQ': () =>
@@ -258,6 +267,13 @@ export const RIVALS = {
       database: 'bench_celery_rabbit',
       broker: RABBITMQ_URL,
       store: 'redis',
+    }),
+  'Celery, RabbitMQ, results in Redis': () =>
+    celery('Celery, RabbitMQ, results in Redis', {
+      database: 'bench_celery_results',
+      broker: RABBITMQ_URL,
+      store: 'redis',
+      results: REDIS_URL,
     }),
   'pg-boss': pgBoss,
   'Graphile Worker': graphile,

@@ -1,4 +1,4 @@
-"""Celery with the same messages: late acknowledgements, as a task that must not be lost needs them, and no results."""
+"""Celery with the same messages: late acknowledgements, as a task that must not be lost needs them, and results where they are asked for."""
 
 import os
 import threading
@@ -7,9 +7,10 @@ import time
 from celery import Celery
 from celery.signals import worker_process_init
 
-app = Celery("bench", broker=os.environ["BENCH_BROKER_URL"])
+results = os.environ.get("BENCH_RESULT_URL") or None
+app = Celery("bench", broker=os.environ["BENCH_BROKER_URL"], backend=results)
 app.conf.task_acks_late = True
-app.conf.task_ignore_result = True
+app.conf.task_ignore_result = results is None
 app.conf.worker_send_task_events = False
 app.conf.broker_connection_retry_on_startup = True
 

@@ -14,6 +14,8 @@ export interface Broker {
    * order. Trouble with the broker is an outcome, not a rejection.
    */
   publish(messages: readonly Envelope[]): Promise<readonly PublishOutcome[]>;
+  /** Messages come to this process before anybody takes them: a take asks nobody, and one ahead would gain nothing. */
+  readonly isPushing?: boolean;
   /** Up to `limit` messages for this consumer, held until acknowledged or given back. */
   take(queues: readonly string[], limit: number): Promise<readonly Delivery[]>;
   /** The ledger has these: forget them. */

@@ -8,9 +8,11 @@ export type Announce = (messages: readonly Envelope[]) => Promise<void>;
 /** The same broker, which says what must be known elsewhere before messages are sent: which chords, and how large. */
 export function announcing(broker: Broker, announce: Announce | null): Broker {
   if (announce === null) return broker;
+  const { isPushing = false } = broker;
   const [reply, silentMs] = [broker.reply?.bind(broker), broker.silentMs?.bind(broker)];
   const forget = broker.forget?.bind(broker);
   return {
+    isPushing,
     publish: async messages => {
       try {
         const followed = messages.filter(({ body }) => hasFollowUps(body));

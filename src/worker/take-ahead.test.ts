@@ -6,7 +6,7 @@ import { TakeAhead } from './take-ahead.ts';
 
 const QUEUES = ['q'];
 
-async function setup() {
+async function setup({ isPushing = false } = {}) {
   const time = new VirtualTime();
   const clock = {
     now: () => time.nowMs,
@@ -16,7 +16,7 @@ async function setup() {
   const broker = new MemoryBroker();
   const connection = broker.connect();
   await connection.publish(makeEnvelopes(6, { queue: 'q' }));
-  const ahead = new TakeAhead(connection, clock);
+  const ahead = new TakeAhead(Object.assign(connection, { isPushing }), clock);
   const runShort = (ms: number): void => {
     for (let run = 0; run < 200; run++) ahead.noteRun(ms);
   };
@@ -60,6 +60,29 @@ describe('a worker that takes ahead', () => {
     ahead.ask(QUEUES, 2);
     await time.runUntil(1_000);
     expect(broker.count()).toEqual({ queued: 6, held: 0 });
+  });
+
+  it('gives nothing back while what it holds is handed out and filled up', async () => {
+    const { time, broker, ahead, runShort } = await setup();
+    runShort(1);
+    ahead.ask(QUEUES, 2);
+    for (const at of [100, 200, 300]) {
+      await time.runUntil(at);
+      expect(await ahead.take(QUEUES, 1)).toHaveLength(1);
+      ahead.ask(QUEUES, 2);
+    }
+    // Never empty since the first came, 300 ms ago.
+    await time.runUntil(301);
+    await ahead.giveBackLate();
+    expect(broker.count()).toEqual({ queued: 1, held: 5 });
+  });
+
+  it('takes nothing ahead from a broker that pushes', async () => {
+    const { broker, ahead, runShort } = await setup({ isPushing: true });
+    runShort(1);
+    ahead.ask(QUEUES, 2);
+    expect(await ahead.take(QUEUES, 1)).toHaveLength(1);
+    expect(broker.count()).toEqual({ queued: 5, held: 1 });
   });
 
   it('gives back what was asked for and has not come yet', async () => {

@@ -12,6 +12,12 @@ const WEIGHT = 0.05;
 /** Before anything is known tasks count as long. */
 const UNKNOWN_MS = 1_000;
 
+interface Ahead {
+  readonly delivery: Delivery;
+  /** When it came. */
+  readonly since: number;
+}
+
 /**
  * Takes messages from a broker, and while tasks are short one batch ahead: it is asked for while the batch before it is
  * begun, so that nothing waits for it. It never holds more than one batch, and gives back what cannot be begun soon.
@@ -19,9 +25,8 @@ const UNKNOWN_MS = 1_000;
 export class TakeAhead {
   readonly #broker: Broker;
   readonly #clock: Clock;
-  #here: Delivery[] = [];
+  #here: Ahead[] = [];
   #coming: Promise<void> | null = null;
-  #hereSince = 0;
   #averageMs = UNKNOWN_MS;
 
   constructor(broker: Broker, clock: Clock) {
@@ -35,8 +40,10 @@ export class TakeAhead {
 
   /** How long the worker may sleep before it must look again; null: for as long as it likes. */
   get patienceMs(): number | null {
-    if (this.#here.length === 0) return null;
-    return Math.max(this.#hereSince + LATE_MS - this.#clock.monotonic(), 0);
+    // The oldest one: what is filled up before it is empty is never old as a whole.
+    const [oldest] = this.#here;
+    if (oldest === undefined) return null;
+    return Math.max(oldest.since + LATE_MS - this.#clock.monotonic(), 0);
   }
 
   /** Whoever waits for a run to end waits for nothing worth speaking of. */
@@ -53,18 +60,19 @@ export class TakeAhead {
   async take(queues: readonly string[], limit: number): Promise<readonly Delivery[]> {
     if (this.#here.length < limit) await this.#coming;
     return this.#here.length > 0
-      ? this.#here.splice(0, limit)
+      ? this.#here.splice(0, limit).map(({ delivery }) => delivery)
       : await this.#broker.take(queues, limit);
   }
 
-  /** Asks for the next batch, while tasks are short. */
+  /** Asks for the next batch, while tasks are short. What is pushed is here already, under limits of its own. */
   ask(queues: readonly string[], limit: number): void {
+    if (this.#broker.isPushing === true) return;
     const { length } = this.#here;
     if (this.#averageMs > SHORT_MS || this.#coming !== null || length > limit / 2) return;
     this.#coming = this.#broker.take(queues, limit - length).then(
       deliveries => {
-        if (this.#here.length === 0) this.#hereSince = this.#clock.monotonic();
-        this.#here.push(...deliveries);
+        const since = this.#clock.monotonic();
+        for (const delivery of deliveries) this.#here.push({ delivery, since });
         this.#coming = null;
       },
       // The take that needs them asks again, and hears of it.
@@ -84,7 +92,7 @@ export class TakeAhead {
   /** Gives back everything. What the broker does not take back now returns when its hold is over. */
   async giveBack(): Promise<void> {
     await this.#coming;
-    const deliveries = this.#here.splice(0);
+    const deliveries = this.#here.splice(0).map(({ delivery }) => delivery);
     if (deliveries.length > 0) await this.#broker.giveBack(deliveries);
   }
 }

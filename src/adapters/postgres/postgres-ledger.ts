@@ -104,7 +104,11 @@ export class PostgresLedger implements Ledger {
   async #beginMessages(request: BeginRequest): Promise<MessagesBegun | null> {
     const { worker, run, messages } = request;
     const budgets = JSON.stringify(request.crashBudgets);
-    const asked = [worker, run, budgets, request.suspects, ...taskColumns(messages)];
+    const columns = taskColumns(messages);
+    const put = await this.#db.query(SQL.beginNew, [worker, run, budgets, ...columns]);
+    if (put.length === messages.length) return allNew(messages, run);
+    // It finds what was just put in as begun by this run, as it would after a lost reply.
+    const asked = [worker, run, budgets, request.suspects, ...columns];
     let rows = await this.#db.query(SQL.beginMessages, asked);
     if (rows[0]?.['open'] !== '1') return null;
     if (rows.some(row => row['answer'] === null)) {
@@ -150,22 +154,27 @@ export class PostgresLedger implements Ledger {
   async commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]> {
     const outcomes = items.map(item => encodeOutcome(item.outcome));
     const after = items.flatMap(item => item.after.map(entry => ({ ref: item.ref, entry })));
-    return await this.#step(
-      SQL.commit,
-      items.map(item => item.ref),
-      [
-        outcomes.map(outcome => outcome.ending),
-        outcomes.map(outcome => outcome.result),
-        outcomes.map(outcome => outcome.error),
-        items.map((item, index) =>
-          Math.max(item.dedupMs, outcomes[index]?.result ? item.resultMs : 0),
-        ),
-        after.map(({ ref }) => ref.id),
-        after.map(({ ref }) => ref.run),
-        after.map(({ entry }) => entry.key),
-        after.map(({ entry }) => encodeAfter(entry)),
-      ],
-    );
+    const refs = items.map(item => item.ref);
+    const columns = [
+      outcomes.map(outcome => outcome.ending),
+      outcomes.map(outcome => outcome.result),
+      outcomes.map(outcome => outcome.error),
+      items.map((item, index) =>
+        Math.max(item.dedupMs, outcomes[index]?.result ? item.resultMs : 0),
+      ),
+    ];
+    if (after.length === 0) {
+      const ended = await this.#step(SQL.commitPlain, refs, columns);
+      // Runs that were settled before, or are others' now: the statement with all answers tells which.
+      if (ended.length === items.length) return ended;
+    }
+    return await this.#step(SQL.commit, refs, [
+      ...columns,
+      after.map(({ ref }) => ref.id),
+      after.map(({ ref }) => ref.run),
+      after.map(({ entry }) => entry.key),
+      after.map(({ entry }) => encodeAfter(entry)),
+    ]);
   }
 
   async fail(items: readonly FailItem[]): Promise<readonly StepStatus[]> {
@@ -310,6 +319,15 @@ interface MessagesBegun {
   readonly begun: readonly BegunTask[];
   readonly ids: ReadonlySet<string>;
   readonly answers: readonly MessageAnswer[];
+}
+
+function allNew(messages: readonly Envelope[], run: string): MessagesBegun {
+  const nothing = { failures: 0, crashes: 0, isSuspect: false, checkpoint: null, checkpointSeq: 0 };
+  return {
+    begun: messages.map(envelope => ({ id: envelope.id, epoch: 1, run, envelope, ...nothing })),
+    ids: new Set(messages.map(({ id }) => id)),
+    answers: messages.map(() => 'begun'),
+  };
 }
 
 const NO_MESSAGES: MessagesBegun = { begun: [], ids: new Set(), answers: [] };

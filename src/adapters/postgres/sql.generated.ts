@@ -263,6 +263,19 @@ left join put p on p.id = m.id
 left join woken w on w.id = m.id and w.digest = m.digest
 left join outlast_task t on t.id = m.id
 order by m.place`,
+  beginNew: `with me as materialized (
+  select id from outlast_worker where id = $1 and state = 'open' for key share
+)
+insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, eta, expires_at,
+  state, epoch, run, owner, crash_budget, history)
+select m.id, m.name, m.queue, m.priority, m.version, m.body, m.options, m.digest, to_timestamp(m.eta_ms / 1000.0),
+  to_timestamp(m.expires_ms / 1000.0), 'running', 1, $2, me.id,
+  coalesce(($3::jsonb ->> m.name)::int, ($3::jsonb ->> '*')::int), outlast_line('begun', 1, $1, null)
+from me, unnest($4::text[], $5::text[], $6::text[], $7::int[], $8::int[], $9::bytea[], $10::bytea[], $11::text[], $12::bigint[], $13::bigint[])
+  as m(id, name, queue, priority, version, body, options, digest, eta_ms, expires_ms)
+where m.expires_ms is null or to_timestamp(m.expires_ms / 1000.0) > clock_timestamp()
+on conflict (id) do nothing
+returning id`,
   buryMessages: `insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, state, ending, ended_at, reason, error, version, history)
 select m.id, m.name, m.queue, m.priority, m.version, m.body, m.options, m.digest, 'dead', 'dead', clock_timestamp(), m.reason, m.error, 1,
   outlast_line('buried', 0, null, m.error)
@@ -398,6 +411,15 @@ returning o.id::text as row, o.task_id as id, o.task_name as name, o.queue, o.pr
   o.options, o.digest, (extract(epoch from o.eta) * 1000)::bigint::text as eta_ms,
   (extract(epoch from o.expires_at) * 1000)::bigint::text as expires_ms, o.retries, o.claims,
   date_part('epoch', o.available_at) * 1000 as available_ms`,
+  commitPlain: `update outlast_task t set
+  state = 'done', ending = i.ending, result = i.result, error = i.error, owner = null, body = '', checkpoint = null,
+  settled_run = i.run, settled_as = 'commit', ended_at = clock_timestamp(),
+  keep_until = clock_timestamp() + i.keep_ms * interval '1 millisecond',
+  history = outlast_history(t.history, outlast_line(i.ending, t.epoch, t.owner, null))
+from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bigint[])
+  as i(id, epoch, run, ending, result, error, keep_ms)
+where t.id = i.id and t.epoch = i.epoch and case t.state when 'running' then t.run end = i.run
+returning 'ok' as status`,
   commit: `with item as (
   select * from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bigint[])
     with ordinality as i(id, epoch, run, ending, result, error, keep_ms, place)

@@ -26,6 +26,7 @@ const GOODBYE_MS = 2_000;
  * publishers, and on a shared connection the acknowledgements with them. Nothing is connected before it is needed.
  */
 export class RabbitBroker implements Broker {
+  readonly isPushing = true;
   readonly reply?: NonNullable<Broker['reply']>;
   readonly #publishing: RabbitLink;
   readonly #consuming: RabbitLink;

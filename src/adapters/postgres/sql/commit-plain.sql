@@ -1,0 +1,13 @@
+-- Ends runs as done that nothing follows, one answer for each that it ended. Beside `commit`, which answers for the others:
+-- planning that one takes longer than this one. The state is asked for in a way that the index of running tasks cannot
+-- answer: of that the planner would read all, whoever runs them, instead of looking for these by their key.
+-- params: ids text[], epochs bigint[], runs text[], endings text[], results bytea[], errors bytea[], keeps_ms bigint[]
+update outlast_task t set
+  state = 'done', ending = i.ending, result = i.result, error = i.error, owner = null, body = '', checkpoint = null,
+  settled_run = i.run, settled_as = 'commit', ended_at = clock_timestamp(),
+  keep_until = clock_timestamp() + i.keep_ms * interval '1 millisecond',
+  history = outlast_history(t.history, outlast_line(i.ending, t.epoch, t.owner, null))
+from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bigint[])
+  as i(id, epoch, run, ending, result, error, keep_ms)
+where t.id = i.id and t.epoch = i.epoch and case t.state when 'running' then t.run end = i.run
+returning 'ok' as status
