@@ -2,7 +2,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Delivery } from '../../src/broker/broker.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
 import { ids, makeEnvelope, makeEnvelopes, unique } from '../conformance/envelopes.ts';
-import { LedgerDriver } from '../conformance/ledger-driver.ts';
+import { LedgerDriver, runRef } from '../conformance/ledger-driver.ts';
 import { openTestBroker } from '../support/redis-broker.ts';
 import { openTestLedger } from '../support/redis-ledger.ts';
 import { redisUrl } from '../support/servers.ts';
@@ -41,10 +41,15 @@ describe('a ledger on the server of the broker', () => {
     expect(await held()).toBe(5);
     const { worker } = await driver.open();
     const request = driver.request(worker, given);
-    const reply = await driver.ledger.begin(request);
+    const reply = await driver.begin(worker, request);
     expect(reply).toMatchObject({ answers: given.messages.map(() => 'begun') });
     expect(await held()).toBe(0);
-    expect(await driver.ledger.begin(request)).toEqual(reply);
+    const again = await driver.begin(worker, request);
+    expect(again.answers).toEqual(reply.answers);
+    expect(again.begun.map(runRef)).toEqual(reply.begun.map(runRef));
+    expect(again.begun.map(({ envelope }) => envelope)).toEqual(
+      reply.begun.map(({ envelope }) => envelope),
+    );
     // What was given back in doubt changes nothing: the ledger has them.
     await broker.giveBack(taken);
     expect(await broker.take(queues, 5)).toEqual([]);
