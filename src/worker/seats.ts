@@ -11,6 +11,9 @@ export interface Seated {
   onStop(fn: () => void): () => void;
 }
 
+/** So many times the places are begun for while tasks are instant: two batches of twice as many tasks as there are places. */
+const EARLY = 4;
+
 interface Waiting<Run> {
   readonly run: Run;
   readonly sinceMs: number;
@@ -27,7 +30,7 @@ export class Seats<Run extends Seated> {
   readonly #clock: Clock;
   readonly #start: (run: Run) => void;
   #taken = 0;
-  #waiting: readonly Waiting<Run>[] = [];
+  readonly #waiting: Waiting<Run>[] = [];
   #isWatched = false;
 
   constructor(seats: number, clock: Clock, start: (run: Run) => void) {
@@ -38,7 +41,12 @@ export class Seats<Run extends Seated> {
 
   /** How many may be begun and not have ended: for instant tasks a place is there when they arrive, or an instant later. */
   most(areInstant: boolean): number {
-    return areInstant ? 2 * this.#seats : this.#seats;
+    return areInstant ? EARLY * this.#seats : this.#seats;
+  }
+
+  /** How many messages should be at hand: as many as are begun next while others are on their way. */
+  stock(areInstant: boolean): number {
+    return Math.max(2 * this.#seats, this.most(areInstant));
   }
 
   /**
@@ -54,7 +62,7 @@ export class Seats<Run extends Seated> {
   enter(run: Run): void {
     if (this.#taken < this.#seats) return this.#seat(run);
     const entry: Waiting<Run> = { run, sinceMs: this.#clock.monotonic(), undo: () => undefined };
-    this.#waiting = [...this.#waiting, entry];
+    this.#waiting.push(entry);
     entry.undo = run.onStop(() => this.#callUp(entry));
     this.#watch(LATE_MS);
   }
@@ -86,7 +94,8 @@ export class Seats<Run extends Seated> {
   }
 
   #callUp(entry: Waiting<Run>): void {
-    this.#waiting = this.#waiting.filter(other => other !== entry);
+    // Nearly always the first.
+    this.#waiting.splice(this.#waiting.indexOf(entry), 1);
     entry.undo();
     this.#seat(entry.run);
   }

@@ -276,19 +276,19 @@ describe('a worker whose tasks are over in an instant', () => {
     const running = worker.run(stop.signal);
     while (count('done') < 200) await time.runUntil(time.nowMs + 100);
     hold();
-    for (let n = 0; n < 20; n++) await arrive(`long ${n}`);
-    while (count('running') < 10) await time.runUntil(time.nowMs + 1);
+    for (let n = 0; n < 30; n++) await arrive(`long ${n}`);
+    while (count('running') < 20 || handling() === 0) await time.runUntil(time.nowMs + 1);
     expect(handling()).toBe(5);
     while (count('running') > 5) await time.runUntil(time.nowMs + 1);
     expect(handling()).toBe(5);
     await time.runUntil(time.nowMs + 2 * LEASE_MS);
-    expect([count('running'), count('waiting'), handling()]).toEqual([5, 15, 5]);
+    expect([count('running'), count('waiting'), handling()]).toEqual([5, 25, 5]);
     for (const record of store.state.records.values())
       expect(record).toMatchObject({ failures: 0, crashes: 0 });
     stop.abort();
     await time.runUntil(time.nowMs + 30_000);
     await running;
-    expect(count('waiting')).toBe(20);
+    expect(count('waiting')).toBe(30);
   });
 });
 

@@ -252,7 +252,7 @@ export class Worker {
     this.#lanes.add(free, request.suspects, this.#beginAll(request, deliveries, signal));
     const isFull = wanted > 0 && taken.length === wanted;
     // There was more than we asked for: the next batch comes while this one is begun.
-    if (isFull) this.#ahead.ask(queues, 2 * this.#seats.most(this.#ahead.areInstant));
+    if (isFull) this.#ahead.ask(queues, this.#seats.stock(this.#ahead.areInstant));
     return isFull || this.#isPlenty;
   }
 
