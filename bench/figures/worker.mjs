@@ -29,7 +29,7 @@ const BARS = [
 
 /** @param {import('../figures.mjs').Plan} plan */
 export async function measureFigure({ isQuick, log }) {
-  const count = isQuick ? 6_000 : 60_000;
+  const count = isQuick ? 6_000 : 40_000;
   /** @type {Contender[]} */
   const contenders = [];
   for (const [name, open] of Object.entries({ ...TIERS, ...RIVALS })) {
