@@ -1,7 +1,7 @@
 import { derivedId, digestOf } from './digest.ts';
 import type { Envelope, EnvelopeOptions } from './envelope.ts';
 import { itemsOf, membersOf, objectOf } from './json-slices.ts';
-import { toBytes, toText } from './json.ts';
+import { isJson, toBytes, toText } from './json.ts';
 import type { Keyring } from './keyring.ts';
 import {
   CHORD_LINKS,
@@ -98,18 +98,9 @@ export function readToldPart({ name, body, options, id }: Envelope): ToldPart {
   const [argument] = itemsOf(args);
   if (argument === undefined) throw new TypeError('it does not say how the part ended');
   const { parentId = id, rootId = parentId } = JSON.parse(toText(options)) as EnvelopeOptions;
+  // Python also writes NaN and Infinity, which nobody else could read in the arguments of a body.
   const result = name === DONE && isJson(argument) ? argument : null;
   return { place: placeIn(kwargs), taskId: parentId, rootId, result };
-}
-
-/** Python also writes NaN and Infinity, which nobody else could read in the arguments of a body. */
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /** Why a told part must not count, or null when it may: what its chord sends is signed by us. */

@@ -142,3 +142,12 @@ const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 export const toBytes = (text: string): Uint8Array => encoder.encode(text);
 /** Throws on bytes that are not UTF-8: a replacement character would be a silent change. */
 export const toText = (bytes: Uint8Array): string => decoder.decode(bytes);
+
+export function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { inflateSync } from 'node:zlib';
 import { digestOf, MeasuredEnvelope } from '../task/digest.ts';
 import { earliest, type Envelope, type EnvelopeOptions } from '../task/envelope.ts';
-import { toBytes } from '../task/json.ts';
+import { isJson, toBytes } from '../task/json.ts';
 import { safeName } from '../task/names.ts';
 import { isReserved, OWN_HEADERS } from './header-names.ts';
 import { parseInstant } from './iso-time.ts';
@@ -267,15 +267,6 @@ function redactedOf(headers: Table): EnvelopeOptions['redacted'] {
     return text !== undefined && isJson(text) ? text : HIDDEN;
   };
   return { args: copy('argsrepr'), kwargs: copy('kwargsrepr') };
-}
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 const otherThan = (id: string, value: unknown): string | undefined =>
