@@ -7,6 +7,7 @@ import type { IdempotencyStore } from '../../idempotency/idempotency-store.ts';
 import type { LedgerReads } from '../../ledger/ledger-reads.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { ResultStore } from '../../result/result-store.ts';
+import type { FaultPoint } from '../../runtime/fault-point.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { announceChords } from './redis-celery-chord.ts';
 import { RedisAdmissionStore } from './redis-admission-store.ts';
@@ -38,6 +39,7 @@ export interface OpenRedisLedgerOptions {
   readonly celeryResultMs: number;
   /** The name under which the broker of this process holds elements on this very server. Missing: it is elsewhere. */
   readonly consumer?: string;
+  readonly faultPoint?: FaultPoint;
 }
 
 /** The ports on one Redis. */
