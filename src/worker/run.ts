@@ -21,6 +21,7 @@ import type { ResultStore } from '../result/result-store.ts';
 import type { Checkpoints } from './checkpoints.ts';
 import { rescueRun } from './rescue-run.ts';
 import { execute, type ExecuteDeps } from './execute.ts';
+import { expiredMeanwhile } from './expired-meanwhile.ts';
 import type { KeyHold } from './key-hold.ts';
 import type { Gate } from './gate.ts';
 import { stopped } from './run-in-room.ts';
@@ -133,7 +134,9 @@ export class Run implements RunLedger {
    */
   async #run(): Promise<void> {
     const { runtime, observer, gate } = this.#deps;
-    if (this.#stop.reason !== null) return void (await this.#turnBack(stopped(this.#stop)));
+    const isOver =
+      this.#stop.reason !== null || expiredMeanwhile(this.task, this.startedAt, runtime.clock);
+    if (isOver) return void (await this.#turnBack(stopped(this.#stop)));
     const entering = gate ? gate.enter(this.task) : null;
     const entry = entering === null ? null : await entering;
     if (entry !== null && !entry.isIn) return await this.#turnAway(entry);

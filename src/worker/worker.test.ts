@@ -9,7 +9,8 @@ import type { BeginRequest, StepStatus } from '../ledger/ledger.ts';
 import { ALONE, composeTask } from '../outbox/compose.ts';
 import { envelopeOf } from '../outbox/outbox-writer.ts';
 import { noFaults } from '../runtime/fault-point.ts';
-import { task } from '../task/define-task.ts';
+import { task, type SendOptions } from '../task/define-task.ts';
+import type { Duration } from '../task/duration.ts';
 import { NO_KEYS } from '../task/keyring.ts';
 import type { EventSink } from '../telemetry/events.ts';
 import { silentLogger } from '../telemetry/logger.ts';
@@ -23,7 +24,7 @@ const away = (): Promise<never> =>
   Promise.reject(outlastError('ERR_STORE_UNAVAILABLE', { message: 'away', hint: '', fields: {} }));
 
 /** A worker on a store that can be cut off, under a clock that the test moves. */
-function setup(shutdownTimeoutMs = 0) {
+function setup(shutdownTimeoutMs = 0, timeout: Duration = '1h') {
   const time = new VirtualTime();
   const clock = {
     now: () => time.nowMs,
@@ -59,7 +60,7 @@ function setup(shutdownTimeoutMs = 0) {
   const hold = (): void => void (finished = new Promise<void>(resolve => (finish = resolve)));
   hold();
   let handling = 0;
-  const long = task('worker.long');
+  const long = task('worker.long', { timeout });
   const unused = { door: () => ({ pass: away, fence: away }), sendInside: away };
   const handler = defineHandler(
     long,
@@ -101,16 +102,16 @@ function setup(shutdownTimeoutMs = 0) {
     settings,
     hurry: hurry.signal,
   });
-  const arrive = async (id = 'one'): Promise<string> => {
+  const arrive = async (id = 'one', options: SendOptions = {}): Promise<string> => {
     const deps = {
-      nowMs: 0,
+      nowMs: time.nowMs,
       newId: () => id,
       maxPayloadBytes: 1_000,
       redact: null,
       keyring: NO_KEYS,
       parent: null,
     };
-    const envelope = envelopeOf(await composeTask(long.with(), ALONE, deps));
+    const envelope = envelopeOf(await composeTask(long.with(undefined, options), ALONE, deps));
     store.receive(envelope);
     return envelope.id;
   };
@@ -289,6 +290,70 @@ describe('a worker whose tasks are over in an instant', () => {
     await time.runUntil(time.nowMs + 30_000);
     await running;
     expect(count('waiting')).toBe(30);
+  });
+});
+
+describe('a task that is begun before there is a place for it', () => {
+  /** Five that run, and five that are begun and wait for their places. */
+  async function wait(options: SendOptions, timeout?: Duration) {
+    const kit = setup(20_000, timeout);
+    const { time, store, worker, arrive, finish, hold, handling } = kit;
+    finish();
+    for (let n = 0; n < 200; n++) await arrive(`short ${n}`);
+    const stop = new AbortController();
+    const running = worker.run(stop.signal);
+    const { records } = store.state;
+    const count = (state: string): number =>
+      [...records.values()].filter(record => record.state === state).length;
+    while (count('done') < 200) await time.runUntil(time.nowMs + 100);
+    hold();
+    for (let n = 0; n < 5; n++) await arrive(`long ${n}`);
+    const ids: string[] = [];
+    for (let n = 0; n < 5; n++) ids.push(await arrive(`begun ${n}`, options));
+    while (count('running') < 10 || handling() === 0) await time.runUntil(time.nowMs + 1);
+    expect(handling()).toBe(5);
+    const leave = async (): Promise<void> => {
+      stop.abort();
+      await time.runUntil(time.nowMs + 30_000);
+      await running;
+    };
+    return { ...kit, ids, records, stop, leave };
+  }
+
+  it('does not start when it expires meanwhile, and is counted as expired', async () => {
+    const { time, told, ids, records, finish, leave } = await wait({ expires: '100ms' });
+    const before = told.filter(event => event.startsWith('task:started')).length;
+    await time.runUntil(time.nowMs + 120);
+    finish();
+    await time.runUntil(time.nowMs + 2_000);
+    for (const id of ids)
+      expect(records.get(id)).toMatchObject({ state: 'cancelled', ending: 'expired' });
+    expect(told.filter(event => event.startsWith('task:started'))).toHaveLength(before);
+    expect(told.filter(event => event.startsWith('task:expired'))).toHaveLength(ids.length);
+    await leave();
+  });
+
+  it('has its whole timeout from when it runs', async () => {
+    const { time, aborts, ids, records, handling, finish, hold, leave } = await wait({}, '300ms');
+    await time.runUntil(time.nowMs + 200);
+    finish();
+    hold();
+    await time.runUntil(time.nowMs + 250);
+    expect([handling(), aborts]).toEqual([5, []]);
+    await time.runUntil(time.nowMs + 100);
+    expect(ids.map(id => records.get(id)?.failures)).toEqual([1, 1, 1, 1, 1]);
+    await leave();
+  });
+
+  it('leaves with a drain at once, before it has started, and nothing is counted', async () => {
+    const { time, told, ids, records, handling, stop, leave } = await wait({});
+    const before = told.length;
+    stop.abort();
+    await time.runUntil(time.nowMs + 10);
+    for (const id of ids)
+      expect(records.get(id)).toMatchObject({ state: 'waiting', failures: 0, crashes: 0 });
+    expect([handling(), told.slice(before)]).toEqual([5, []]);
+    await leave();
   });
 });
 
