@@ -191,6 +191,10 @@ export class Worker {
     }
   }
 
+  #isOpenAs(worker: string): boolean {
+    return worker === this.#worker && !this.#isClosed;
+  }
+
   #free(): number {
     return this.#seats.free(this.#runs.size, this.#ahead.areInstant) - this.#lanes.places;
   }
@@ -283,6 +287,8 @@ export class Worker {
       // An ack that fails brings copies back, to be acked then: the ledger has their tasks.
       const copies = isLetGo ? [...byId.values()] : [];
       const letGo = copies.length > 0 ? this.#deps.broker.ack(copies) : undefined;
+      // Closed while the broker was told: others have these tasks, and nothing stops what is not among the runs yet.
+      if (!this.#isOpenAs(request.worker)) for (const run of runs) run.stop('lost');
       for (const run of runs) this.#seats.enter(run);
       await letGo?.catch(() => undefined);
       return reply;
@@ -298,7 +304,7 @@ export class Worker {
 
   /** Null: nothing can be begun. */
   async #begin(request: BeginRequest, signal: AbortSignal): Promise<BeginOpen | null> {
-    const isOurs = (): boolean => this.#worker === request.worker && !this.#isClosed;
+    const isOurs = (): boolean => this.#isOpenAs(request.worker);
     const reply = await beginSurely(request, this.#deps, { signal, isOurs });
     await this.#lanes.turn();
     if (reply?.status === 'closed') this.#close(request.worker);
@@ -335,7 +341,7 @@ export class Worker {
 
   /** Compares what the store says we run with what we hold. */
   #onBeat(beat: Beat): void {
-    if (beat.worker !== this.#worker || this.#isClosed) return;
+    if (!this.#isOpenAs(beat.worker)) return;
     if (beat.reply.status === 'closed') return this.#close(beat.worker);
     this.#isFenced = false;
     this.#lease.noteBeat();
@@ -352,7 +358,7 @@ export class Worker {
 
   /** The store has closed this incarnation: its tasks are others' now. */
   #close(worker: string): void {
-    if (worker !== this.#worker || this.#isClosed) return;
+    if (!this.#isOpenAs(worker)) return;
     this.#isClosed = true;
     this.#deps.runtime.emit('worker:lease-lost', { worker });
     this.#deps.runtime.log.warn({ worker }, 'lease lost; opening a new incarnation');
@@ -363,10 +369,8 @@ export class Worker {
   #fence(): void {
     if (this.#isFenced || this.#isClosed) return;
     this.#isFenced = true;
-    this.#deps.runtime.log.warn(
-      { worker: this.#worker },
-      'no beat was answered; handlers are aborted',
-    );
+    const worker = this.#worker;
+    this.#deps.runtime.log.warn({ worker }, 'no beat was answered; handlers are aborted');
     for (const run of this.#runs) run.stop('release');
     this.#intake.leave();
     void this.#ahead.giveBack().catch(() => undefined);
