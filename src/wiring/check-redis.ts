@@ -122,9 +122,9 @@ async function checkQueues(
   ledger: LedgerParts,
   limits: CheckLimits,
 ): Promise<readonly Check[]> {
-  const [late, consumers] = await onLedger(ledger, async ({ lateQueues, control }) => [
-    await lateQueues(limits.maxOrphanMs),
-    await control.consumers(),
+  const [late, consumers] = await onLedger(ledger, async one => [
+    await one.lateQueues(limits.maxOrphanMs),
+    await one.control.consumers(),
   ]);
   const { unreadQueues } = await import('../adapters/redis/redis-unread.ts');
   const unread = broker?.kind === 'redis' ? await unreadQueues(broker.url) : [];

@@ -135,8 +135,19 @@ function setup(ackOn: 'commit' | 'begin' = 'commit', taskMs: number | null = nul
   const stateOf = (id: string): string | undefined => store.state.records.get(id)?.state;
   const cut = (value: boolean): void => void (isAway = value);
   return {
-    ...{ time, store, queueing, calls, entered, publish, publishAll, comeBack },
-    ...{ cut, hang, finish, stateOf, end },
+    time,
+    store,
+    queueing,
+    calls,
+    entered,
+    publish,
+    publishAll,
+    comeBack,
+    cut,
+    hang,
+    finish,
+    stateOf,
+    end,
   };
 }
 

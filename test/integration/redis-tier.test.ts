@@ -212,10 +212,9 @@ describe('a queue that nobody takes from', () => {
   it('is what the doctor tells, whether the ledger or the broker has its tasks', async () => {
     const redis = await own();
     const outlast = connect(redis.url);
-    const { ledger, connection, dispose } = await openTestLedger(redis.url, {
-      root: 'outlast:ledger:',
-    });
-    onTestFinished(dispose);
+    const opened = await openTestLedger(redis.url, { root: 'outlast:ledger:' });
+    onTestFinished(() => opened.dispose());
+    const { ledger, connection } = opened;
     const waiting = (queue: string, delayMs: number, priority = 0) => ({
       envelope: makeEnvelope({ queue, priority }),
       delayMs,
