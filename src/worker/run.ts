@@ -137,6 +137,8 @@ export class Run implements RunLedger {
     const isOver =
       this.#stop.reason !== null || expiredMeanwhile(this.task, this.startedAt, runtime.clock);
     if (isOver) return void (await this.#turnBack(stopped(this.#stop)));
+    // For a place: how long it ran is told without that.
+    const waitedMs = observer ? runtime.clock.monotonic() - this.startedAt : 0;
     const entering = gate ? gate.enter(this.task) : null;
     const entry = entering === null ? null : await entering;
     if (entry !== null && !entry.isIn) return await this.#turnAway(entry);
@@ -168,7 +170,7 @@ export class Run implements RunLedger {
     if (entry !== null && status === 'ok') gate?.leave(entry.places);
     // Before anything else is waited for: the next run of a task may begin meanwhile, and would be told of first.
     if (status === 'ok') {
-      if (isStarted) observer?.settled(this.task, settlement, ranMs);
+      if (isStarted) observer?.settled(this.task, settlement, ranMs - waitedMs);
       tellSettled(this.task, settlement, runtime.emit);
       if (claim.kind === 'answer' && claim.original !== this.task.id) this.#tellDuplicate(claim);
     } else if (isStarted) observer?.lost(this.task);

@@ -17,6 +17,7 @@ import { silentLogger } from '../telemetry/logger.ts';
 import { VirtualTime } from '../../test/sim/virtual-time.ts';
 import { defineHandler } from './handler.ts';
 import { LoopHeart } from './heart.ts';
+import type { RunObserver } from './run-observer.ts';
 import { Worker } from './worker.ts';
 
 const LEASE_MS = 5_000;
@@ -91,7 +92,18 @@ function setup(shutdownTimeoutMs = 0, timeout: Duration = '1h') {
   const control = new MemoryControlStore(clock);
   const hurry = new AbortController();
   const heart = new LoopHeart(ledger, runtime, 1_000);
+  const ranMs: number[] = [];
+  const ignore = (): void => undefined;
+  const observer: RunObserver = {
+    parked: ignore,
+    held: ignore,
+    expired: ignore,
+    started: ignore,
+    lost: ignore,
+    settled: (_, __, ms) => void ranMs.push(ms),
+  };
   const worker = new Worker({
+    observer,
     ledger,
     broker: ledgerBroker(store),
     keys: { store: new MemoryIdempotencyStore(clock), reads: new MemoryLedgerReads(store) },
@@ -122,6 +134,7 @@ function setup(shutdownTimeoutMs = 0, timeout: Duration = '1h') {
     worker,
     aborts,
     told,
+    ranMs,
     commits,
     arrive,
     finish: () => finish(),
@@ -342,6 +355,18 @@ describe('a task that is begun before there is a place for it', () => {
     expect([handling(), aborts]).toEqual([5, []]);
     await time.runUntil(time.nowMs + 100);
     expect(ids.map(id => records.get(id)?.failures)).toEqual([1, 1, 1, 1, 1]);
+    await leave();
+  });
+
+  it('is told to have run for as long as its handler did, without the wait', async () => {
+    const { time, ranMs, finish, hold, leave } = await wait({});
+    await time.runUntil(time.nowMs + 200);
+    finish();
+    hold();
+    await time.runUntil(time.nowMs + 50);
+    finish();
+    await time.runUntil(time.nowMs + 10);
+    expect(ranMs.slice(-5).every(ms => ms >= 40 && ms < 100)).toBe(true);
     await leave();
   });
 
