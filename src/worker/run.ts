@@ -79,6 +79,7 @@ export class Run implements RunLedger {
   #finished = NOT_STARTED;
   /** Null: its handler has not ended. */
   #ranMs: number | null = null;
+  #isGivenBack = false;
   #delivery: Delivery | null;
   readonly #deps: RunDeps;
   readonly #stop: RunStop;
@@ -110,6 +111,11 @@ export class Run implements RunLedger {
   /** The broker's copy has been let go, or there was none. */
   get isAcknowledged(): boolean {
     return this.#delivery === null;
+  }
+
+  /** Neither finished nor failed. */
+  get isGivenBack(): boolean {
+    return this.#isGivenBack;
   }
 
   /** Ends the run from outside; the first reason counts. */
@@ -286,6 +292,7 @@ export class Run implements RunLedger {
         return settler.bury.settle({ kind: 'run', ref, reason, error });
       }
       case 'release':
+        this.#isGivenBack = true;
         return settler.release.settle(
           settlement.delayMs === undefined ? ref : { ...ref, delayMs: settlement.delayMs },
         );

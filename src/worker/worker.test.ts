@@ -52,7 +52,9 @@ function setup(shutdownTimeoutMs = 0, timeout: Duration = '1h') {
   let token = 0;
   const random = { next: () => 0.5, token: () => `t${++token}` };
   const told: string[] = [];
+  const drained: number[] = [];
   const emit: EventSink = (event, payload) => {
+    if ('released' in payload) drained.push(payload.released);
     if (event.startsWith('task:')) told.push(`${event} ${'epoch' in payload ? payload.epoch : ''}`);
   };
   const runtime = { clock, random, faultPoint: noFaults, log: silentLogger, emit };
@@ -134,6 +136,7 @@ function setup(shutdownTimeoutMs = 0, timeout: Duration = '1h') {
     worker,
     aborts,
     told,
+    drained,
     ranMs,
     commits,
     arrive,
@@ -371,7 +374,7 @@ describe('a task that is begun before there is a place for it', () => {
   });
 
   it('leaves with a drain at once, before it has started, and nothing is counted', async () => {
-    const { time, told, ids, records, handling, stop, leave } = await wait({});
+    const { time, told, drained, ids, records, handling, stop, leave } = await wait({});
     const before = told.length;
     stop.abort();
     await time.runUntil(time.nowMs + 10);
@@ -379,6 +382,8 @@ describe('a task that is begun before there is a place for it', () => {
       expect(records.get(id)).toMatchObject({ state: 'waiting', failures: 0, crashes: 0 });
     expect([handling(), told.slice(before)]).toEqual([5, []]);
     await leave();
+    // Those that had begun to run and did not come to an end are given back as well.
+    expect(drained).toEqual([10]);
   });
 });
 
