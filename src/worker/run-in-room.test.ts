@@ -58,13 +58,14 @@ interface Circumstances {
   /** When there is one, in milliseconds from now. */
   readonly roomMs?: number;
   readonly expiresMs?: number;
+  readonly isLeaseOver?: () => boolean;
 }
 
 /** A run in a room that does only what the test says. */
 function setup(
   options: EnvelopeOptions = {},
   crashes = 0,
-  { noRoom, roomMs = 0, expiresMs }: Circumstances = {},
+  { noRoom, roomMs = 0, expiresMs, isLeaseOver = () => false }: Circumstances = {},
 ) {
   const time = new VirtualTime();
   const clock = {
@@ -124,7 +125,7 @@ function setup(
       mode: 'process',
       stop,
     },
-    { rooms, ledger, runtime },
+    { rooms, ledger, runtime, isLeaseOver },
   );
   return {
     time,
@@ -210,6 +211,12 @@ describe('a run in a room', () => {
     if (wanted.length > 0) return;
     expect(await settlement).toEqual({ kind: 'release' });
     expect(hasLeft()).toBe(true);
+  });
+
+  it('does not start when its lease is over by the time it gets one', async () => {
+    const { time, heard, settlement } = setup({}, 0, { roomMs: 500, isLeaseOver: () => true });
+    await time.runUntil(500);
+    expect([await settlement, heard]).toEqual([{ kind: 'release' }, []]);
   });
 
   it('is given back, not at once and at no cost, when no room can be made', async () => {

@@ -203,7 +203,71 @@ describe('a worker whose beats are not answered', () => {
   });
 });
 
+describe('an answer of the store that comes late', () => {
+  const late = <T>(time: VirtualTime, ms: number, answer: T): Promise<T> =>
+    new Promise(resolve => void time.after(ms, () => resolve(answer)));
+
+  it('to a begin is waited for: what it brings is not taken for forgotten by a beat meanwhile', async () => {
+    const { time, store, worker, arrive, handling } = setup();
+    const begin = store.begin.bind(store);
+    store.begin = async request => await late(time, 2_500, await begin(request));
+    const stop = new AbortController();
+    const id = await arrive();
+    const running = worker.run(stop.signal);
+    while (handling() === 0) await time.runUntil(time.nowMs + 100);
+    await time.runUntil(time.nowMs + 1_500);
+    expect(store.state.records.get(id)).toMatchObject({ state: 'running', epoch: 1 });
+    stop.abort();
+    await time.runUntil(time.nowMs + 20_000);
+    await running;
+  });
+
+  it('to a beat says nothing of what was begun since it was asked', async () => {
+    const { time, store, worker, aborts, arrive, handling } = setup();
+    const renew = store.renew.bind(store);
+    store.renew = async name => await late(time, 500, await renew(name));
+    const stop = new AbortController();
+    const running = worker.run(stop.signal);
+    await time.runUntil(1_100);
+    await arrive();
+    await time.runUntil(1_700);
+    expect([handling(), aborts]).toEqual([1, []]);
+    stop.abort();
+    await time.runUntil(20_000);
+    await running;
+  });
+
+  it('or never keeps nobody from leaving', async () => {
+    const { time, worker, arrive, finish, cut } = setup();
+    const stop = new AbortController();
+    await arrive();
+    const running = worker.run(stop.signal);
+    await time.runUntil(1_100);
+    cut(true);
+    finish();
+    stop.abort();
+    let hasLeft = false;
+    void running.then(() => (hasLeft = true));
+    await time.runUntil(30_000);
+    expect(hasLeft).toBe(true);
+  });
+});
+
 describe('a run whose task was taken away', () => {
+  it('is aborted by the first beat that is refused', async () => {
+    const { time, store, worker, aborts, arrive, ownerOf } = setup();
+    const stop = new AbortController();
+    const id = await arrive();
+    const running = worker.run(stop.signal);
+    await time.runUntil(1_100);
+    await store.condemn({ kind: 'worker', worker: ownerOf(id) });
+    await time.runUntil(2_100);
+    expect(aborts).toHaveLength(1);
+    stop.abort();
+    await time.runUntil(30_000);
+    await running;
+  });
+
   it('tells of no end: whoever ends the task tells it, once', async () => {
     const { time, store, worker, told, commits, arrive, finish, ownerOf } = setup();
     const stop = new AbortController();
