@@ -15,6 +15,7 @@ import { NO_KEYS } from '../task/keyring.ts';
 import type { EventSink } from '../telemetry/events.ts';
 import { silentLogger } from '../telemetry/logger.ts';
 import { VirtualTime } from '../../test/sim/virtual-time.ts';
+import type { HandlerOrigin } from './door.ts';
 import { defineHandler } from './handler.ts';
 import { LoopHeart } from './heart.ts';
 import type { RunObserver } from './run-observer.ts';
@@ -64,19 +65,32 @@ function setup(shutdownTimeoutMs = 0, timeout: Duration = '1h') {
   hold();
   let handling = 0;
   const long = task('worker.long', { timeout });
-  const unused = { door: () => ({ pass: away, fence: away }), sendInside: away };
+  const seen = { epoch: 0 };
+  /** A door that lifts every run above the epoch it has seen. */
+  const origin: HandlerOrigin = {
+    door: ({ ledger: asked }) => ({
+      pass: async (run, _step, fn) => {
+        await asked.lift(run, seen.epoch);
+        return await fn(null);
+      },
+      fence: away,
+    }),
+    sendInside: away,
+  };
   const handler = defineHandler(
     long,
-    (_, ctx) =>
-      new Promise<void>((resolve, reject) => {
+    async (_, ctx) => {
+      if (seen.epoch > 0) await ctx.transaction(async () => undefined);
+      await new Promise<void>((resolve, reject) => {
         handling += 1;
         ctx.signal.addEventListener('abort', () => {
           aborts.push(time.nowMs);
           reject(new Error('aborted'));
         });
         void finished.then(resolve);
-      }).finally(() => (handling -= 1)),
-    unused,
+      }).finally(() => (handling -= 1));
+    },
+    origin,
   );
   const settings = {
     queues: { default: 1 },
@@ -137,6 +151,7 @@ function setup(shutdownTimeoutMs = 0, timeout: Duration = '1h') {
     aborts,
     told,
     drained,
+    seen,
     ranMs,
     commits,
     arrive,
@@ -282,6 +297,22 @@ describe('a run whose task was taken away', () => {
     expect(store.state.records.get(id)).toMatchObject({ state: 'done', failures: 0, crashes: 1 });
     expect(told).toEqual(['task:started 1', 'task:started 2', 'task:done 2']);
     expect(commits).toEqual(['stale', 'ok']);
+    stop.abort();
+    await time.runUntil(20_000);
+    await running;
+  });
+});
+
+describe('a run that a door has lifted', () => {
+  it('commits under the epoch it has since', async () => {
+    const { time, store, worker, seen, commits, arrive, finish } = setup();
+    seen.epoch = 10;
+    finish();
+    const stop = new AbortController();
+    const id = await arrive();
+    const running = worker.run(stop.signal);
+    await time.runUntil(2_500);
+    expect([store.state.records.get(id)?.epoch, commits]).toEqual([11, ['ok']]);
     stop.abort();
     await time.runUntil(20_000);
     await running;
