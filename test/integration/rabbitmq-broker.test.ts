@@ -272,6 +272,32 @@ describe('consuming', () => {
     await until(async () => (await channel.checkQueue(queue)).messageCount >= 400 - acked - 2);
   });
 
+  it('shuts the second window when messages are large', async () => {
+    const queue = unique('queue');
+    const broker = rabbitBroker(rabbitmqUrl(), { prefetch: 2 });
+    onTestFinished(() => broker.close());
+    const publisher = connect();
+    const consumers = async (): Promise<number> => (await channel.checkQueue(queue)).consumerCount;
+    await publisher.publish(makeEnvelopes(400, { queue }));
+    await until(async () => {
+      await broker.ack(await broker.take([queue], 2));
+      return (await consumers()) === 2;
+    });
+    await channel.purgeQueue(queue);
+    await until(async () => {
+      const rest = await broker.take([queue], 400);
+      await broker.ack(rest);
+      return rest.length === 0;
+    });
+    const body = Buffer.alloc(2 * 2 ** 20, ' ');
+    await publisher.publish(makeEnvelopes(20, { queue }).map(envelope => ({ ...envelope, body })));
+    // Somebody takes all the time: nothing of it is late.
+    await until(async () => {
+      await broker.giveBack(await broker.take([queue], 1));
+      return (await consumers()) === 1;
+    });
+  });
+
   it('gives back at once what nobody has taken, when the last one who waited has left', async () => {
     const queue = unique('queue');
     const [broker, other] = [connect(), connect()];
