@@ -1,10 +1,13 @@
 import type { Broker, Delivery } from '../broker/broker.ts';
+import { AheadBudget } from '../runtime/ahead-budget.ts';
 import type { Clock } from '../runtime/clock.ts';
 
 /** Runs that are longer than this on average gain nothing from messages that are here already. */
 const SHORT_MS = 20;
-/** Runs that are shorter than this on average are over before it matters that they waited. */
-const INSTANT_MS = 10;
+/** What is begun before there is room for it should not wait for a place for longer than this. */
+const WAIT_MS = 40;
+/** So many times the places are begun for, if tasks take next to no time: two batches of four times the places. */
+const MOST_EARLY = 8;
 /** A message taken ahead and not begun for this long belongs to whoever has a place for it. */
 const LATE_MS = 250;
 /** How much of the average the last run is. */
@@ -20,18 +23,23 @@ interface Ahead {
 
 /**
  * Takes messages from a broker, and while tasks are short one batch ahead: it is asked for while the batch before it is
- * begun, so that nothing waits for it. It never holds more than one batch, and gives back what cannot be begun soon.
+ * begun, so that nothing waits for it. It never holds more than one batch, less of large messages, and gives back what
+ * cannot be begun soon.
  */
 export class TakeAhead {
   readonly #broker: Broker;
   readonly #clock: Clock;
+  readonly #places: number;
+  readonly #budget = new AheadBudget();
   #here: Ahead[] = [];
   #coming: Promise<void> | null = null;
   #averageMs = UNKNOWN_MS;
 
-  constructor(broker: Broker, clock: Clock) {
+  /** @param places tasks that run at once */
+  constructor(broker: Broker, clock: Clock, places: number) {
     this.#broker = broker;
     this.#clock = clock;
+    this.#places = places;
   }
 
   onReady(queues: readonly string[], hint: () => void): () => void {
@@ -46,14 +54,16 @@ export class TakeAhead {
     return Math.max(oldest.since + LATE_MS - this.#clock.monotonic(), 0);
   }
 
-  /** Whoever waits for a run to end waits for nothing worth speaking of. */
-  get areInstant(): boolean {
-    return this.#averageMs <= INSTANT_MS;
+  /** For how many times the places tasks may be begun: more than once while they are short and weigh little. */
+  get early(): number {
+    const most = Math.min(MOST_EARLY, Math.floor(WAIT_MS / this.#averageMs));
+    return Math.max(1, Math.floor(this.#budget.allows(most * this.#places) / this.#places));
   }
 
   /** Told of every run. */
-  noteRun(ms: number): void {
+  noteRun(ms: number, bytes: number): void {
     this.#averageMs += (ms - this.#averageMs) * WEIGHT;
+    this.#budget.note(bytes);
   }
 
   /** What is here, and else what the broker has. */
@@ -65,10 +75,12 @@ export class TakeAhead {
   }
 
   /** Asks for the next batch, while tasks are short. What is pushed is here already, under limits of its own. */
-  ask(queues: readonly string[], limit: number): void {
+  ask(queues: readonly string[], most: number): void {
     if (this.#broker.isPushing === true) return;
     const { length } = this.#here;
-    if (this.#averageMs > SHORT_MS || this.#coming !== null || length > limit / 2) return;
+    const limit = this.#budget.allows(most);
+    if (this.#averageMs > SHORT_MS || this.#coming !== null) return;
+    if (limit === 0 || length > limit / 2) return;
     this.#coming = this.#broker.take(queues, limit - length).then(
       deliveries => {
         const since = this.#clock.monotonic();

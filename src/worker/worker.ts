@@ -73,9 +73,9 @@ export class Worker {
     this.#wake = new Wakeable(deps.runtime.clock);
     this.#lease = new LeaseWatch(deps.heart, deps.runtime.clock, deps.settings.leaseMs);
     this.#share = new LedgerShare(deps.runtime.clock);
-    this.#ahead = new TakeAhead(deps.broker, deps.runtime.clock);
     const { concurrency } = deps.settings;
     this.#seats = new Seats(concurrency, deps.runtime.clock, run => this.#start(run));
+    this.#ahead = new TakeAhead(deps.broker, deps.runtime.clock, concurrency);
     this.#intake = new Intake(this.#ahead, deps.settings.queues, this.#wake.hint);
     // Every run listens to it: many listeners are no leak here.
     setMaxListeners(0, this.#draining.signal);
@@ -176,7 +176,7 @@ export class Worker {
         await this.#wake.sleep(sleepMs, signal);
         return;
       }
-      const most = Lanes.share(this.#seats.most(this.#ahead.areInstant));
+      const most = Lanes.share(this.#seats.most(this.#ahead.early));
       const isMore = await this.#take(Math.min(free, most), signal);
       const reply = await (isMore ? this.#lanes.room() : this.#lanes.last());
       const isIdle = reply?.begun.length === 0 && reply.answers.length === 0;
@@ -196,7 +196,7 @@ export class Worker {
   }
 
   #free(): number {
-    return this.#seats.free(this.#runs.size, this.#ahead.areInstant) - this.#lanes.places;
+    return this.#seats.free(this.#runs.size, this.#ahead.early) - this.#lanes.places;
   }
 
   async #open(signal: AbortSignal): Promise<void> {
@@ -256,7 +256,7 @@ export class Worker {
     this.#lanes.add(free, request.suspects, this.#beginAll(request, deliveries, signal));
     const isFull = wanted > 0 && taken.length === wanted;
     // There was more than we asked for: the next batch comes while this one is begun.
-    if (isFull) this.#ahead.ask(queues, this.#seats.stock(this.#ahead.areInstant));
+    if (isFull) this.#ahead.ask(queues, this.#seats.stock(this.#ahead.early));
     return isFull || this.#isPlenty;
   }
 
@@ -333,9 +333,9 @@ export class Worker {
   }
 
   /** The handler of a run has ended. */
-  readonly #onRan = (ranMs: number): void => {
+  readonly #onRan = (ranMs: number, bytes: number): void => {
     this.#seats.leave();
-    this.#ahead.noteRun(ranMs);
+    this.#ahead.noteRun(ranMs, bytes);
     this.#wake.hint();
   };
 

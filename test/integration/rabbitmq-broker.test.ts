@@ -254,7 +254,7 @@ describe('consuming', () => {
     expect((await channel.checkQueue(queue)).messageCount).toBe(0);
   });
 
-  it('opens a second window while tasks are short, and shuts it when nobody takes what it brought', async () => {
+  it('opens further windows while tasks are short, and shuts them when nobody takes what they brought', async () => {
     const queue = unique('queue');
     const broker = rabbitBroker(rabbitmqUrl(), { prefetch: 2 });
     onTestFinished(() => broker.close());
@@ -265,11 +265,37 @@ describe('consuming', () => {
       const taken = await broker.take([queue], 2);
       await broker.ack(taken);
       acked += taken.length;
-      return acked % 20 === 0 && (await consumers()) === 2;
+      return acked % 20 === 0 && (await consumers()) >= 2;
     });
     await until(async () => (await consumers()) === 1);
     // What the first window holds stays, the rest is others' again.
     await until(async () => (await channel.checkQueue(queue)).messageCount >= 400 - acked - 2);
+  });
+
+  it('shuts further windows when messages are large', async () => {
+    const queue = unique('queue');
+    const broker = rabbitBroker(rabbitmqUrl(), { prefetch: 2 });
+    onTestFinished(() => broker.close());
+    const publisher = connect();
+    const consumers = async (): Promise<number> => (await channel.checkQueue(queue)).consumerCount;
+    await publisher.publish(makeEnvelopes(2_000, { queue }));
+    await until(async () => {
+      await broker.ack(await broker.take([queue], 8));
+      return (await consumers()) === 3;
+    });
+    await channel.purgeQueue(queue);
+    await until(async () => {
+      const rest = await broker.take([queue], 400);
+      await broker.ack(rest);
+      return rest.length === 0;
+    });
+    const body = Buffer.alloc(2 * 2 ** 20, ' ');
+    await publisher.publish(makeEnvelopes(20, { queue }).map(envelope => ({ ...envelope, body })));
+    // Somebody takes all the time: nothing of it is late.
+    await until(async () => {
+      await broker.giveBack(await broker.take([queue], 1));
+      return (await consumers()) === 1;
+    });
   });
 
   it('gives back at once what nobody has taken, when the last one who waited has left', async () => {

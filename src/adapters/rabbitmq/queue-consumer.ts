@@ -1,5 +1,6 @@
 import type { ConsumeMessage } from 'amqplib';
 import type { Delivery } from '../../broker/broker.ts';
+import { AheadBudget, MOST_BYTES } from '../../runtime/ahead-budget.ts';
 import { backoffMs, type BackoffPolicy } from '../../runtime/backoff.ts';
 import { sleep, systemClock } from '../../runtime/clock.ts';
 import { decodeMessage } from '../../wire/decode-message.ts';
@@ -38,6 +39,7 @@ export class QueueConsumer {
   readonly #onMessage: () => void;
   readonly #closing = new AbortController();
   readonly #pace: ConsumerPace;
+  readonly #budget = new AheadBudget();
   readonly #borrowed: BorrowedWindows | null;
   #buffer: Buffered[] = [];
   #isWanted = false;
@@ -80,7 +82,8 @@ export class QueueConsumer {
     const deliveryTags = ours.map(({ deliveryTag }) => deliveryTag);
     this.#subscription?.acknowledge(deliveryTags);
     this.#borrowed?.release(deliveryTags);
-    if (this.#pace.isToWiden(ours.length)) void this.#widen();
+    const width = this.#pace.widerBy(ours.length);
+    if (width > 0) void this.#widen(width);
   }
 
   giveBack({ subscription, deliveryTag }: TagParts): void {
@@ -98,22 +101,28 @@ export class QueueConsumer {
     for (const { delivery } of this.#buffer.splice(0)) this.giveBack(readTag(delivery.tag));
   }
 
-  /** While tasks are short a second window is open, so that the next batch is here when this one is done. */
-  async #widen(): Promise<void> {
+  /** While tasks are short further windows are open, so that the next batch is here when this one is done. */
+  async #widen(width: number): Promise<void> {
     const subscription = this.#subscription;
-    if (!this.#isWanted || !subscription?.isOpen) return;
-    this.#pace.widen();
+    const window = this.#budget.allows(this.#share * width);
+    if (!this.#isWanted || !subscription?.isOpen || window === 0) return;
+    const isFirst = !this.#pace.isWide;
+    this.#pace.widen(width);
     const lookAgain = (): void => {
       const timer = setTimeout(() => {
         if (!this.#pace.isWide || this.#subscription !== subscription) return;
-        if (this.#isLate()) void this.#narrow(subscription);
+        if (this.#isLate() || this.#isHeavy()) void this.#narrow(subscription);
         else lookAgain();
       }, LATE_MS / 4);
       timer.unref();
     };
-    lookAgain();
+    if (isFirst) lookAgain();
     try {
-      await subscription.widen(this.#queue, message => this.#receive(subscription, message, true));
+      await subscription.widen(this.#queue, window, message =>
+        this.#receive(subscription, message, true),
+      );
+      // Shut again while it was being opened.
+      if (!this.#pace.isWide) await subscription.narrow();
     } catch {
       // The channel is gone: its first consumer says why.
       this.#pace.narrow();
@@ -125,7 +134,16 @@ export class QueueConsumer {
     return first !== undefined && systemClock.monotonic() - first.at > LATE_MS;
   }
 
-  /** Tasks are longer than they were: what the second window holds belongs to others. */
+  #isHeavy(): boolean {
+    return this.#buffer.reduce((sum, { bytes }) => sum + bytes, 0) > MOST_BYTES;
+  }
+
+  /** What the queue would have if all were alike. */
+  get #share(): number {
+    return this.#options.windows?.share ?? this.#options.prefetch;
+  }
+
+  /** Tasks are longer than they were, or larger: what further windows hold belongs to others. */
   async #narrow(subscription: Subscription): Promise<void> {
     this.#pace.narrow();
     await subscription.narrow();
@@ -178,8 +196,7 @@ export class QueueConsumer {
     await ensureQueue(model, this.#queue, shape);
     let subscription = this.#subscription;
     if (!subscription?.isOpen) {
-      const [share, first] = windows ? [windows.share, windows.step] : [prefetch, prefetch];
-      subscription = await Subscription.open(model, share, first);
+      subscription = await Subscription.open(model, windows?.step ?? prefetch);
       this.#subscription = subscription;
     }
     if (!this.#isWanted) return 'stopped';
@@ -202,7 +219,7 @@ export class QueueConsumer {
       state: () => {
         const isSubscribed = this.#isWanted && this.#subscription?.isConsuming === true;
         return {
-          // The second window brings enough by itself.
+          // Further windows bring enough by themselves.
           isConsuming: isSubscribed && !this.#pace.isWide,
           held: this.#subscription?.held ?? 0,
           untaken: this.#buffer.length,
@@ -232,7 +249,9 @@ export class QueueConsumer {
       tag: writeTag({ queue: this.#queue, subscription: subscription.name, deliveryTag }),
       message: decodeMessage({ headers, properties, body: content, queue: this.#queue }),
     };
-    this.#buffer.push({ delivery, isExtra, at: systemClock.monotonic() });
+    this.#budget.note(content.length);
+    const bytes = content.length;
+    this.#buffer.push({ delivery, isExtra, bytes, at: systemClock.monotonic() });
     this.#onMessage();
   }
 }
@@ -240,8 +259,9 @@ export class QueueConsumer {
 /** A message that nobody has taken yet. */
 interface Buffered {
   readonly delivery: Delivery;
-  /** It came through the second window. */
+  /** It came through a further window. */
   readonly isExtra: boolean;
+  readonly bytes: number;
   readonly at: number;
 }
 

@@ -1,8 +1,6 @@
 import type { Channel, ChannelModel, ConsumeMessage } from 'amqplib';
 
 let count = 0;
-/** Of the second consumer, against the first. */
-const EXTRA_WINDOW = 3;
 
 /** `cancelled`: by the server, because the queue was deleted or moves. `closed`: the channel is gone. */
 export type ConsumingEnd = 'stopped' | 'cancelled' | 'closed';
@@ -15,19 +13,17 @@ export class Subscription {
   /** Never used again, also not by the next connection: a late answer finds no channel of its name. */
   readonly name: string = String(++count);
   readonly #channel: Channel;
-  readonly #prefetch: number;
   readonly #first: number;
   readonly #held = new Set<number>();
   #consumerTag: string | null = null;
-  #extraTag: string | null = null;
+  readonly #furtherTags = new Set<string>();
   #isStopping = false;
   #end: (how: ConsumingEnd) => void = () => undefined;
   #isOpen = true;
   #reason: Error | null = null;
 
-  private constructor(channel: Channel, prefetch: number, first: number) {
+  private constructor(channel: Channel, first: number) {
     this.#channel = channel;
-    this.#prefetch = prefetch;
     this.#first = first;
     channel.on('error', error => {
       this.#reason = error;
@@ -40,8 +36,8 @@ export class Subscription {
   }
 
   /** @param first the window of its first consumer, where further ones may come */
-  static async open(model: ChannelModel, prefetch: number, first: number): Promise<Subscription> {
-    return new Subscription(await model.createChannel(), prefetch, first);
+  static async open(model: ChannelModel, first: number): Promise<Subscription> {
+    return new Subscription(await model.createChannel(), first);
   }
 
   /** Messages without an answer. */
@@ -80,15 +76,20 @@ export class Subscription {
   }
 
   /**
-   * A second consumer of the queue, with a window of its own: that of a consumer cannot be changed, and one that takes
-   * the place of another begins with an empty window. It holds what is being settled and two batches that are begun
-   * next, beside what runs.
+   * A further consumer of the queue, with a window of its own: that of a consumer cannot be changed, and one that takes
+   * the place of another begins with an empty window.
    */
-  async widen(queue: string, receive: (message: ConsumeMessage) => void): Promise<void> {
-    this.#extraTag = await this.#start(queue, this.#prefetch * EXTRA_WINDOW, message => {
-      if (message === null) this.#extraTag = null;
+  async widen(
+    queue: string,
+    window: number,
+    receive: (message: ConsumeMessage) => void,
+  ): Promise<void> {
+    const consumerTag = await this.#start(queue, window, message => {
+      // The server cancels all consumers of a queue.
+      if (message === null) this.#furtherTags.clear();
       else receive(message);
     });
+    this.#furtherTags.add(consumerTag);
     if (this.#isStopping) await this.narrow();
   }
 
@@ -118,11 +119,11 @@ export class Subscription {
     return consumerTag;
   }
 
-  /** Ends the second consumer; what was delivered to it can still be answered. */
+  /** Ends all further consumers; what was delivered to them can still be answered. */
   async narrow(): Promise<void> {
-    const consumerTag = this.#extraTag;
-    this.#extraTag = null;
-    if (consumerTag !== null) await this.#channel.cancel(consumerTag).catch(() => undefined);
+    const tags = [...this.#furtherTags];
+    this.#furtherTags.clear();
+    await Promise.all(tags.map(tag => this.#channel.cancel(tag).catch(() => undefined)));
   }
 
   /** Ends `consume`; what is on its way still comes. */
