@@ -3,6 +3,7 @@
  * Tasks per second that do nothing: a backlog is drained by one process and by two, fifty tasks at a time in each. What
  * starting costs is left out: the last four fifths of the backlog count.
  */
+import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { CONCURRENCY, hold, REDIS_URL, RIVALS, TIERS } from '../contenders.mjs';
 import { median, ROUNDS } from '../runner.mjs';
@@ -11,6 +12,8 @@ import { untilNoted, untilRan } from '../tallies.mjs';
 /** @typedef {import('../contenders.mjs').Contender} Contender */
 /** @typedef {{ rate: number[], cpu: number[], trips: number[] }} Sums */
 
+/** Servers tidy up after they were given so much: that is nobody's worker's. */
+const REST_MS = 3_000;
 const BARS = [
   { of: 'Outlast, Redis', other: 'BullMQ', bar: 'at least 1.2' },
   { of: 'Outlast, RabbitMQ + Redis', other: 'BullMQ', bar: 'at least 1' },
@@ -77,6 +80,7 @@ async function measureOne({ contender, processes, count, sums }) {
   const mine = contender.isSlow ? count / 10 : count;
   await emptyRedis();
   await contender.fill(mine);
+  await delay(REST_MS);
   const before = await tripsOf(contender);
   const running = contender.start(processes);
   const { perSecond, cpuMicrosPerTask } = await untilRan(running.folder, mine);
