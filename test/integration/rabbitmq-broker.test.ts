@@ -302,6 +302,60 @@ describe('consuming', () => {
   });
 });
 
+describe('one of several queues', () => {
+  const PLACES = 16;
+  /** Takes, and answers nothing, until all places are used. */
+  const fill = async (broker: Broker, queue: string): Promise<readonly Delivery[]> => {
+    const held: Delivery[] = [];
+    await until(async () => {
+      held.push(...(await broker.take([queue], PLACES)));
+      return held.length >= PLACES;
+    });
+    return held;
+  };
+
+  it('that was paused when its channel was lost leaves its places to the others', async () => {
+    const proxy = await TcpProxy.to(rabbitmqUrl());
+    onTestFinished(() => proxy.close());
+    const broker = rabbitBroker(proxy.url(rabbitmqUrl()), { prefetch: PLACES });
+    onTestFinished(() => broker.close());
+    const [paused, other] = [unique('paused'), unique('other')];
+    for (const queue of [paused, other])
+      await connect().publish(makeEnvelopes(PLACES + 5, { queue }));
+    await broker.take([paused, other], 0);
+    const leave = broker.onReady([paused], () => undefined);
+    await fill(broker, paused);
+    leave();
+    await until(async () => (await channel.checkQueue(paused)).consumerCount === 0);
+    proxy.cut();
+    expect((await fill(broker, other)).length).toBeGreaterThanOrEqual(PLACES);
+  });
+
+  it('that is deleted while tasks are short has all places again when it is back', async () => {
+    const broker = rabbitBroker(rabbitmqUrl(), { prefetch: PLACES });
+    onTestFinished(() => broker.close());
+    const [queue, other] = [unique('queue'), unique('other')];
+    await broker.take([queue, other], 0);
+    let acked = 0;
+    // Where everything runs through a second window nothing is borrowed.
+    await until(async () => {
+      if (acked % 100 === 0) await connect().publish(makeEnvelopes(100, { queue }));
+      const taken = await broker.take([queue, other], PLACES);
+      await broker.ack(taken);
+      acked += taken.length;
+      return acked >= 400;
+    });
+    await until(async () => (await channel.checkQueue(queue)).consumerCount >= 2);
+    await channel.deleteQueue(queue);
+    const publisher = connect();
+    await until(
+      async () => statuses(await publisher.publish([makeEnvelope({ queue })]))[0] === 'confirmed',
+    );
+    await publisher.publish(makeEnvelopes(PLACES + 5, { queue }));
+    expect((await fill(broker, queue)).length).toBeGreaterThanOrEqual(PLACES);
+  });
+});
+
 describe('a connection', () => {
   it('that is lost leaves its messages unavailable, and the next publish opens another', async () => {
     const proxy = await TcpProxy.to(rabbitmqUrl());

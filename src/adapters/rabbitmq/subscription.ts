@@ -7,6 +7,15 @@ const EXTRA_WINDOW = 3;
 /** `cancelled`: by the server, because the queue was deleted or moves. `closed`: the channel is gone. */
 export type ConsumingEnd = 'stopped' | 'cancelled' | 'closed';
 
+export interface SubscriptionOptions {
+  /** What the queue may hold; its second window is made by that. */
+  readonly share: number;
+  /** The window of its first consumer, where further ones may come. */
+  readonly first: number;
+  /** The channel is gone, whether anything was consumed on it at the time or not. */
+  readonly onClose: () => void;
+}
+
 /**
  * One channel for one queue. Delivery tags are the channel's own: an answer on another one would close that. A queue
  * that is given up and taken up again stays on its channel, so that what was taken before can still be answered.
@@ -25,9 +34,9 @@ export class Subscription {
   #isOpen = true;
   #reason: Error | null = null;
 
-  private constructor(channel: Channel, prefetch: number, first: number) {
+  private constructor(channel: Channel, { share, first, onClose }: SubscriptionOptions) {
     this.#channel = channel;
-    this.#prefetch = prefetch;
+    this.#prefetch = share;
     this.#first = first;
     channel.on('error', error => {
       this.#reason = error;
@@ -35,13 +44,13 @@ export class Subscription {
     channel.on('close', () => {
       this.#isOpen = false;
       this.#held.clear();
+      onClose();
       this.#end('closed');
     });
   }
 
-  /** @param first the window of its first consumer, where further ones may come */
-  static async open(model: ChannelModel, prefetch: number, first: number): Promise<Subscription> {
-    return new Subscription(await model.createChannel(), prefetch, first);
+  static async open(model: ChannelModel, options: SubscriptionOptions): Promise<Subscription> {
+    return new Subscription(await model.createChannel(), options);
   }
 
   /** Messages without an answer. */
