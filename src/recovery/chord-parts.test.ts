@@ -139,6 +139,25 @@ describe('a part of a chord that Python tells of', () => {
     expect(await open()).toEqual([]);
   });
 
+  it('is a dead letter where no ledger could count it, or nobody send its body', async () => {
+    const { start, tell, letters, sent } = setup();
+    const { bodies, message } = chordOf();
+    const at = (place: string, body: string): Envelope =>
+      told('outlast.chord_part', `[[1],{${place},"body":${JSON.stringify(body)}},{}]`);
+    const plain = '{"task":"sum","args":[],"kwargs":{},"options":{}}';
+    await tell(at('"group":"a\\u0000b","place":0,"size":2', plain));
+    await tell(at('"group":"g","place":3000000000,"size":4000000000', plain));
+    await tell(at('"group":"g","place":0,"size":1', '{"task":"celery.chord","kwargs":{}}'));
+    await tell({
+      ...at('"group":"g","place":0,"size":2', plain),
+      options: toBytes('{"parentId":"a\\u0000b"}'),
+    });
+    for (const index of [0, 1]) await tell(message(index, '1'));
+    start();
+    await vi.waitUntil(async () => (await sent(bodies)).length === 1);
+    expect((await letters()).map(([, reason]) => reason)).toEqual(Array(4).fill('ERR_UNDECODABLE'));
+  });
+
   it('is a dead letter where tasks are signed and its body is not ours, or its queue must be', async () => {
     const [own, other] = [new Keyring([key('a')], [QUEUE]), new Keyring([key('b')], [])];
     const { start, tell, letters, open } = setup(own);

@@ -1,6 +1,6 @@
 import type { Broker, Delivery } from '../broker/broker.ts';
 import { sendEntries } from '../ledger/carry-out.ts';
-import { linkedPart, type FollowDeps } from '../ledger/follow-up.ts';
+import { checkPart, linkedPart, type FollowDeps } from '../ledger/follow-up.ts';
 import type { AfterEntry, BuryItem, ChordPartEntry, Ledger } from '../ledger/ledger.ts';
 import { undecodable } from '../ledger/undecodable.ts';
 import { sleep } from '../runtime/clock.ts';
@@ -99,7 +99,9 @@ export class ChordParts {
       if (refusal !== null) return letter(message, 'ERR_DIGEST', refusal);
       const { place, taskId, rootId, result } = readToldPart(message);
       const parent = { id: taskId, rootId, queue: message.queue, deadlineMs: null };
-      return linkedPart(place, taskId, result, parent);
+      const part = linkedPart(place, taskId, result, parent);
+      checkPart(part, this.#follow());
+      return part;
     } catch (error) {
       return letter(message, 'ERR_UNDECODABLE', (error as Error).message);
     }
