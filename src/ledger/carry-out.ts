@@ -19,10 +19,17 @@ type SendDeps = Omit<CarryOutDeps, 'ledger'> & {
 
 type Outgoing = Envelope | Reply;
 
-/** Sends what a terminal step left to be sent, and strikes off what the broker confirmed. Twice does no harm: ids derive. */
-export async function carryOut(entries: readonly AfterEntry[], deps: CarryOutDeps): Promise<void> {
+/**
+ * Sends what a terminal step left to be sent, and strikes off what the broker confirmed: so many. Twice does no harm: ids
+ * derive.
+ */
+export async function carryOut(
+  entries: readonly AfterEntry[],
+  deps: CarryOutDeps,
+): Promise<number> {
   const done = await sendEntries(entries, deps);
   await deps.ledger.after.strike(done.map(entry => entry.key));
+  return done.length;
 }
 
 /** Those of them that are carried out: what they send is confirmed. */
