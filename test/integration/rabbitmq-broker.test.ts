@@ -138,8 +138,12 @@ describe('a published message', () => {
     await channel.assertExchange(exchange, 'direct');
     const lost = withOptions({ exchange, routingKey: 'nowhere' });
     const same = makeEnvelope({ id: lost.id });
-    const outcomes = await broker.publish([lost, same, lost]);
-    expect(statuses(outcomes)).toEqual(['refused', 'confirmed', 'refused']);
+    const queue = unique('queue');
+    await channel.assertQueue(queue);
+    await channel.bindQueue(queue, exchange, 'here');
+    const here = { ...withOptions({ exchange, routingKey: 'here' }), id: lost.id };
+    const outcomes = await broker.publish([here, lost, same, lost]);
+    expect(statuses(outcomes)).toEqual(['confirmed', 'refused', 'confirmed', 'refused']);
   });
 
   it('declares its queue again after somebody has deleted it', async () => {
