@@ -253,9 +253,10 @@ describe('consuming', () => {
     await broker.ack([fifth, second, first]);
     await broker.ack([first]);
     await broker.close();
+    // A wrong answer would close the channel, and bring back more than this one.
+    await until(async () => (await channel.checkQueue(queue)).messageCount === 1);
     const left = await takeOne(connect(), queue);
     expect(left.message).toMatchObject({ id: sent[3]?.id });
-    expect((await channel.checkQueue(queue)).messageCount).toBe(0);
   });
 
   it('opens a second window while tasks are short, and shuts it when nobody takes what it brought', async () => {
