@@ -313,6 +313,11 @@ describe('follow-ups nobody can read', () => {
       {},
     ],
     [
+      'a way to answer too long for brokers',
+      embedOf({ chain: `[${sig('a', '[]', `{"reply_to": "${'q'.repeat(256)}"}`)}]` }),
+      {},
+    ],
+    [
       'a time beyond all calendars',
       embedOf({ chain: `[${sig('a', '[]', '{"countdown": 1e300}')}]` }),
       {},

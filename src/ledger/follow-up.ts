@@ -359,7 +359,8 @@ function celeryOf({ signature: { options } }: Sending): EnvelopeOptions {
   const found: Record<string, string> = {};
   for (const [theirs, ours] of Object.entries(CELERY_NAMES)) {
     const text = textIn(options, theirs);
-    if (text !== null) found[ours] = text;
+    // A name is only shown; of the others no message takes more than a key has.
+    if (text !== null) found[ours] = ours === 'shadow' ? text : safeKey(text, theirs);
   }
   return found;
 }
