@@ -63,7 +63,7 @@ export interface RunStart {
   readonly delivery: Delivery | null;
   readonly draining: AbortSignal;
   /** Called when the handler has ended, before the run is settled: its place is free for another. */
-  readonly onRan: (ranMs: number) => void;
+  readonly onRan: (ranMs: number, bytes: number) => void;
 }
 
 const NOTHING: readonly never[] = [];
@@ -81,7 +81,7 @@ export class Run implements RunLedger {
   #delivery: Delivery | null;
   readonly #deps: RunDeps;
   readonly #stop: RunStop;
-  readonly #onRan: (ranMs: number) => void;
+  readonly #onRan: (ranMs: number, bytes: number) => void;
   /** Made when there is something to say: most runs say nothing. */
   #word: SenderWord | null = null;
   /** The run as the ledger knows it now. */
@@ -209,7 +209,7 @@ export class Run implements RunLedger {
   leavePlace(): number {
     if (this.#ranMs === null) {
       this.#ranMs = this.#deps.runtime.clock.monotonic() - this.startedAt;
-      this.#onRan(this.#ranMs);
+      this.#onRan(this.#ranMs, this.task.envelope.body.length);
     }
     return this.#ranMs;
   }

@@ -51,11 +51,12 @@ export class Seats<Run extends Seated> {
 
   /**
    * How many may be begun now. A handler that has ended makes room for the next while its run is being settled. What waits
-   * to be settled has a limit too, or a store that begins and does not commit would fill the memory.
+   * to be settled has a limit too, or a store that begins and does not commit would fill the memory; it is as large, so
+   * that a batch which is being settled does not make the next one smaller.
    */
   free(runs: number, areInstant: boolean): number {
     const most = this.most(areInstant);
-    return Math.min(most - this.#taken - this.#waiting.length, most + this.#seats - runs);
+    return Math.min(most - this.#taken - this.#waiting.length, 2 * most - runs);
   }
 
   /** Starts the run as soon as there is a place. */

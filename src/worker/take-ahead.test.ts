@@ -16,9 +16,9 @@ async function setup({ isPushing = false } = {}) {
   const broker = new MemoryBroker();
   const connection = broker.connect();
   await connection.publish(makeEnvelopes(6, { queue: 'q' }));
-  const ahead = new TakeAhead(Object.assign(connection, { isPushing }), clock);
-  const runShort = (ms: number): void => {
-    for (let run = 0; run < 200; run++) ahead.noteRun(ms);
+  const ahead = new TakeAhead(Object.assign(connection, { isPushing }), clock, 4);
+  const runShort = (ms: number, bytes = 100): void => {
+    for (let run = 0; run < 200; run++) ahead.noteRun(ms, bytes);
   };
   return { time, broker, ahead, runShort };
 }
@@ -52,6 +52,21 @@ describe('a worker that takes ahead', () => {
     ahead.ask(QUEUES, 4);
     expect(await ahead.take(QUEUES, 5)).toHaveLength(4);
     expect(broker.count()).toEqual({ queued: 0, held: 6 });
+  });
+
+  it('holds less of large messages, none of very large ones, and begins none of them early', async () => {
+    const { broker, ahead, runShort } = await setup();
+    runShort(1, 12 * 2 ** 20);
+    expect(ahead.areInstant).toBe(false);
+    ahead.ask(QUEUES, 4);
+    expect(await ahead.take(QUEUES, 4)).toHaveLength(2);
+    runShort(1, 40 * 2 ** 20);
+    ahead.ask(QUEUES, 4);
+    expect(await ahead.take(QUEUES, 1)).toHaveLength(1);
+    expect(broker.count()).toEqual({ queued: 3, held: 3 });
+    // They are forgotten in time.
+    for (let turn = 0; turn < 5; turn++) runShort(1);
+    expect(ahead.areInstant).toBe(true);
   });
 
   it('gives back what waits for too long, and counts tasks as long from then on', async () => {

@@ -1,4 +1,5 @@
 import type { Broker, Delivery } from '../broker/broker.ts';
+import { AheadBudget } from '../runtime/ahead-budget.ts';
 import type { Clock } from '../runtime/clock.ts';
 
 /** Runs that are longer than this on average gain nothing from messages that are here already. */
@@ -20,18 +21,23 @@ interface Ahead {
 
 /**
  * Takes messages from a broker, and while tasks are short one batch ahead: it is asked for while the batch before it is
- * begun, so that nothing waits for it. It never holds more than one batch, and gives back what cannot be begun soon.
+ * begun, so that nothing waits for it. It never holds more than one batch, less of large messages, and gives back what
+ * cannot be begun soon.
  */
 export class TakeAhead {
   readonly #broker: Broker;
   readonly #clock: Clock;
+  readonly #early: number;
+  readonly #budget = new AheadBudget();
   #here: Ahead[] = [];
   #coming: Promise<void> | null = null;
   #averageMs = UNKNOWN_MS;
 
-  constructor(broker: Broker, clock: Clock) {
+  /** @param early tasks that are begun before there is room for them, while they are instant */
+  constructor(broker: Broker, clock: Clock, early: number) {
     this.#broker = broker;
     this.#clock = clock;
+    this.#early = early;
   }
 
   onReady(queues: readonly string[], hint: () => void): () => void {
@@ -46,14 +52,15 @@ export class TakeAhead {
     return Math.max(oldest.since + LATE_MS - this.#clock.monotonic(), 0);
   }
 
-  /** Whoever waits for a run to end waits for nothing worth speaking of. */
+  /** Whoever waits for a run to end waits for nothing worth speaking of, and many of them weigh little. */
   get areInstant(): boolean {
-    return this.#averageMs <= INSTANT_MS;
+    return this.#averageMs <= INSTANT_MS && this.#budget.allows(this.#early) === this.#early;
   }
 
   /** Told of every run. */
-  noteRun(ms: number): void {
+  noteRun(ms: number, bytes: number): void {
     this.#averageMs += (ms - this.#averageMs) * WEIGHT;
+    this.#budget.note(bytes);
   }
 
   /** What is here, and else what the broker has. */
@@ -66,10 +73,12 @@ export class TakeAhead {
   }
 
   /** Asks for the next batch, while tasks are short. What is pushed is here already, under limits of its own. */
-  ask(queues: readonly string[], limit: number): void {
+  ask(queues: readonly string[], most: number): void {
     if (this.#broker.isPushing === true) return;
     const { length } = this.#here;
-    if (this.#averageMs > SHORT_MS || this.#coming !== null || length > limit / 2) return;
+    const limit = this.#budget.allows(most);
+    if (this.#averageMs > SHORT_MS || this.#coming !== null) return;
+    if (limit === 0 || length > limit / 2) return;
     this.#coming = this.#broker.take(queues, limit - length).then(
       deliveries => {
         const since = this.#clock.monotonic();

@@ -73,9 +73,9 @@ export class Worker {
     this.#wake = new Wakeable(deps.runtime.clock);
     this.#lease = new LeaseWatch(deps.heart, deps.runtime.clock, deps.settings.leaseMs);
     this.#share = new LedgerShare(deps.runtime.clock);
-    this.#ahead = new TakeAhead(deps.broker, deps.runtime.clock);
     const { concurrency } = deps.settings;
     this.#seats = new Seats(concurrency, deps.runtime.clock, run => this.#start(run));
+    this.#ahead = new TakeAhead(deps.broker, deps.runtime.clock, this.#seats.most(true));
     this.#intake = new Intake(this.#ahead, deps.settings.queues, this.#wake.hint);
     // Every run listens to it: many listeners are no leak here.
     setMaxListeners(0, this.#draining.signal);
@@ -327,9 +327,9 @@ export class Worker {
   }
 
   /** The handler of a run has ended. */
-  readonly #onRan = (ranMs: number): void => {
+  readonly #onRan = (ranMs: number, bytes: number): void => {
     this.#seats.leave();
-    this.#ahead.noteRun(ranMs);
+    this.#ahead.noteRun(ranMs, bytes);
     this.#wake.hint();
   };
 

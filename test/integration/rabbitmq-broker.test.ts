@@ -277,6 +277,32 @@ describe('consuming', () => {
     await until(async () => (await channel.checkQueue(queue)).messageCount >= 400 - acked - 2);
   });
 
+  it('shuts the second window when messages are large', async () => {
+    const queue = unique('queue');
+    const broker = rabbitBroker(rabbitmqUrl(), { prefetch: 2 });
+    onTestFinished(() => broker.close());
+    const publisher = connect();
+    const consumers = async (): Promise<number> => (await channel.checkQueue(queue)).consumerCount;
+    await publisher.publish(makeEnvelopes(400, { queue }));
+    await until(async () => {
+      await broker.ack(await broker.take([queue], 2));
+      return (await consumers()) === 2;
+    });
+    await channel.purgeQueue(queue);
+    await until(async () => {
+      const rest = await broker.take([queue], 400);
+      await broker.ack(rest);
+      return rest.length === 0;
+    });
+    const body = Buffer.alloc(2 * 2 ** 20, ' ');
+    await publisher.publish(makeEnvelopes(20, { queue }).map(envelope => ({ ...envelope, body })));
+    // Somebody takes all the time: nothing of it is late.
+    await until(async () => {
+      await broker.giveBack(await broker.take([queue], 1));
+      return (await consumers()) === 1;
+    });
+  });
+
   it('gives back at once what nobody has taken, when the last one who waited has left', async () => {
     const queue = unique('queue');
     const [broker, other] = [connect(), connect()];
@@ -341,14 +367,14 @@ describe('one of several queues', () => {
     onTestFinished(() => broker.close());
     const [queue, other] = [unique('queue'), unique('other')];
     await broker.take([queue, other], 0);
+    await connect().publish(makeEnvelopes(3_000, { queue }));
     let acked = 0;
-    // Where everything runs through a second window nothing is borrowed.
+    // So many in a moment that a second window is open; then nothing is borrowed.
     await until(async () => {
-      if (acked % 100 === 0) await connect().publish(makeEnvelopes(100, { queue }));
       const taken = await broker.take([queue, other], PLACES);
       await broker.ack(taken);
       acked += taken.length;
-      return acked >= 400;
+      return acked > 2_500;
     });
     await until(async () => (await channel.checkQueue(queue)).consumerCount >= 2);
     await channel.deleteQueue(queue);

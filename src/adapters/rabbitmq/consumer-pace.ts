@@ -4,7 +4,7 @@ import { systemClock } from '../../runtime/clock.ts';
 export const LATE_MS = 1_000;
 const WINDOW_MS = 500;
 /** A place that runs fewer tasks in a second gains nothing from messages that are here already. */
-const TASKS_PER_SECOND = 4;
+const TASKS_PER_SECOND = 20;
 /** Messages that go back are counted by quorum queues: not every minute, let alone more often. */
 const REST_MS = 120_000;
 

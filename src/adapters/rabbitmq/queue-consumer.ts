@@ -1,5 +1,6 @@
 import type { ConsumeMessage } from 'amqplib';
 import type { Delivery } from '../../broker/broker.ts';
+import { AheadBudget, MOST_BYTES } from '../../runtime/ahead-budget.ts';
 import { backoffMs, type BackoffPolicy } from '../../runtime/backoff.ts';
 import { sleep, systemClock } from '../../runtime/clock.ts';
 import { decodeMessage } from '../../wire/decode-message.ts';
@@ -13,6 +14,8 @@ import { ensureQueue, type QueueShape } from './topology.ts';
 
 /** A queue that cannot be consumed (no permission, its node is down) is tried again, not hammered. */
 const RESUBSCRIBE: BackoffPolicy = { baseMs: 100, maxMs: 10_000, jitter: 'full' };
+/** Of the second consumer, against the first: two batches that are begun, two that are settled, and what is begun next. */
+const EXTRA_WINDOW = 9;
 
 export interface ConsumerOptions {
   readonly link: RabbitLink;
@@ -38,6 +41,7 @@ export class QueueConsumer {
   readonly #onMessage: () => void;
   readonly #closing = new AbortController();
   readonly #pace: ConsumerPace;
+  readonly #budget = new AheadBudget();
   readonly #borrowed: BorrowedWindows | null;
   #buffer: Buffered[] = [];
   #isWanted = false;
@@ -101,19 +105,22 @@ export class QueueConsumer {
   /** While tasks are short a second window is open, so that the next batch is here when this one is done. */
   async #widen(): Promise<void> {
     const subscription = this.#subscription;
-    if (!this.#isWanted || !subscription?.isOpen) return;
+    const window = this.#budget.allows(this.#share * EXTRA_WINDOW);
+    if (!this.#isWanted || !subscription?.isOpen || window === 0) return;
     this.#pace.widen();
     const lookAgain = (): void => {
       const timer = setTimeout(() => {
         if (!this.#pace.isWide || this.#subscription !== subscription) return;
-        if (this.#isLate()) void this.#narrow(subscription);
+        if (this.#isLate() || this.#isHeavy()) void this.#narrow(subscription);
         else lookAgain();
       }, LATE_MS / 4);
       timer.unref();
     };
     lookAgain();
     try {
-      await subscription.widen(this.#queue, message => this.#receive(subscription, message, true));
+      await subscription.widen(this.#queue, window, message =>
+        this.#receive(subscription, message, true),
+      );
     } catch {
       // The channel is gone: its first consumer says why.
       this.#pace.narrow();
@@ -125,7 +132,16 @@ export class QueueConsumer {
     return first !== undefined && systemClock.monotonic() - first.at > LATE_MS;
   }
 
-  /** Tasks are longer than they were: what the second window holds belongs to others. */
+  #isHeavy(): boolean {
+    return this.#buffer.reduce((sum, { bytes }) => sum + bytes, 0) > MOST_BYTES;
+  }
+
+  /** What the queue would have if all were alike. */
+  get #share(): number {
+    return this.#options.windows?.share ?? this.#options.prefetch;
+  }
+
+  /** Tasks are longer than they were, or larger: what the second window holds belongs to others. */
   async #narrow(subscription: Subscription): Promise<void> {
     this.#pace.narrow();
     await subscription.narrow();
@@ -178,9 +194,8 @@ export class QueueConsumer {
     await ensureQueue(model, this.#queue, shape);
     let subscription = this.#subscription;
     if (!subscription?.isOpen) {
-      const [share, first] = windows ? [windows.share, windows.step] : [prefetch, prefetch];
-      const onClose = (): void => this.#forget();
-      subscription = await Subscription.open(model, { share, first, onClose });
+      const first = windows?.step ?? prefetch;
+      subscription = await Subscription.open(model, first, () => this.#forget());
       this.#subscription = subscription;
     }
     if (!this.#isWanted) return 'stopped';
@@ -240,7 +255,9 @@ export class QueueConsumer {
       tag: writeTag({ queue: this.#queue, subscription: subscription.name, deliveryTag }),
       message: decodeMessage({ headers, properties, body: content, queue: this.#queue }),
     };
-    this.#buffer.push({ delivery, isExtra, at: systemClock.monotonic() });
+    this.#budget.note(content.length);
+    const bytes = content.length;
+    this.#buffer.push({ delivery, isExtra, bytes, at: systemClock.monotonic() });
     this.#onMessage();
   }
 }
@@ -250,6 +267,7 @@ interface Buffered {
   readonly delivery: Delivery;
   /** It came through the second window. */
   readonly isExtra: boolean;
+  readonly bytes: number;
   readonly at: number;
 }
 

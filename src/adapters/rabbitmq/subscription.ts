@@ -1,20 +1,9 @@
 import type { Channel, ChannelModel, ConsumeMessage } from 'amqplib';
 
 let count = 0;
-/** Of the second consumer, against the first. */
-const EXTRA_WINDOW = 3;
 
 /** `cancelled`: by the server, because the queue was deleted or moves. `closed`: the channel is gone. */
 export type ConsumingEnd = 'stopped' | 'cancelled' | 'closed';
-
-export interface SubscriptionOptions {
-  /** What the queue may hold; its second window is made by that. */
-  readonly share: number;
-  /** The window of its first consumer, where further ones may come. */
-  readonly first: number;
-  /** The channel is gone, whether anything was consumed on it at the time or not. */
-  readonly onClose: () => void;
-}
 
 /**
  * One channel for one queue. Delivery tags are the channel's own: an answer on another one would close that. A queue
@@ -24,7 +13,6 @@ export class Subscription {
   /** Never used again, also not by the next connection: a late answer finds no channel of its name. */
   readonly name: string = String(++count);
   readonly #channel: Channel;
-  readonly #prefetch: number;
   readonly #first: number;
   readonly #held = new Set<number>();
   #consumerTag: string | null = null;
@@ -34,9 +22,8 @@ export class Subscription {
   #isOpen = true;
   #reason: Error | null = null;
 
-  private constructor(channel: Channel, { share, first, onClose }: SubscriptionOptions) {
+  private constructor(channel: Channel, first: number, onClose: () => void) {
     this.#channel = channel;
-    this.#prefetch = share;
     this.#first = first;
     channel.on('error', error => {
       this.#reason = error;
@@ -49,8 +36,16 @@ export class Subscription {
     });
   }
 
-  static async open(model: ChannelModel, options: SubscriptionOptions): Promise<Subscription> {
-    return new Subscription(await model.createChannel(), options);
+  /**
+   * @param first the window of its first consumer, where further ones may come
+   * @param onClose told when the channel is gone, whether anything was consumed on it at the time or not
+   */
+  static async open(
+    model: ChannelModel,
+    first: number,
+    onClose: () => void,
+  ): Promise<Subscription> {
+    return new Subscription(await model.createChannel(), first, onClose);
   }
 
   /** Messages without an answer. */
@@ -90,11 +85,14 @@ export class Subscription {
 
   /**
    * A second consumer of the queue, with a window of its own: that of a consumer cannot be changed, and one that takes
-   * the place of another begins with an empty window. It holds what is being settled and two batches that are begun
-   * next, beside what runs.
+   * the place of another begins with an empty window.
    */
-  async widen(queue: string, receive: (message: ConsumeMessage) => void): Promise<void> {
-    this.#extraTag = await this.#start(queue, this.#prefetch * EXTRA_WINDOW, message => {
+  async widen(
+    queue: string,
+    window: number,
+    receive: (message: ConsumeMessage) => void,
+  ): Promise<void> {
+    this.#extraTag = await this.#start(queue, window, message => {
       if (message === null) this.#extraTag = null;
       else receive(message);
     });
