@@ -234,8 +234,8 @@ describe('a message nobody can run', () => {
   it.each(['{"key":"a\\u0000b","concurrency":1}', '{"concurrency":1e9}', '{"concurrency":"x"}'])(
     'is not one whose own limits are none: %s limits nothing',
     admission => {
-      const read = withHeader({ 'outlast-admission': admission });
-      expect(optionsOf(decodeMessage(read) as Envelope).admission).toBeUndefined();
+      const message = withHeader({ 'outlast-admission': admission });
+      expect(optionsOf(read(message)).admission).toBeUndefined();
     },
   );
 
