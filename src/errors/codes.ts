@@ -63,6 +63,7 @@ export interface ErrorFields {
   // RejectedTaskError: the reason of a dead letter.
   readonly ERR_UNDECODABLE: { readonly id: string };
   readonly ERR_DIGEST: { readonly id: string };
+  readonly ERR_MIGRATION_FAILED: { readonly task: string; readonly version: number };
   readonly ERR_ATTEMPTS_SPENT: { readonly id: string };
   readonly ERR_RESURRECTIONS_SPENT: { readonly id: string };
   readonly ERR_CHORD_FAILED: { readonly id: string };
@@ -131,6 +132,7 @@ export const ERROR_FAMILY: Readonly<Record<ErrorCode, ErrorFamily>> = Object.fre
   ERR_FENCE_STALE: 'OwnershipError',
   ERR_UNDECODABLE: 'RejectedTaskError',
   ERR_DIGEST: 'RejectedTaskError',
+  ERR_MIGRATION_FAILED: 'RejectedTaskError',
   ERR_ATTEMPTS_SPENT: 'RejectedTaskError',
   ERR_RESURRECTIONS_SPENT: 'RejectedTaskError',
   ERR_CHORD_FAILED: 'RejectedTaskError',

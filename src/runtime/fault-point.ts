@@ -21,6 +21,8 @@ export const FAULT_POINTS = [
   'worker.failed-not-told',
   'worker.ended-not-freed',
   'worker.drain-before-release',
+  'ledger.begun-in-part',
+  'ledger.committed-in-part',
   'door.fenced',
   'door.effect-not-committed',
   'door.committed-not-told',

@@ -5,6 +5,7 @@ import { isSameRedis } from '../adapters/redis/redis-url.ts';
 import type { ResolvedConfig } from '../config/config.ts';
 import { isOutlastError } from '../errors/error.ts';
 import { checkChords } from '../ledger/chord-check.ts';
+import { queueChecks } from '../ledger/queue-check.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { ledgerParts, type LedgerParts } from './messaging.ts';
 
@@ -35,6 +36,7 @@ export function redisPatients(config: RedisConfig, limits: CheckLimits): readonl
         ? []
         : [
             await checkRecovery(ledger, limits.maxOrphanMs),
+            ...(await checkQueues(config, ledger, limits)),
             await onLedger(ledger, ({ reads }) => checkChords(reads, limits)),
           ]),
     ],
@@ -109,6 +111,37 @@ async function checkRecovery(ledger: LedgerParts, maxOrphanMs: number): Promise<
     'Start a resurrector or a worker: npx outlast resurrector.',
     { workers },
   );
+}
+
+/**
+ * Tasks that the ledger has, and messages that nobody has begun. How old those are nobody knows, nor whether workers of
+ * Python take them: they are no reason to be woken.
+ */
+async function checkQueues(
+  { broker }: RedisConfig,
+  ledger: LedgerParts,
+  limits: CheckLimits,
+): Promise<readonly Check[]> {
+  const [late, consumers] = await onLedger(ledger, async one => [
+    await one.lateQueues(limits.maxOrphanMs),
+    await one.control.consumers(),
+  ]);
+  const { unreadQueues } = await import('../adapters/redis/redis-unread.ts');
+  const unread = broker?.kind === 'redis' ? await unreadQueues(broker.url) : [];
+  const taken = new Set(consumers.flatMap(({ queues }) => queues));
+  const untaken = unread.filter(({ queue }) => !taken.has(queue));
+  const ofLedger = late.length > 0 || untaken.length === 0 ? queueChecks(late, limits) : [];
+  return [
+    ...ofLedger,
+    ...untaken.map(({ queue, messages }) =>
+      advise(
+        'queues',
+        `${messages} messages lie in ${queue}, and no worker of Outlast takes from it`,
+        `Unless Celery takes them, start one: npx outlast worker --queues ${queue}.`,
+        { queue, messages },
+      ),
+    ),
+  ];
 }
 
 const DURABLE =

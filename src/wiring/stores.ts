@@ -39,6 +39,7 @@ import type { OutboxStore } from '../outbox/outbox-store.ts';
 import type { FenceRows } from '../recovery/fence-rows.ts';
 import type { ResultStore } from '../result/result-store.ts';
 import { announcing } from './announcing-broker.ts';
+import { faultPointFromEnv } from './fault-point-env.ts';
 import type { OutboxApart } from './outbox-apart.ts';
 import type { Dialect } from './writer-of.ts';
 import type { LedgerParts, Messaging } from './messaging.ts';
@@ -153,7 +154,7 @@ export async function storesOn(db: SqlDatabase, options: Messaging = {}): Promis
     // A broker apart is published to; only where there is none a row becomes a record by one statement.
     outbox: new PostgresOutboxStore(db, { movesIntoLedger: parts === undefined }),
     broker,
-    ledger: new PostgresLedger(db),
+    ledger: new PostgresLedger(db, faultPointFromEnv(process.env)),
     control,
     checkpoints: new PostgresCheckpointStore(db),
     idempotency: new PostgresIdempotencyStore(db),
@@ -217,11 +218,12 @@ async function openLedger(
   const { openRedisLedger } = await import('../adapters/redis/open-redis-ledger.ts');
   const { RedisBroker } = await import('../adapters/redis/redis-broker.ts');
   const { url } = settings;
+  const options = { ...settings, faultPoint: faultPointFromEnv(process.env) };
   // Where one script reaches both, `begin` lets go of the broker's elements as well.
   const isOne = target.kind === 'redis' && isSameKeyspace(target.url, url);
   return await openRedisLedger(
     url,
-    isOne && broker instanceof RedisBroker ? { ...settings, consumer: broker.consumer } : settings,
+    isOne && broker instanceof RedisBroker ? { ...options, consumer: broker.consumer } : options,
   );
 }
 

@@ -5,6 +5,7 @@ import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
 import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
 import type { Broker } from '../broker/broker.ts';
 import { outlastError } from '../errors/error.ts';
+import type { Envelope } from '../task/envelope.ts';
 import { noFaults } from '../runtime/fault-point.ts';
 import { task } from '../task/define-task.ts';
 import { unchecked } from '../task/standard-schema.ts';
@@ -39,6 +40,7 @@ function setup(ackOn: 'commit' | 'begin' = 'commit', taskMs: number | null = nul
   });
   const queueing = new MemoryBroker();
   const connection = queueing.connect();
+  let acking = Promise.resolve();
   const calls = { taken: 0, givenBack: 0, acked: 0, subscribed: 0 };
   const broker: Broker = {
     publish: messages => connection.publish(messages),
@@ -48,6 +50,7 @@ function setup(ackOn: 'commit' | 'begin' = 'commit', taskMs: number | null = nul
       return deliveries;
     },
     ack: async deliveries => {
+      await acking;
       calls.acked += deliveries.length;
       await connection.ack(deliveries);
     },
@@ -68,12 +71,17 @@ function setup(ackOn: 'commit' | 'begin' = 'commit', taskMs: number | null = nul
   let token = 0;
   const random = { next: () => 0.5, token: () => `t${++token}` };
   const runtime = { clock, random, faultPoint: noFaults, log: silentLogger, emit: noEvents };
+  const entered: string[] = [];
   let finish: () => void = () => undefined;
   const finished = new Promise<void>(resolve => (finish = resolve));
   const handler = defineHandler(
     task('conformance.task', { args: unchecked<unknown[]>(), kwargs: unchecked<object>() }),
-    () =>
-      taskMs === null ? finished : new Promise<void>(resolve => void clock.timer(taskMs, resolve)),
+    (_, { id, epoch }) => {
+      entered.push(`${id} ${epoch}`);
+      return taskMs === null
+        ? finished
+        : new Promise<void>(resolve => void clock.timer(taskMs, resolve));
+    },
     { door: () => ({ pass: away, fence: away }), sendInside: away },
   );
   const worker = new Worker({
@@ -115,9 +123,32 @@ function setup(ackOn: 'commit' | 'begin' = 'commit', taskMs: number | null = nul
     await time.runUntil(time.nowMs + 60_000);
     await running;
   };
+  /** Messages of the same moment. */
+  const publishAll = (messages: readonly Envelope[]): Promise<unknown> =>
+    connection.publish(messages);
+  /** Acknowledgements hang until this is called. */
+  const hang = (): (() => void) => {
+    let goOn = (): void => undefined;
+    acking = new Promise(resolve => (goOn = resolve));
+    return goOn;
+  };
   const stateOf = (id: string): string | undefined => store.state.records.get(id)?.state;
   const cut = (value: boolean): void => void (isAway = value);
-  return { time, queueing, calls, publish, comeBack, cut, finish, stateOf, end };
+  return {
+    time,
+    store,
+    queueing,
+    calls,
+    entered,
+    publish,
+    publishAll,
+    comeBack,
+    cut,
+    hang,
+    finish,
+    stateOf,
+    end,
+  };
 }
 
 describe('a worker that cannot begin what it has taken', () => {
@@ -191,6 +222,30 @@ describe('a task that comes back', () => {
     await time.runUntil(1_200);
     expect(queueing.count().queued).toBeGreaterThan(500);
     expect(ids.map(stateOf)).toEqual(ids.map(() => 'done'));
+    await end();
+  });
+});
+
+describe('a worker that loses its incarnation while it tells the broker about a batch', () => {
+  it('enters no handler of that batch: others have its tasks', async () => {
+    const { time, store, entered, publishAll, hang, stateOf, end } = setup('commit', 10);
+    const [known, taken] = [makeEnvelope({ queue: 'q' }), makeEnvelope({ queue: 'q' })];
+    await publishAll([known]);
+    await time.runUntil(1_000);
+    expect(stateOf(known.id)).toBe('done');
+    const goOn = hang();
+    await publishAll([known, taken]);
+    await time.runUntil(1_500);
+    const record = store.state.records.get(taken.id);
+    expect([record?.state, entered]).toEqual(['running', [`${known.id} 1`]]);
+    await store.condemn({ kind: 'worker', worker: record?.worker ?? '' });
+    await store.reap(10);
+    // Long enough for a beat to be refused.
+    await time.runUntil(4_000);
+    goOn();
+    await time.runUntil(10_000);
+    expect(stateOf(taken.id)).toBe('done');
+    expect(entered).toEqual([`${known.id} 1`, `${taken.id} 2`]);
     await end();
   });
 });

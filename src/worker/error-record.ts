@@ -12,8 +12,14 @@ export function errorRecord(error: unknown): ErrorRecord {
     type: describe(error.name || 'Error').slice(0, MAX_MESSAGE),
     // Whoever throws may have put anything there.
     message: describe(error.message).slice(0, MAX_MESSAGE),
-    traceback: describe(error.stack ?? '').slice(0, MAX_TRACEBACK),
+    traceback: tracebackOf(error).slice(0, MAX_TRACEBACK),
   };
+}
+
+/** With the error that it wraps, where there is one: that is where somebody must look. */
+function tracebackOf({ stack, cause }: Error): string {
+  const own = describe(stack ?? '');
+  return cause instanceof Error ? `${own}\n[cause]: ${describe(cause.stack ?? '')}` : own;
 }
 
 function describe(value: unknown): string {

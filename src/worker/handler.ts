@@ -190,9 +190,20 @@ function readMigrations(
   task: Task,
   given: Readonly<Record<number, unknown>>,
 ): Handler['migrations'] {
-  const steps = new Map(
-    Object.entries(given).map(([from, step]) => [Number(from), step as (old: unknown) => unknown]),
-  );
+  const steps = new Map<number, (old: unknown) => unknown>();
+  for (const [from, step] of Object.entries(given)) {
+    if (typeof step !== 'function')
+      throw outOfRange(task.name, `migrations.${from}`, step, 'Give a function of the old input.');
+    // No payload ever gets there: it was meant for another version.
+    if (!/^[1-9]\d*$/.test(from) || Number(from) >= task.contract.version)
+      throw outOfRange(
+        task.name,
+        'migrations',
+        from,
+        `Name the versions before ${task.contract.version}, the one of the task.`,
+      );
+    steps.set(Number(from), step as (old: unknown) => unknown);
+  }
   const oldest = Math.min(...steps.keys());
   for (let version = oldest; version < task.contract.version; version++) {
     if (steps.has(version)) continue;

@@ -8,6 +8,8 @@ interface Lane<T> {
 
 /** One batch is begun while the one before it runs; a third would only wait behind them. */
 const MOST = 2;
+/** Of one batch: whoever begins it keeps the store from others meanwhile, and stores have limits of their own. */
+const LARGEST = 500;
 
 /**
  * The batches that are being begun. The store works on one while this process works on the other: with a single one each
@@ -29,7 +31,7 @@ export class Lanes<T> {
 
   /** The largest batch: of all places both lanes get their half. */
   static share(places: number): number {
-    return Math.ceil(places / MOST);
+    return Math.min(Math.ceil(places / MOST), LARGEST);
   }
 
   add(places: number, suspects: number, done: Promise<T>): void {

@@ -11,8 +11,8 @@ export async function untilEnded(runs: RunSet): Promise<void> {
 }
 
 /**
- * Gives runs the time of a shutdown to end, and releases those that have not; how many they were. `given` is what else
- * goes back meanwhile.
+ * Gives runs the time of a shutdown to end, and releases those that have not; how many were given back, also by
+ * themselves. `given` is what else goes back meanwhile.
  */
 export async function letRunsEnd(
   runs: RunSet,
@@ -20,16 +20,16 @@ export async function letRunsEnd(
   { runtime, settings, hurry }: Pick<WorkerDeps, 'runtime' | 'settings' | 'hurry'>,
 ): Promise<number> {
   const { clock, faultPoint } = runtime;
+  const all = [...runs];
   const patience = new AbortController();
   const signal = hurry ? AbortSignal.any([patience.signal, hurry]) : patience.signal;
   await Promise.race([
     untilEnded(runs).then(() => patience.abort()),
     sleep(clock, settings.shutdownTimeoutMs, signal),
   ]);
-  const released = runs.size;
   await faultPoint('worker.drain-before-release');
   for (const run of runs) run.stop('release');
   // What the broker does not take back now it takes when it is closed.
   await Promise.race([Promise.all([untilEnded(runs), given]), sleep(clock, RELEASE_PATIENCE_MS)]);
-  return released;
+  return all.filter(run => run.isGivenBack).length;
 }

@@ -1,5 +1,6 @@
 import { outlastError } from '../errors/error.ts';
 import type { BegunTask } from '../ledger/ledger.ts';
+import { errorRecord } from './error-record.ts';
 import type { Handler } from './handler.ts';
 
 /** Old payloads climb version by version. A newer payload than ours is refused: a newer worker may run it. */
@@ -19,7 +20,25 @@ export async function migrateInput(
         fields: { task: task.envelope.name, version },
       });
     }
-    value = await step(value);
+    value = await climb(step, value, { task: task.envelope.name, version });
   }
   return value;
+}
+
+async function climb(
+  step: (old: unknown) => unknown,
+  value: unknown,
+  fields: { readonly task: string; readonly version: number },
+): Promise<unknown> {
+  try {
+    return await step(value);
+  } catch (cause) {
+    const { task, version } = fields;
+    throw outlastError('ERR_MIGRATION_FAILED', {
+      message: `the migration of ${task} from version ${version} threw: ${errorRecord(cause).message}`,
+      hint: 'Mend the step, deploy it, and retry the dead letter.',
+      fields,
+      cause,
+    });
+  }
 }

@@ -29,7 +29,7 @@ const handler = defineHandler(
   },
 );
 
-function begun(options: EnvelopeOptions, crashes = 0): BegunTask {
+function begun(options: EnvelopeOptions, crashes: number, expiresMs: number | null): BegunTask {
   const body = toBytes('[[],{},null]');
   const identity = { id: 'one', name: contract.name, version: 1, body };
   const envelope = {
@@ -39,7 +39,7 @@ function begun(options: EnvelopeOptions, crashes = 0): BegunTask {
     options: toBytes(JSON.stringify(options)),
     digest: digestOf(identity),
     etaMs: null,
-    expiresMs: null,
+    expiresMs,
   };
   const ref = { id: 'one', epoch: 1, run: 'r' };
   return {
@@ -53,8 +53,20 @@ function begun(options: EnvelopeOptions, crashes = 0): BegunTask {
   };
 }
 
+interface Circumstances {
+  readonly noRoom?: Error;
+  /** When there is one, in milliseconds from now. */
+  readonly roomMs?: number;
+  readonly expiresMs?: number;
+  readonly isLeaseOver?: () => boolean;
+}
+
 /** A run in a room that does only what the test says. */
-function setup(options: EnvelopeOptions = {}, crashes = 0, noRoom?: Error) {
+function setup(
+  options: EnvelopeOptions = {},
+  crashes = 0,
+  { noRoom, roomMs = 0, expiresMs, isLeaseOver = () => false }: Circumstances = {},
+) {
   const time = new VirtualTime();
   const clock = {
     now: () => time.nowMs,
@@ -86,7 +98,12 @@ function setup(options: EnvelopeOptions = {}, crashes = 0, noRoom?: Error) {
   const stop = new RunStop(draining.signal);
   let hasLeft = false;
   const rooms = {
-    enter: () => (noRoom ? Promise.reject(noRoom) : Promise.resolve(room)),
+    enter: () =>
+      noRoom
+        ? Promise.reject(noRoom)
+        : new Promise<Room>(resolve =>
+            roomMs === 0 ? resolve(room) : time.after(roomMs, () => resolve(room)),
+          ),
     leave: () => void (hasLeft = true),
   };
   const kept: number[] = [];
@@ -103,12 +120,12 @@ function setup(options: EnvelopeOptions = {}, crashes = 0, noRoom?: Error) {
   };
   const settlement = runInRoom(
     {
-      task: begun(options, crashes),
+      task: begun(options, crashes, expiresMs ?? null),
       handler,
       mode: 'process',
       stop,
     },
-    { rooms, ledger, runtime },
+    { rooms, ledger, runtime, isLeaseOver },
   );
   return {
     time,
@@ -183,8 +200,27 @@ describe('a run in a room', () => {
     expect(await settlement).toEqual({ kind: 'release' });
   });
 
+  it.each([
+    ['expires while it waits for one is given back and does not start', 400, []],
+    ['was late by our clock when it came is the business of the store', 0, ['run']],
+    ['has time left when it gets one runs', 501, ['run']],
+  ])('%s', async (_, expiresMs, wanted) => {
+    const { time, heard, settlement, hasLeft } = setup({}, 0, { roomMs: 500, expiresMs });
+    await time.runUntil(500);
+    expect(heard.map(({ kind }) => kind)).toEqual(wanted);
+    if (wanted.length > 0) return;
+    expect(await settlement).toEqual({ kind: 'release' });
+    expect(hasLeft()).toBe(true);
+  });
+
+  it('does not start when its lease is over by the time it gets one', async () => {
+    const { time, heard, settlement } = setup({}, 0, { roomMs: 500, isLeaseOver: () => true });
+    await time.runUntil(500);
+    expect([await settlement, heard]).toEqual([{ kind: 'release' }, []]);
+  });
+
   it('is given back, not at once and at no cost, when no room can be made', async () => {
-    const { time, settlement } = setup({}, 0, new Error('EAGAIN'));
+    const { time, settlement } = setup({}, 0, { noRoom: new Error('EAGAIN') });
     let isSettled = false;
     void settlement.then(() => (isSettled = true));
     await time.runUntil(900);

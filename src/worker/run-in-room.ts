@@ -5,6 +5,7 @@ import type { Runtime } from '../runtime/runtime.ts';
 import type { EnvelopeOptions } from '../task/envelope.ts';
 import { toText } from '../task/json.ts';
 import type { EffectKey } from './door.ts';
+import { expiredMeanwhile } from './expired-meanwhile.ts';
 import type { Handler } from './handler.ts';
 import { unpackError } from './pack-error.ts';
 import type { FromRoom, PackedSettlement, Room, RoomMode, Rooms } from './room.ts';
@@ -40,12 +41,15 @@ export interface RoomRunDeps {
  * killed on a stop is given back or dropped, and a room that ended by itself is a crash of the task.
  */
 export async function runInRoom(start: RoomRunStart, deps: RoomRunDeps): Promise<Settlement> {
-  const { stop } = start;
+  const { task, stop } = start;
+  const { clock } = deps.runtime;
+  const askedAt = clock.monotonic();
   // What has not begun is given back: another worker may have a room for it.
   const room = await enter(start, deps);
   if (room === null) return stopped(stop);
   try {
-    const isLate = stop.reason !== null || deps.isLeaseOver?.() === true;
+    const isOver = stop.reason !== null || deps.isLeaseOver?.() === true;
+    const isLate = isOver || expiredMeanwhile(task, askedAt, clock);
     return isLate ? stopped(stop) : await new RoomRun(start, room, deps).run();
   } finally {
     deps.rooms.leave(room);

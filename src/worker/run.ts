@@ -21,6 +21,7 @@ import type { ResultStore } from '../result/result-store.ts';
 import type { Checkpoints } from './checkpoints.ts';
 import { rescueRun } from './rescue-run.ts';
 import { execute, type ExecuteDeps } from './execute.ts';
+import { expiredMeanwhile } from './expired-meanwhile.ts';
 import type { KeyHold } from './key-hold.ts';
 import type { Gate } from './gate.ts';
 import { stopped } from './run-in-room.ts';
@@ -78,6 +79,7 @@ export class Run implements RunLedger {
   #finished = NOT_STARTED;
   /** Null: its handler has not ended. */
   #ranMs: number | null = null;
+  #isGivenBack = false;
   #delivery: Delivery | null;
   readonly #deps: RunDeps;
   readonly #stop: RunStop;
@@ -111,6 +113,11 @@ export class Run implements RunLedger {
     return this.#delivery === null;
   }
 
+  /** Neither finished nor failed. */
+  get isGivenBack(): boolean {
+    return this.#isGivenBack;
+  }
+
   /** Ends the run from outside; the first reason counts. */
   stop(reason: StopReason): void {
     this.#stop.stop(reason);
@@ -133,7 +140,11 @@ export class Run implements RunLedger {
    */
   async #run(): Promise<void> {
     const { runtime, observer, gate } = this.#deps;
-    if (this.#stop.reason !== null) return void (await this.#turnBack(stopped(this.#stop)));
+    const isOver =
+      this.#stop.reason !== null || expiredMeanwhile(this.task, this.startedAt, runtime.clock);
+    if (isOver) return void (await this.#turnBack(stopped(this.#stop)));
+    // For a place: how long it ran is told without that.
+    const waitedMs = observer ? runtime.clock.monotonic() - this.startedAt : 0;
     const entering = gate ? gate.enter(this.task) : null;
     const entry = entering === null ? null : await entering;
     if (entry !== null && !entry.isIn) return await this.#turnAway(entry);
@@ -165,7 +176,7 @@ export class Run implements RunLedger {
     if (entry !== null && status === 'ok') gate?.leave(entry.places);
     // Before anything else is waited for: the next run of a task may begin meanwhile, and would be told of first.
     if (status === 'ok') {
-      if (isStarted) observer?.settled(this.task, settlement, ranMs);
+      if (isStarted) observer?.settled(this.task, settlement, ranMs - waitedMs);
       tellSettled(this.task, settlement, runtime.emit);
       if (claim.kind === 'answer' && claim.original !== this.task.id) this.#tellDuplicate(claim);
     } else if (isStarted) observer?.lost(this.task);
@@ -281,6 +292,7 @@ export class Run implements RunLedger {
         return settler.bury.settle({ kind: 'run', ref, reason, error });
       }
       case 'release':
+        this.#isGivenBack = true;
         return settler.release.settle(
           settlement.delayMs === undefined ? ref : { ...ref, delayMs: settlement.delayMs },
         );

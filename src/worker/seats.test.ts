@@ -38,12 +38,12 @@ describe('the places of a worker', () => {
     expect(started).toEqual(['a', 'b', 'c', 'd']);
   });
 
-  it('are four times as many to begin for while tasks are instant, and what is not settled counts', () => {
+  it('are more to begin for while tasks are short, and what is not settled counts', () => {
     const { places } = setup(4);
-    expect([places.free(0, false), places.free(0, true)]).toEqual([4, 16]);
+    expect([places.free(0, 1), places.free(0, 4)]).toEqual([4, 16]);
     for (const name of ['a', 'b', 'c', 'd', 'e']) places.enter(new Guest(name));
-    expect([places.free(5, false), places.free(5, true)]).toEqual([-1, 11]);
-    expect([places.free(8, false), places.free(29, true)]).toEqual([-1, 3]);
+    expect([places.free(5, 1), places.free(5, 4)]).toEqual([-1, 11]);
+    expect([places.free(8, 1), places.free(29, 4)]).toEqual([-1, 3]);
   });
 
   it('are waited for a quarter of a second, each run by itself', async () => {

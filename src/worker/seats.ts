@@ -11,9 +11,6 @@ export interface Seated {
   onStop(fn: () => void): () => void;
 }
 
-/** So many times the places are begun for while tasks are instant: two batches of twice as many tasks as there are places. */
-const EARLY = 4;
-
 interface Waiting<Run> {
   readonly run: Run;
   readonly sinceMs: number;
@@ -21,8 +18,8 @@ interface Waiting<Run> {
 }
 
 /**
- * The places of a worker: so many handlers run at once. While tasks take no time worth speaking of a batch is begun before
- * there is room for it, and what has no place yet waits here, for as long as a few handlers take. Whoever is stopped
+ * The places of a worker: so many handlers run at once. While tasks are short more are begun than there is room for
+ * (`early` times as many as there are places), and what has no place yet waits here, for as long as a few handlers take. Whoever is stopped
  * while it waits is started at once: it sees that, and leaves.
  */
 export class Seats<Run extends Seated> {
@@ -39,14 +36,14 @@ export class Seats<Run extends Seated> {
     this.#start = start;
   }
 
-  /** How many may be begun and not have ended: for instant tasks a place is there when they arrive, or an instant later. */
-  most(areInstant: boolean): number {
-    return areInstant ? EARLY * this.#seats : this.#seats;
+  /** How many may be begun and not have ended. */
+  most(early: number): number {
+    return early * this.#seats;
   }
 
   /** How many messages should be at hand: as many as are begun next while others are on their way. */
-  stock(areInstant: boolean): number {
-    return Math.max(2 * this.#seats, this.most(areInstant));
+  stock(early: number): number {
+    return Math.max(2, early) * this.#seats;
   }
 
   /**
@@ -54,8 +51,8 @@ export class Seats<Run extends Seated> {
    * to be settled has a limit too, or a store that begins and does not commit would fill the memory; it is as large, so
    * that a batch which is being settled does not make the next one smaller.
    */
-  free(runs: number, areInstant: boolean): number {
-    const most = this.most(areInstant);
+  free(runs: number, early: number): number {
+    const most = this.most(early);
     return Math.min(most - this.#taken - this.#waiting.length, 2 * most - runs);
   }
 

@@ -54,10 +54,19 @@ describe('a worker that takes ahead', () => {
     expect(broker.count()).toEqual({ queued: 0, held: 6 });
   });
 
+  it('begins so many early that they wait for a place a moment at most', async () => {
+    const { ahead, runShort } = await setup();
+    const early = [1_000, 50, 20, 10, 4, 1].map(ms => {
+      runShort(ms);
+      return ahead.early;
+    });
+    expect(early).toEqual([1, 1, 1, 3, 8, 8]);
+  });
+
   it('holds less of large messages, none of very large ones, and begins none of them early', async () => {
     const { broker, ahead, runShort } = await setup();
     runShort(1, 12 * 2 ** 20);
-    expect(ahead.areInstant).toBe(false);
+    expect(ahead.early).toBe(1);
     ahead.ask(QUEUES, 4);
     expect(await ahead.take(QUEUES, 4)).toHaveLength(2);
     runShort(1, 40 * 2 ** 20);
@@ -66,7 +75,7 @@ describe('a worker that takes ahead', () => {
     expect(broker.count()).toEqual({ queued: 3, held: 3 });
     // They are forgotten in time.
     for (let turn = 0; turn < 5; turn++) runShort(1);
-    expect(ahead.areInstant).toBe(true);
+    expect(ahead.early).toBe(8);
   });
 
   it('gives back what waits for too long, and counts tasks as long from then on', async () => {

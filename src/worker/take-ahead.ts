@@ -4,8 +4,10 @@ import type { Clock } from '../runtime/clock.ts';
 
 /** Runs that are longer than this on average gain nothing from messages that are here already. */
 const SHORT_MS = 20;
-/** Runs that are shorter than this on average are over before it matters that they waited. */
-const INSTANT_MS = 10;
+/** What is begun before there is room for it should not wait for a place for longer than this. */
+const WAIT_MS = 40;
+/** So many times the places are begun for, if tasks take next to no time: two batches of four times the places. */
+const MOST_EARLY = 8;
 /** A message taken ahead and not begun for this long belongs to whoever has a place for it. */
 const LATE_MS = 250;
 /** How much of the average the last run is. */
@@ -27,17 +29,17 @@ interface Ahead {
 export class TakeAhead {
   readonly #broker: Broker;
   readonly #clock: Clock;
-  readonly #early: number;
+  readonly #places: number;
   readonly #budget = new AheadBudget();
   #here: Ahead[] = [];
   #coming: Promise<void> | null = null;
   #averageMs = UNKNOWN_MS;
 
-  /** @param early tasks that are begun before there is room for them, while they are instant */
-  constructor(broker: Broker, clock: Clock, early: number) {
+  /** @param places tasks that run at once */
+  constructor(broker: Broker, clock: Clock, places: number) {
     this.#broker = broker;
     this.#clock = clock;
-    this.#early = early;
+    this.#places = places;
   }
 
   onReady(queues: readonly string[], hint: () => void): () => void {
@@ -52,9 +54,10 @@ export class TakeAhead {
     return Math.max(oldest.since + LATE_MS - this.#clock.monotonic(), 0);
   }
 
-  /** Whoever waits for a run to end waits for nothing worth speaking of, and many of them weigh little. */
-  get areInstant(): boolean {
-    return this.#averageMs <= INSTANT_MS && this.#budget.allows(this.#early) === this.#early;
+  /** For how many times the places tasks may be begun: more than once while they are short and weigh little. */
+  get early(): number {
+    const most = Math.min(MOST_EARLY, Math.floor(WAIT_MS / this.#averageMs));
+    return Math.max(1, Math.floor(this.#budget.allows(most * this.#places) / this.#places));
   }
 
   /** Told of every run. */

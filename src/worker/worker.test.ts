@@ -9,13 +9,16 @@ import type { BeginRequest, StepStatus } from '../ledger/ledger.ts';
 import { ALONE, composeTask } from '../outbox/compose.ts';
 import { envelopeOf } from '../outbox/outbox-writer.ts';
 import { noFaults } from '../runtime/fault-point.ts';
-import { task } from '../task/define-task.ts';
+import { task, type SendOptions } from '../task/define-task.ts';
+import type { Duration } from '../task/duration.ts';
 import { NO_KEYS } from '../task/keyring.ts';
 import type { EventSink } from '../telemetry/events.ts';
 import { silentLogger } from '../telemetry/logger.ts';
 import { VirtualTime } from '../../test/sim/virtual-time.ts';
+import type { HandlerOrigin } from './door.ts';
 import { defineHandler } from './handler.ts';
 import { LoopHeart } from './heart.ts';
+import type { RunObserver } from './run-observer.ts';
 import { Worker } from './worker.ts';
 
 const LEASE_MS = 5_000;
@@ -23,7 +26,7 @@ const away = (): Promise<never> =>
   Promise.reject(outlastError('ERR_STORE_UNAVAILABLE', { message: 'away', hint: '', fields: {} }));
 
 /** A worker on a store that can be cut off, under a clock that the test moves. */
-function setup(shutdownTimeoutMs = 0) {
+function setup(shutdownTimeoutMs = 0, timeout: Duration = '1h') {
   const time = new VirtualTime();
   const clock = {
     now: () => time.nowMs,
@@ -50,7 +53,9 @@ function setup(shutdownTimeoutMs = 0) {
   let token = 0;
   const random = { next: () => 0.5, token: () => `t${++token}` };
   const told: string[] = [];
+  const drained: number[] = [];
   const emit: EventSink = (event, payload) => {
+    if ('released' in payload) drained.push(payload.released);
     if (event.startsWith('task:')) told.push(`${event} ${'epoch' in payload ? payload.epoch : ''}`);
   };
   const runtime = { clock, random, faultPoint: noFaults, log: silentLogger, emit };
@@ -59,20 +64,33 @@ function setup(shutdownTimeoutMs = 0) {
   const hold = (): void => void (finished = new Promise<void>(resolve => (finish = resolve)));
   hold();
   let handling = 0;
-  const long = task('worker.long');
-  const unused = { door: () => ({ pass: away, fence: away }), sendInside: away };
+  const long = task('worker.long', { timeout });
+  const seen = { epoch: 0 };
+  /** A door that lifts every run above the epoch it has seen. */
+  const origin: HandlerOrigin = {
+    door: ({ ledger: asked }) => ({
+      pass: async (run, _step, fn) => {
+        await asked.lift(run, seen.epoch);
+        return await fn(null);
+      },
+      fence: away,
+    }),
+    sendInside: away,
+  };
   const handler = defineHandler(
     long,
-    (_, ctx) =>
-      new Promise<void>((resolve, reject) => {
+    async (_, ctx) => {
+      if (seen.epoch > 0) await ctx.transaction(async () => undefined);
+      await new Promise<void>((resolve, reject) => {
         handling += 1;
         ctx.signal.addEventListener('abort', () => {
           aborts.push(time.nowMs);
           reject(new Error('aborted'));
         });
         void finished.then(resolve);
-      }).finally(() => (handling -= 1)),
-    unused,
+      }).finally(() => (handling -= 1));
+    },
+    origin,
   );
   const settings = {
     queues: { default: 1 },
@@ -90,7 +108,18 @@ function setup(shutdownTimeoutMs = 0) {
   const control = new MemoryControlStore(clock);
   const hurry = new AbortController();
   const heart = new LoopHeart(ledger, runtime, 1_000);
+  const ranMs: number[] = [];
+  const ignore = (): void => undefined;
+  const observer: RunObserver = {
+    parked: ignore,
+    held: ignore,
+    expired: ignore,
+    started: ignore,
+    lost: ignore,
+    settled: (_, __, ms) => void ranMs.push(ms),
+  };
   const worker = new Worker({
+    observer,
     ledger,
     broker: ledgerBroker(store),
     keys: { store: new MemoryIdempotencyStore(clock), reads: new MemoryLedgerReads(store) },
@@ -101,16 +130,16 @@ function setup(shutdownTimeoutMs = 0) {
     settings,
     hurry: hurry.signal,
   });
-  const arrive = async (id = 'one'): Promise<string> => {
+  const arrive = async (id = 'one', options: SendOptions = {}): Promise<string> => {
     const deps = {
-      nowMs: 0,
+      nowMs: time.nowMs,
       newId: () => id,
       maxPayloadBytes: 1_000,
       redact: null,
       keyring: NO_KEYS,
       parent: null,
     };
-    const envelope = envelopeOf(await composeTask(long.with(), ALONE, deps));
+    const envelope = envelopeOf(await composeTask(long.with(undefined, options), ALONE, deps));
     store.receive(envelope);
     return envelope.id;
   };
@@ -121,6 +150,9 @@ function setup(shutdownTimeoutMs = 0) {
     worker,
     aborts,
     told,
+    drained,
+    seen,
+    ranMs,
     commits,
     arrive,
     finish: () => finish(),
@@ -186,7 +218,71 @@ describe('a worker whose beats are not answered', () => {
   });
 });
 
+describe('an answer of the store that comes late', () => {
+  const late = <T>(time: VirtualTime, ms: number, answer: T): Promise<T> =>
+    new Promise(resolve => void time.after(ms, () => resolve(answer)));
+
+  it('to a begin is waited for: what it brings is not taken for forgotten by a beat meanwhile', async () => {
+    const { time, store, worker, arrive, handling } = setup();
+    const begin = store.begin.bind(store);
+    store.begin = async request => await late(time, 2_500, await begin(request));
+    const stop = new AbortController();
+    const id = await arrive();
+    const running = worker.run(stop.signal);
+    while (handling() === 0) await time.runUntil(time.nowMs + 100);
+    await time.runUntil(time.nowMs + 1_500);
+    expect(store.state.records.get(id)).toMatchObject({ state: 'running', epoch: 1 });
+    stop.abort();
+    await time.runUntil(time.nowMs + 20_000);
+    await running;
+  });
+
+  it('to a beat says nothing of what was begun since it was asked', async () => {
+    const { time, store, worker, aborts, arrive, handling } = setup();
+    const renew = store.renew.bind(store);
+    store.renew = async name => await late(time, 500, await renew(name));
+    const stop = new AbortController();
+    const running = worker.run(stop.signal);
+    await time.runUntil(1_100);
+    await arrive();
+    await time.runUntil(1_700);
+    expect([handling(), aborts]).toEqual([1, []]);
+    stop.abort();
+    await time.runUntil(20_000);
+    await running;
+  });
+
+  it('or never keeps nobody from leaving', async () => {
+    const { time, worker, arrive, finish, cut } = setup();
+    const stop = new AbortController();
+    await arrive();
+    const running = worker.run(stop.signal);
+    await time.runUntil(1_100);
+    cut(true);
+    finish();
+    stop.abort();
+    let hasLeft = false;
+    void running.then(() => (hasLeft = true));
+    await time.runUntil(30_000);
+    expect(hasLeft).toBe(true);
+  });
+});
+
 describe('a run whose task was taken away', () => {
+  it('is aborted by the first beat that is refused', async () => {
+    const { time, store, worker, aborts, arrive, ownerOf } = setup();
+    const stop = new AbortController();
+    const id = await arrive();
+    const running = worker.run(stop.signal);
+    await time.runUntil(1_100);
+    await store.condemn({ kind: 'worker', worker: ownerOf(id) });
+    await time.runUntil(2_100);
+    expect(aborts).toHaveLength(1);
+    stop.abort();
+    await time.runUntil(30_000);
+    await running;
+  });
+
   it('tells of no end: whoever ends the task tells it, once', async () => {
     const { time, store, worker, told, commits, arrive, finish, ownerOf } = setup();
     const stop = new AbortController();
@@ -201,6 +297,22 @@ describe('a run whose task was taken away', () => {
     expect(store.state.records.get(id)).toMatchObject({ state: 'done', failures: 0, crashes: 1 });
     expect(told).toEqual(['task:started 1', 'task:started 2', 'task:done 2']);
     expect(commits).toEqual(['stale', 'ok']);
+    stop.abort();
+    await time.runUntil(20_000);
+    await running;
+  });
+});
+
+describe('a run that a door has lifted', () => {
+  it('commits under the epoch it has since', async () => {
+    const { time, store, worker, seen, commits, arrive, finish } = setup();
+    seen.epoch = 10;
+    finish();
+    const stop = new AbortController();
+    const id = await arrive();
+    const running = worker.run(stop.signal);
+    await time.runUntil(2_500);
+    expect([store.state.records.get(id)?.epoch, commits]).toEqual([11, ['ok']]);
     stop.abort();
     await time.runUntil(20_000);
     await running;
@@ -289,6 +401,84 @@ describe('a worker whose tasks are over in an instant', () => {
     await time.runUntil(time.nowMs + 30_000);
     await running;
     expect(count('waiting')).toBe(30);
+  });
+});
+
+describe('a task that is begun before there is a place for it', () => {
+  /** Five that run, and five that are begun and wait for their places. */
+  async function wait(options: SendOptions, timeout?: Duration) {
+    const kit = setup(20_000, timeout);
+    const { time, store, worker, arrive, finish, hold, handling } = kit;
+    finish();
+    for (let n = 0; n < 200; n++) await arrive(`short ${n}`);
+    const stop = new AbortController();
+    const running = worker.run(stop.signal);
+    const { records } = store.state;
+    const count = (state: string): number =>
+      [...records.values()].filter(record => record.state === state).length;
+    while (count('done') < 200) await time.runUntil(time.nowMs + 100);
+    hold();
+    for (let n = 0; n < 5; n++) await arrive(`long ${n}`);
+    const ids: string[] = [];
+    for (let n = 0; n < 5; n++) ids.push(await arrive(`begun ${n}`, options));
+    while (count('running') < 10 || handling() === 0) await time.runUntil(time.nowMs + 1);
+    expect(handling()).toBe(5);
+    const leave = async (): Promise<void> => {
+      stop.abort();
+      await time.runUntil(time.nowMs + 30_000);
+      await running;
+    };
+    return { ...kit, ids, records, stop, leave };
+  }
+
+  it('does not start when it expires meanwhile, and is counted as expired', async () => {
+    const { time, told, ids, records, finish, leave } = await wait({ expires: '100ms' });
+    const before = told.filter(event => event.startsWith('task:started')).length;
+    await time.runUntil(time.nowMs + 120);
+    finish();
+    await time.runUntil(time.nowMs + 2_000);
+    for (const id of ids)
+      expect(records.get(id)).toMatchObject({ state: 'cancelled', ending: 'expired' });
+    expect(told.filter(event => event.startsWith('task:started'))).toHaveLength(before);
+    expect(told.filter(event => event.startsWith('task:expired'))).toHaveLength(ids.length);
+    await leave();
+  });
+
+  it('has its whole timeout from when it runs', async () => {
+    const { time, aborts, ids, records, handling, finish, hold, leave } = await wait({}, '300ms');
+    await time.runUntil(time.nowMs + 200);
+    finish();
+    hold();
+    await time.runUntil(time.nowMs + 250);
+    expect([handling(), aborts]).toEqual([5, []]);
+    await time.runUntil(time.nowMs + 100);
+    expect(ids.map(id => records.get(id)?.failures)).toEqual([1, 1, 1, 1, 1]);
+    await leave();
+  });
+
+  it('is told to have run for as long as its handler did, without the wait', async () => {
+    const { time, ranMs, finish, hold, leave } = await wait({});
+    await time.runUntil(time.nowMs + 200);
+    finish();
+    hold();
+    await time.runUntil(time.nowMs + 50);
+    finish();
+    await time.runUntil(time.nowMs + 10);
+    expect(ranMs.slice(-5).every(ms => ms >= 40 && ms < 100)).toBe(true);
+    await leave();
+  });
+
+  it('leaves with a drain at once, before it has started, and nothing is counted', async () => {
+    const { time, told, drained, ids, records, handling, stop, leave } = await wait({});
+    const before = told.length;
+    stop.abort();
+    await time.runUntil(time.nowMs + 10);
+    for (const id of ids)
+      expect(records.get(id)).toMatchObject({ state: 'waiting', failures: 0, crashes: 0 });
+    expect([handling(), told.slice(before)]).toEqual([5, []]);
+    await leave();
+    // Those that had begun to run and did not come to an end are given back as well.
+    expect(drained).toEqual([10]);
   });
 });
 

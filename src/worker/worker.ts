@@ -75,7 +75,7 @@ export class Worker {
     this.#share = new LedgerShare(deps.runtime.clock);
     const { concurrency } = deps.settings;
     this.#seats = new Seats(concurrency, deps.runtime.clock, run => this.#start(run));
-    this.#ahead = new TakeAhead(deps.broker, deps.runtime.clock, this.#seats.most(true));
+    this.#ahead = new TakeAhead(deps.broker, deps.runtime.clock, concurrency);
     this.#intake = new Intake(this.#ahead, deps.settings.queues, this.#wake.hint);
     // Every run listens to it: many listeners are no leak here.
     setMaxListeners(0, this.#draining.signal);
@@ -176,7 +176,7 @@ export class Worker {
         await this.#wake.sleep(sleepMs, signal);
         return;
       }
-      const most = Lanes.share(this.#seats.most(this.#ahead.areInstant));
+      const most = Lanes.share(this.#seats.most(this.#ahead.early));
       const isMore = await this.#take(Math.min(free, most), signal);
       const reply = await (isMore ? this.#lanes.room() : this.#lanes.last());
       const isIdle = reply?.begun.length === 0 && reply.answers.length === 0;
@@ -191,8 +191,12 @@ export class Worker {
     }
   }
 
+  #isOpenAs(worker: string): boolean {
+    return worker === this.#worker && !this.#isClosed;
+  }
+
   #free(): number {
-    return this.#seats.free(this.#runs.size, this.#ahead.areInstant) - this.#lanes.places;
+    return this.#seats.free(this.#runs.size, this.#ahead.early) - this.#lanes.places;
   }
 
   async #open(signal: AbortSignal): Promise<void> {
@@ -252,7 +256,7 @@ export class Worker {
     this.#lanes.add(free, request.suspects, this.#beginAll(request, deliveries, signal));
     const isFull = wanted > 0 && taken.length === wanted;
     // There was more than we asked for: the next batch comes while this one is begun.
-    if (isFull) this.#ahead.ask(queues, this.#seats.stock(this.#ahead.areInstant));
+    if (isFull) this.#ahead.ask(queues, this.#seats.stock(this.#ahead.early));
     return isFull || this.#isPlenty;
   }
 
@@ -283,6 +287,8 @@ export class Worker {
       // An ack that fails brings copies back, to be acked then: the ledger has their tasks.
       const copies = isLetGo ? [...byId.values()] : [];
       const letGo = copies.length > 0 ? this.#deps.broker.ack(copies) : undefined;
+      // Closed while the broker was told: others have these tasks, and nothing stops what is not among the runs yet.
+      if (!this.#isOpenAs(request.worker)) for (const run of runs) run.stop('lost');
       for (const run of runs) this.#seats.enter(run);
       await letGo?.catch(() => undefined);
       return reply;
@@ -298,7 +304,7 @@ export class Worker {
 
   /** Null: nothing can be begun. */
   async #begin(request: BeginRequest, signal: AbortSignal): Promise<BeginOpen | null> {
-    const isOurs = (): boolean => this.#worker === request.worker && !this.#isClosed;
+    const isOurs = (): boolean => this.#isOpenAs(request.worker);
     const reply = await beginSurely(request, this.#deps, { signal, isOurs });
     await this.#lanes.turn();
     if (reply?.status === 'closed') this.#close(request.worker);
@@ -335,7 +341,7 @@ export class Worker {
 
   /** Compares what the store says we run with what we hold. */
   #onBeat(beat: Beat): void {
-    if (beat.worker !== this.#worker || this.#isClosed) return;
+    if (!this.#isOpenAs(beat.worker)) return;
     if (beat.reply.status === 'closed') return this.#close(beat.worker);
     this.#isFenced = false;
     this.#lease.noteBeat();
@@ -352,7 +358,7 @@ export class Worker {
 
   /** The store has closed this incarnation: its tasks are others' now. */
   #close(worker: string): void {
-    if (worker !== this.#worker || this.#isClosed) return;
+    if (!this.#isOpenAs(worker)) return;
     this.#isClosed = true;
     this.#deps.runtime.emit('worker:lease-lost', { worker });
     this.#deps.runtime.log.warn({ worker }, 'lease lost; opening a new incarnation');
@@ -363,10 +369,8 @@ export class Worker {
   #fence(): void {
     if (this.#isFenced || this.#isClosed) return;
     this.#isFenced = true;
-    this.#deps.runtime.log.warn(
-      { worker: this.#worker },
-      'no beat was answered; handlers are aborted',
-    );
+    const worker = this.#worker;
+    this.#deps.runtime.log.warn({ worker }, 'no beat was answered; handlers are aborted');
     for (const run of this.#runs) run.stop('release');
     this.#intake.leave();
     void this.#ahead.giveBack().catch(() => undefined);

@@ -64,10 +64,11 @@ export class Dormitory {
     return dormitory;
   }
 
+  /** A process that is put to sleep at the point, or killed there. */
   start(
     queues: readonly string[],
     point?: FaultPointName,
-    extra: Readonly<Record<string, string>> = {},
+    { action = 'stop', ...extra }: Readonly<Record<string, string>> = {},
   ): ChildProcess {
     const { broker, ledger } = this.#place;
     const child = spawn(process.execPath, [SCRIPT], {
@@ -79,7 +80,7 @@ export class Dormitory {
         ...(ledger === undefined ? {} : { OUTLAST_LEDGER_URL: ledger }),
         ...(point === undefined
           ? {}
-          : { OUTLAST_FAULT_POINT: `${point}:stop:1:${this.#fileOf(point)}` }),
+          : { OUTLAST_FAULT_POINT: `${point}:${action}:1:${this.fileOf(point, action)}` }),
         ...extra,
       },
       stdio: ['ignore', 'ignore', process.env['CHAOS_LOG'] === undefined ? 'ignore' : 'inherit'],
@@ -88,12 +89,12 @@ export class Dormitory {
     return child;
   }
 
-  isAsleep(point: FaultPointName): boolean {
-    return existsSync(this.#fileOf(point));
+  isAsleep(point: FaultPointName, action = 'stop'): boolean {
+    return existsSync(this.fileOf(point, action));
   }
 
-  #fileOf(point: FaultPointName): string {
-    return join(this.#folder, point);
+  fileOf(...parts: readonly string[]): string {
+    return join(this.#folder, parts.join('-'));
   }
 
   async end(child: ChildProcess): Promise<number | string> {

@@ -96,6 +96,8 @@ const RECEIPTS: readonly FaultPointName[] = ['relay.looked-not-settled'];
 const KEYS: readonly FaultPointName[] = ['worker.kept-not-committed', 'worker.ended-not-freed'];
 /** Killed in celery-chords.test.ts, with a real Celery. */
 const CHORDS: readonly FaultPointName[] = ['chord.told-not-acked'];
+/** Killed in in-part.test.ts, with a broker apart. */
+const IN_PART: readonly FaultPointName[] = ['ledger.begun-in-part', 'ledger.committed-in-part'];
 const OTHERS: readonly FaultPointName[] = [
   'worker.drain-before-release',
   'reaper.closed-not-requeued',
@@ -110,6 +112,7 @@ it('covers every fault point there is', () => {
     ...RECEIPTS,
     ...KEYS,
     ...CHORDS,
+    ...IN_PART,
     ...OTHERS,
   ];
   expect(covered.toSorted()).toEqual([...FAULT_POINTS].toSorted());

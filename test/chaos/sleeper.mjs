@@ -1,4 +1,5 @@
 // A worker process without a supervisor. The one that has a fault point waits and fails as its task says; others do not.
+import { existsSync } from 'node:fs';
 import { Pool } from 'pg';
 import { createOutlast, startWorker, task, unchecked } from 'outlast';
 import { fromPg } from 'outlast/pg';
@@ -20,6 +21,20 @@ const note = (on, table, ctx) =>
   ]);
 const shape = { input: unchecked(), result: unchecked() };
 
+const arrived = [];
+
+/**
+ * Both of a pair go on in the same tick, so that one call settles them. Until the file is there the event loop stands
+ * still: no beat tells a run meanwhile what has become of its task.
+ */
+function together(file) {
+  return new Promise(resolve => {
+    if (arrived.push(resolve) < 2) return;
+    while (!existsSync(file)) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20);
+    for (const goOn of arrived.splice(0)) goOn();
+  });
+}
+
 async function run(input, ctx) {
   await note(pool, 'run', ctx);
   if (input.fails && isSleeper) throw new Error('fails where it sleeps');
@@ -30,7 +45,9 @@ async function run(input, ctx) {
   }
   // Too large for the ledger: it is kept in the database and referred to.
   if (input.saves) await ctx.checkpoint('x'.repeat(300_000));
-  await ctx.transaction(async tx => void (await note(tx, 'effect', ctx)));
+  if (input.isBare) await note(pool, 'effect', ctx);
+  else await ctx.transaction(async tx => void (await note(tx, 'effect', ctx)));
+  if (input.meets && isSleeper) await together(input.meets);
   return { pid: process.pid };
 }
 

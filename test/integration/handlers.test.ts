@@ -436,7 +436,14 @@ describe('what cannot run', () => {
     });
     const { id } = await kit().outlast.push(v1, { euros: 5 });
     const letter = await kit().withWorker([broken], () => kit().deadLetter(id));
-    expect(letter).toMatchObject({ reason: 'ERR_INPUT_INVALID', error: 'no rate for that day' });
+    expect(letter).toMatchObject({
+      reason: 'ERR_MIGRATION_FAILED',
+      error: `the migration of ${name} from version 1 threw: no rate for that day`,
+    });
+    // The step itself, not only our word for it.
+    await expect(kit().outlast.find(v2, id).result()).rejects.toMatchObject({
+      traceback: expect.stringContaining('[cause]: Error: no rate for that day') as string,
+    });
     expect(Buffer.from(letter.body).toString()).toContain('"euros":5');
     await kit().withWorker([handlerWith(old => ({ cents: old.euros * 100 }))], async () => {
       expect(await createAdmin(kit().outlast).deadLetters.retry(id)).toBe('ok');

@@ -12,11 +12,13 @@ import {
 import { createAdmin } from '../../dist/admin/index.js';
 import type { TaskView } from '../../src/dev/view.ts';
 import { generationOf } from '../../src/ledger/generation-store.ts';
-import { unique } from '../conformance/envelopes.ts';
-import { CliProject } from '../support/cli-project.ts';
+import { RedisControlStore } from '../../src/adapters/redis/redis-control-store.ts';
+import { makeEnvelope, unique } from '../conformance/envelopes.ts';
+import { CliProject, json } from '../support/cli-project.ts';
 import { DevProcess } from '../support/dev-process.ts';
 import { gate, migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
 import { withRedis } from '../support/redis-broker.ts';
+import { openTestLedger } from '../support/redis-ledger.ts';
 import { startRedisCluster } from '../support/redis-cluster.ts';
 import { startRedis, type OwnRedis } from '../support/redis-server.ts';
 import { redisUrl } from '../support/servers.ts';
@@ -201,6 +203,44 @@ describe('a worker on a Redis that throws keys away', () => {
     expect(code).toBe(6);
     expect(stdout).toMatch(/^problem +ledger memory: .*volatile-ttl/m);
     expect(stdout).toMatch(/^problem +ledger recovery: 1 /m);
+    expect(stdout).toMatch(/^ok +ledger queues: /m);
     expect(stdout).toMatch(/^ok +ledger chords: /m);
+  });
+});
+
+describe('a queue that nobody takes from', () => {
+  it('is what the doctor tells, whether the ledger or the broker has its tasks', async () => {
+    const redis = await own();
+    const outlast = connect(redis.url);
+    const opened = await openTestLedger(redis.url, { root: 'outlast:ledger:' });
+    onTestFinished(() => opened.dispose());
+    const { ledger, connection } = opened;
+    const waiting = (queue: string, delayMs: number, priority = 0) => ({
+      envelope: makeEnvelope({ queue, priority }),
+      delayMs,
+    });
+    await ledger.park([waiting('left', 0), waiting('left', 0, 9), waiting('left', 3_600_000)]);
+    await ledger.park([waiting('paused', 0), waiting('served', 0)]);
+    await createAdmin(outlast).queues.pause('paused');
+    const report = { worker: 'w', process: 'p', host: 'h', pid: 1, leaseMs: 60_000, running: 0 };
+    const control = new RedisControlStore(connection, 'outlast:ledger:control:');
+    await control.look({ ...report, queues: ['served', 'read'] });
+    for (const queue of ['typo', 'read']) await outlast.push(makeTask(queue), {});
+    const env = { OUTLAST_DATABASE_URL: database.url, OUTLAST_BROKER_URL: redis.url };
+    const project = new CliProject({}, env);
+    onTestFinished(() => project.dispose());
+    const { code, stdout } = await project.run('doctor', '--json', '--max-orphan-age', '0s');
+    const { checks } = json<{ checks: { name: string; status: string; details: object }[] }>(
+      stdout,
+    );
+    const found = checks.filter(({ name, details }) => name === 'queues' && 'queue' in details);
+    expect([code, found.map(({ status, details }) => ({ status, ...details }))]).toEqual([
+      6,
+      [
+        { status: 'problem', queue: 'left', waiting: 2 },
+        { status: 'advice', queue: 'paused', waiting: 1 },
+        { status: 'advice', queue: 'typo', messages: 1 },
+      ],
+    ]);
   });
 });

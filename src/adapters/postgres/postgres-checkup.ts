@@ -1,5 +1,4 @@
 import {
-  advise,
   ok,
   problem,
   spoken,
@@ -9,6 +8,7 @@ import {
 } from '../../admin/checkup.ts';
 import { isOutlastError } from '../../errors/error.ts';
 import { checkChords } from '../../ledger/chord-check.ts';
+import { queueChecks } from '../../ledger/queue-check.ts';
 import { clockCheck, outboxChecks } from '../../outbox/outbox-checks.ts';
 import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
 import { checkSchema } from './migrate.ts';
@@ -100,27 +100,14 @@ export class PostgresCheckup implements Checkup {
     return [problem('recovery', message, advice, details), ...others];
   }
 
-  /** A queue that nobody takes from: its name is mistyped somewhere, or its workers are gone. */
-  async #queues({ maxOrphanMs }: CheckLimits): Promise<readonly Check[]> {
-    const rows = await this.#db.query(SQL.doctorQueues, [maxOrphanMs]);
-    if (rows.length === 0) return [ok('queues', 'no task waits where nobody takes from')];
-    return rows.map(row => {
-      const details = { queue: row['queue'] as string, waiting: Number(row['waiting']) };
-      const waits = `${details.waiting} tasks of ${details.queue} are due for longer than ${spoken(maxOrphanMs)}`;
-      return row['paused'] === true
-        ? advise(
-            'queues',
-            `${waits}: it is paused`,
-            `npx outlast queues resume ${details.queue}`,
-            details,
-          )
-        : problem(
-            'queues',
-            `${waits}, and no worker takes from it`,
-            `Start one: npx outlast worker --queues ${details.queue}.`,
-            details,
-          );
-    });
+  async #queues(limits: CheckLimits): Promise<readonly Check[]> {
+    const rows = await this.#db.query(SQL.doctorQueues, [limits.maxOrphanMs]);
+    const late = rows.map(row => ({
+      queue: row['queue'] as string,
+      waiting: Number(row['waiting']),
+      isPaused: row['paused'] === true,
+    }));
+    return queueChecks(late, limits);
   }
 }
 

@@ -24,6 +24,7 @@ import type {
   WorkerOpening,
 } from '../../ledger/ledger.ts';
 import type { Envelope } from '../../task/envelope.ts';
+import { noFaults, type FaultPoint } from '../../runtime/fault-point.ts';
 import type { PurgeReply, PurgeRequest, ReviveStatus } from '../../outbox/outbox-store.ts';
 import {
   encodeError,
@@ -47,10 +48,12 @@ const READY_CHANNEL = 'outlast_task';
 /** The ledger in PostgreSQL: each step is one statement that compares task, epoch, run and state. */
 export class PostgresLedger implements Ledger {
   readonly #db: SqlDatabase;
+  readonly #faultPoint: FaultPoint;
   readonly after: AfterLog;
 
-  constructor(db: SqlDatabase) {
+  constructor(db: SqlDatabase, faultPoint: FaultPoint = noFaults) {
     this.#db = db;
+    this.#faultPoint = faultPoint;
     this.after = {
       list: async (olderThanMs, limit) => {
         const rows = await db.query(SQL.afterList, [olderThanMs, limit]);
@@ -107,6 +110,7 @@ export class PostgresLedger implements Ledger {
     const columns = taskColumns(messages);
     const put = await this.#db.query(SQL.beginNew, [worker, run, budgets, ...columns]);
     if (put.length === messages.length) return allNew(messages, run);
+    if (put.length > 0) await this.#faultPoint('ledger.begun-in-part');
     // It finds what was just put in as begun by this run, as it would after a lost reply.
     const asked = [worker, run, budgets, request.suspects, ...columns];
     let rows = await this.#db.query(SQL.beginMessages, asked);
@@ -167,6 +171,7 @@ export class PostgresLedger implements Ledger {
       const ended = await this.#step(SQL.commitPlain, refs, columns);
       // Runs that were settled before, or are others' now: the statement with all answers tells which.
       if (ended.length === items.length) return ended;
+      if (ended.length > 0) await this.#faultPoint('ledger.committed-in-part');
     }
     return await this.#step(SQL.commit, refs, [
       ...columns,

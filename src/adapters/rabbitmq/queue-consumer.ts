@@ -14,8 +14,6 @@ import { ensureQueue, type QueueShape } from './topology.ts';
 
 /** A queue that cannot be consumed (no permission, its node is down) is tried again, not hammered. */
 const RESUBSCRIBE: BackoffPolicy = { baseMs: 100, maxMs: 10_000, jitter: 'full' };
-/** Of the second consumer, against the first: two batches that are begun, two that are settled, and what is begun next. */
-const EXTRA_WINDOW = 9;
 
 export interface ConsumerOptions {
   readonly link: RabbitLink;
@@ -84,7 +82,8 @@ export class QueueConsumer {
     const deliveryTags = ours.map(({ deliveryTag }) => deliveryTag);
     this.#subscription?.acknowledge(deliveryTags);
     this.#borrowed?.release(deliveryTags);
-    if (this.#pace.isToWiden(ours.length)) void this.#widen();
+    const width = this.#pace.widerBy(ours.length);
+    if (width > 0) void this.#widen(width);
   }
 
   giveBack({ subscription, deliveryTag }: TagParts): void {
@@ -102,12 +101,13 @@ export class QueueConsumer {
     for (const { delivery } of this.#buffer.splice(0)) this.giveBack(readTag(delivery.tag));
   }
 
-  /** While tasks are short a second window is open, so that the next batch is here when this one is done. */
-  async #widen(): Promise<void> {
+  /** While tasks are short further windows are open, so that the next batch is here when this one is done. */
+  async #widen(width: number): Promise<void> {
     const subscription = this.#subscription;
-    const window = this.#budget.allows(this.#share * EXTRA_WINDOW);
+    const window = this.#budget.allows(this.#share * width);
     if (!this.#isWanted || !subscription?.isOpen || window === 0) return;
-    this.#pace.widen();
+    const isFirst = !this.#pace.isWide;
+    this.#pace.widen(width);
     const lookAgain = (): void => {
       const timer = setTimeout(() => {
         if (!this.#pace.isWide || this.#subscription !== subscription) return;
@@ -116,11 +116,13 @@ export class QueueConsumer {
       }, LATE_MS / 4);
       timer.unref();
     };
-    lookAgain();
+    if (isFirst) lookAgain();
     try {
       await subscription.widen(this.#queue, window, message =>
         this.#receive(subscription, message, true),
       );
+      // Shut again while it was being opened.
+      if (!this.#pace.isWide) await subscription.narrow();
     } catch {
       // The channel is gone: its first consumer says why.
       this.#pace.narrow();
@@ -141,7 +143,7 @@ export class QueueConsumer {
     return this.#options.windows?.share ?? this.#options.prefetch;
   }
 
-  /** Tasks are longer than they were, or larger: what the second window holds belongs to others. */
+  /** Tasks are longer than they were, or larger: what further windows hold belongs to others. */
   async #narrow(subscription: Subscription): Promise<void> {
     this.#pace.narrow();
     await subscription.narrow();
@@ -225,7 +227,7 @@ export class QueueConsumer {
       state: () => {
         const isSubscribed = this.#isWanted && this.#subscription?.isConsuming === true;
         return {
-          // The second window brings enough by itself.
+          // Further windows bring enough by themselves.
           isConsuming: isSubscribed && !this.#pace.isWide,
           held: this.#subscription?.held ?? 0,
           untaken: this.#buffer.length,
@@ -265,7 +267,7 @@ export class QueueConsumer {
 /** A message that nobody has taken yet. */
 interface Buffered {
   readonly delivery: Delivery;
-  /** It came through the second window. */
+  /** It came through a further window. */
   readonly isExtra: boolean;
   readonly bytes: number;
   readonly at: number;

@@ -16,7 +16,7 @@ export class Subscription {
   readonly #first: number;
   readonly #held = new Set<number>();
   #consumerTag: string | null = null;
-  #extraTag: string | null = null;
+  readonly #furtherTags = new Set<string>();
   #isStopping = false;
   #end: (how: ConsumingEnd) => void = () => undefined;
   #isOpen = true;
@@ -84,7 +84,7 @@ export class Subscription {
   }
 
   /**
-   * A second consumer of the queue, with a window of its own: that of a consumer cannot be changed, and one that takes
+   * A further consumer of the queue, with a window of its own: that of a consumer cannot be changed, and one that takes
    * the place of another begins with an empty window.
    */
   async widen(
@@ -92,10 +92,12 @@ export class Subscription {
     window: number,
     receive: (message: ConsumeMessage) => void,
   ): Promise<void> {
-    this.#extraTag = await this.#start(queue, window, message => {
-      if (message === null) this.#extraTag = null;
+    const consumerTag = await this.#start(queue, window, message => {
+      // The server cancels all consumers of a queue.
+      if (message === null) this.#furtherTags.clear();
       else receive(message);
     });
+    this.#furtherTags.add(consumerTag);
     if (this.#isStopping) await this.narrow();
   }
 
@@ -125,11 +127,11 @@ export class Subscription {
     return consumerTag;
   }
 
-  /** Ends the second consumer; what was delivered to it can still be answered. */
+  /** Ends all further consumers; what was delivered to them can still be answered. */
   async narrow(): Promise<void> {
-    const consumerTag = this.#extraTag;
-    this.#extraTag = null;
-    if (consumerTag !== null) await this.#channel.cancel(consumerTag).catch(() => undefined);
+    const tags = [...this.#furtherTags];
+    this.#furtherTags.clear();
+    await Promise.all(tags.map(tag => this.#channel.cancel(tag).catch(() => undefined)));
   }
 
   /** Ends `consume`; what is on its way still comes. */

@@ -3183,6 +3183,226 @@ for place, part in ipairs(places) do results[place] = part[2] end
 redis.call('PEXPIRE', chord, KEEP_COMPLETE_MS, 'LT')
 return { 3, results }`,
   },
+  ledgerLate: {
+    sha: '40d40df7eaa67994440941e65335832f1c47e054',
+    text: `#!lua flags=no-writes
+local root, late_ms = KEYS[1], tonumber(ARGV[1])
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created, new_pairs = {}, {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local function read(ids)
+  local unknown, keys = {}, {}
+  for _, id in ipairs(ids) do
+    if records[id] == nil then
+      unknown[#unknown + 1] = id
+      keys[#keys + 1] = root .. 't:' .. id
+    end
+  end
+  if #keys == 0 then return end
+  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
+    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+  end
+end
+local written = {}
+local function digits(number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
+end
+local now_text = digits(now_ms)
+local function note(record, step, rest)
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local RECORD_HEAD = '\\220\\000\\030'
+local function pack_places(...)
+  local bytes = {}
+  for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+  return table.concat(bytes)
+end
+local function write(id, record)
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local function plan_new(id, raw, body)
+  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local function write_all_after(after)
+  for place = 1, #after, 2 do write_after(after[place], after[place + 1]) end
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' then return end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = new_pairs
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PXAT', digits(record[KEEP]))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
+  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
+  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then
+    redis.call('LPUSH', root .. 'recent', unpack(created))
+    redis.call('LTRIM', root .. 'recent', 0, 999)
+  end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local URGENCY = 2 ^ 44
+local function is_suspect(record)
+  return record[CRASHES] > 0 and record[CRASHES] >= math.min(2, record[BUDGET])
+end
+local function waiting_set(queue, suspected, is_later)
+  return root .. (is_later and 'later' or 'ready') .. (suspected and '-suspects:' or ':') .. queue
+end
+local function urgency_of(record)
+  return 9 - math.max(0, math.min(9, record[PRIORITY]))
+end
+local function member_of(id, record)
+  return urgency_of(record) .. string.format('%010x', record[SEQ]) .. id
+end
+local function enter(id, record)
+  local is_later = record[DUE] > now_ms
+  local score = is_later and record[DUE] or urgency_of(record) * URGENCY + record[DUE]
+  local set = waiting_set(record[QUEUE], is_suspect(record), is_later)
+  plan('ZADD', set, digits(score), member_of(id, record))
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function leave(id, record)
+  local suspected, member = is_suspect(record), member_of(id, record)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, false), member)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, true), member)
+end
+local function wait(id, record, delay_ms)
+  record[STATE], record[RUN], record[OWNER] = 'w', '', ''
+  if delay_ms then record[DUE] = now_ms + delay_ms end
+  enter(id, record)
+end
+local before_ms = now_ms - late_ms
+local function count_late(queue, suspected)
+  local late = redis.call('ZCOUNT', waiting_set(queue, suspected, true), '-inf', '(' .. digits(before_ms))
+  for urgency = 0, 9 do
+    local first = urgency * URGENCY
+    local set = waiting_set(queue, suspected, false)
+    late = late + redis.call('ZCOUNT', set, digits(first), '(' .. digits(first + before_ms))
+  end
+  return late
+end
+local found = {}
+for _, queue in ipairs(redis.call('HKEYS', root .. 'running')) do
+  local late = count_late(queue, false) + count_late(queue, true)
+  if late > 0 then found[#found + 1] = { queue, late } end
+end
+return found`,
+  },
   ledgerLift: {
     sha: '9f42782923569a9df9880782f4d8220634729b9d',
     text: `#!lua flags=allow-oom

@@ -6,8 +6,11 @@ import type { ControlStore } from '../../ledger/control-store.ts';
 import type { IdempotencyStore } from '../../idempotency/idempotency-store.ts';
 import type { LedgerReads } from '../../ledger/ledger-reads.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
+import type { LateQueue } from '../../ledger/queue-check.ts';
 import type { ResultStore } from '../../result/result-store.ts';
+import type { FaultPoint } from '../../runtime/fault-point.ts';
 import type { Envelope } from '../../task/envelope.ts';
+import { LUA } from './lua.generated.ts';
 import { announceChords } from './redis-celery-chord.ts';
 import { RedisAdmissionStore } from './redis-admission-store.ts';
 import { RedisClusterLedger } from './redis-cluster-ledger.ts';
@@ -38,6 +41,7 @@ export interface OpenRedisLedgerOptions {
   readonly celeryResultMs: number;
   /** The name under which the broker of this process holds elements on this very server. Missing: it is elsewhere. */
   readonly consumer?: string;
+  readonly faultPoint?: FaultPoint;
 }
 
 /** The ports on one Redis. */
@@ -52,6 +56,8 @@ export interface RedisLedgerStores {
   preflight(): Promise<readonly string[]>;
   /** Incarnations whose lease has been over for longer than this, and that nobody has closed. */
   countOverdue(sinceMs: number): Promise<number>;
+  /** Queues whose tasks have been due for longer than this, and from which no living worker takes. */
+  lateQueues(sinceMs: number): Promise<readonly LateQueue[]>;
   /** Called with messages that are about to be sent, where Celery's workers may run them; null where they cannot. */
   readonly announce: ((messages: readonly Envelope[]) => Promise<void>) | null;
   close(): Promise<void>;
@@ -67,15 +73,17 @@ export async function openRedisLedger(
   const { ledger, roots, controlRoot } = connection.isCluster
     ? onCluster(connection, url, options)
     : onServer(connection, url, options);
+  const control = new RedisControlStore(connection, controlRoot);
   return {
     ledger,
-    control: new RedisControlStore(connection, controlRoot),
+    control,
     reads: new RedisLedgerReads(connection, roots, ledger.chords),
     results: new RedisResultStore(connection, roots),
     idempotency: new RedisIdempotencyStore(connection),
     admission: new RedisAdmissionStore(connection, roots),
     preflight: async () => await checkRedis(connection, await roots(), { option: 'ledger', url }),
     countOverdue: async sinceMs => await countOverdue(connection, await roots(), sinceMs),
+    lateQueues: async sinceMs => await lateQueues(connection, await roots(), control, sinceMs),
     announce:
       options.celeryResultMs === 0
         ? null
@@ -93,6 +101,25 @@ async function countOverdue(
   const [seconds] = (await connection.command('time')) as readonly [Buffer, Buffer];
   const beforeMs = Number(String(seconds)) * 1_000 - sinceMs;
   return Number(await connection.command('zcount', `${root}leases`, '-inf', `(${beforeMs}`));
+}
+
+async function lateQueues(
+  connection: RedisConnection,
+  roots: readonly string[],
+  control: ControlStore,
+  sinceMs: number,
+): Promise<readonly LateQueue[]> {
+  const perRoot = await Promise.all(
+    roots.map(root => connection.script(LUA.ledgerLate, [root], [sinceMs])),
+  );
+  const found = perRoot.flat() as readonly (readonly [Buffer, number])[];
+  const taken = new Set((await control.consumers()).flatMap(({ queues }) => queues));
+  const paused = await control.paused();
+  return found
+    .map(([name, waiting]) => ({ queue: String(name), waiting }))
+    .filter(({ queue }) => !taken.has(queue))
+    .map(one => ({ ...one, isPaused: paused.includes(one.queue) }))
+    .sort((a, b) => (a.queue < b.queue ? -1 : 1));
 }
 
 interface Opened {

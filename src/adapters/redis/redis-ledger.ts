@@ -23,6 +23,7 @@ import type {
 } from '../../ledger/ledger.ts';
 import { generationOf } from '../../ledger/generation-store.ts';
 import type { PurgeReply, PurgeRequest, ReviveStatus } from '../../outbox/outbox-store.ts';
+import type { FaultPoint } from '../../runtime/fault-point.ts';
 import { LUA } from './lua.generated.ts';
 import { redisAfterLog } from './redis-after.ts';
 import { beginArguments, readBeginReply, type BeginReplyParts } from './redis-begin.ts';
@@ -58,6 +59,7 @@ export interface RedisLedgerOptions {
   readonly celeryResultMs: number;
   /** The name under which the broker of this process holds elements on this very server. Missing: it is elsewhere. */
   readonly consumer?: string;
+  readonly faultPoint?: FaultPoint;
 }
 
 /** Items of one call: it holds the server for as long as it takes, and they must fit on Lua's stack. */
@@ -142,6 +144,8 @@ export class RedisLedger implements Ledger {
     const { celeryResultMs } = this.#options;
     const done = await this.#commitNew(items.filter(isOfNew));
     const others = done.size === items.length ? [] : items.filter(item => !done.has(item));
+    if (done.size > 0 && others.length > 0)
+      await this.#options.faultPoint?.('ledger.committed-in-part');
     const partsOf = (item: CommitItem): Packable => commitParts(item, celeryResultMs);
     const statuses = (await this.#settle(LUA.ledgerCommit, others, partsOf)).values();
     return items.map(item => (done.has(item) ? 'ok' : (statuses.next().value as StepStatus)));

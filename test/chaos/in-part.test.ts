@@ -1,0 +1,116 @@
+import type { ChildProcess } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { createAdmin } from '../../dist/admin/index.js';
+import { task, unchecked, type TaskHandle } from '../../dist/index.js';
+import { unique } from '../conformance/envelopes.ts';
+import { until } from '../support/database.ts';
+import { rabbitmqUrl } from '../support/servers.ts';
+import { Dormitory, LEASE_MS, ownRedis, type Place } from './dormitory.ts';
+
+const effect = task('sleep.effect', {
+  input: unchecked<{ meets?: string; isBare?: boolean; filling?: string }>(),
+  result: unchecked<{ pid: number }>(),
+});
+type Sent = TaskHandle<{ pid: number }>;
+
+/** What a process left behind when it was killed or put to sleep between a short step and the long one. */
+interface Half {
+  readonly queue: string;
+  readonly child: ChildProcess;
+  readonly sent: readonly Sent[];
+  readonly cancelled: readonly Sent[];
+}
+
+type Action = 'kill' | 'stop';
+type Arrange = (dormitory: Dormitory, action: Action) => Promise<Half>;
+
+/** Half of what waits for the process has a record already, so a batch is not begun by the short step alone. */
+const beginInPart: Arrange = async (dormitory, action) => {
+  const point = 'ledger.begun-in-part';
+  const queue = unique('queue');
+  const [sent, cancelled]: [Sent[], Sent[]] = [[], []];
+  for (let n = 0; n < 5; n++) {
+    const known = dormitory.outlast.find(effect, unique('known'));
+    await known.cancel();
+    cancelled.push(known);
+    await dormitory.outlast.push(effect, {}, { queue, id: known.id });
+    sent.push(await dormitory.outlast.push(effect, {}, { queue }));
+  }
+  const child = dormitory.start([queue], point, { action });
+  await until(async () => dormitory.isAsleep(point, action));
+  return { queue, child, sent, cancelled };
+};
+
+/**
+ * Two runs end together. The short step cannot end the second: `isTaken`, it was cancelled meanwhile; otherwise its bytes
+ * are too long for it.
+ */
+const commitInPart =
+  ({ isTaken }: { readonly isTaken: boolean }): Arrange =>
+  async (dormitory, action) => {
+    const point = 'ledger.committed-in-part';
+    const queue = unique('queue');
+    const child = dormitory.start([queue], point, { action });
+    const meets = dormitory.fileOf(point, action, 'meets');
+    // It has its effect beside the door: what the short step has ended must not run again.
+    const plain = await dormitory.outlast.push(effect, { meets, isBare: true }, { queue });
+    const filling = isTaken ? '' : 'x'.repeat(2_000);
+    const other = await dormitory.outlast.push(effect, { meets, filling }, { queue });
+    for (const { id } of [plain, other])
+      await until(async () => (await dormitory.epochsOf('effect', id)).length);
+    if (isTaken) await other.cancel();
+    writeFileSync(meets, '');
+    await until(async () => dormitory.isAsleep(point, action));
+    const pair = isTaken ? { sent: [plain], cancelled: [other] } : { sent: [plain, other] };
+    return { queue, child, cancelled: [], ...pair };
+  };
+
+const TIERS: readonly {
+  readonly tier: string;
+  readonly open: () => Promise<Place>;
+  readonly arrange: readonly Arrange[];
+}[] = [
+  {
+    tier: 'PostgreSQL behind RabbitMQ',
+    open: async () => ({ broker: rabbitmqUrl() }),
+    arrange: [beginInPart, commitInPart({ isTaken: true })],
+  },
+  {
+    tier: 'Redis',
+    open: async () => ({ broker: await ownRedis() }),
+    arrange: [commitInPart({ isTaken: false })],
+  },
+];
+
+async function audit(dormitory: Dormitory, { sent, cancelled }: Half): Promise<void> {
+  const { tasks } = createAdmin(dormitory.outlast);
+  for (const { id } of sent) {
+    const found = await tasks.inspect(id);
+    const done = found?.history.filter(({ step }) => step === 'done') ?? [];
+    expect([found?.state, done.length]).toEqual(['done', 1]);
+    // The run that ended it is the last that was given out: nobody commits for one that was taken away.
+    expect(done[0]?.epoch).toBe(found?.epoch);
+    expect(await dormitory.epochsOf('effect', id)).toHaveLength(1);
+  }
+  for (const { id } of cancelled) expect((await tasks.inspect(id))?.state).toBe('cancelled');
+}
+
+describe.each(TIERS)('on $tier', { timeout: 120_000 }, ({ open, arrange }) => {
+  it('a worker killed, or asleep for twice its lease, between a short step and the long one loses nothing and commits nothing late', async () => {
+    const dormitory = await Dormitory.open(await open());
+    const halves = (action: Action): Promise<Half[]> =>
+      Promise.all(arrange.map(make => make(dormitory, action)));
+    const [killed, asleep] = await Promise.all([halves('kill'), halves('stop')]);
+    const asleepAt = await dormitory.nowMs();
+    const all = [...killed, ...asleep];
+    const others = dormitory.start(all.map(({ queue }) => queue));
+    await until(async () => (await dormitory.nowMs()) > asleepAt + 2 * LEASE_MS);
+    for (const { child } of asleep) child.kill('SIGCONT');
+    for (const { child } of asleep) expect(await dormitory.end(child)).toBe(0);
+    for (const { child } of killed) expect(await dormitory.ended(child)).toBe('SIGKILL');
+    for (const { sent } of all) for (const one of sent) await one.result({ timeout: '60s' });
+    for (const half of all) await audit(dormitory, half);
+    expect(await dormitory.end(others)).toBe(0);
+  });
+});
