@@ -2,7 +2,7 @@ import type { Broker, PublishOutcome } from '../broker/broker.ts';
 import type { ResultStore } from '../result/result-store.ts';
 import type { Envelope } from '../task/envelope.ts';
 import { wantsReply, type Reply } from '../wire/reply.ts';
-import { afterEnded, chordBody, chordFailure, type FollowDeps } from './follow-up.ts';
+import { afterEnded, checkPart, chordBody, chordFailure, type FollowDeps } from './follow-up.ts';
 import type { AfterEntry, ChordPartEntry, EndedEntry, Ledger } from './ledger.ts';
 
 export interface CarryOutDeps {
@@ -19,10 +19,17 @@ type SendDeps = Omit<CarryOutDeps, 'ledger'> & {
 
 type Outgoing = Envelope | Reply;
 
-/** Sends what a terminal step left to be sent, and strikes off what the broker confirmed. Twice does no harm: ids derive. */
-export async function carryOut(entries: readonly AfterEntry[], deps: CarryOutDeps): Promise<void> {
+/**
+ * Sends what a terminal step left to be sent, and strikes off what the broker confirmed: so many. Twice does no harm: ids
+ * derive.
+ */
+export async function carryOut(
+  entries: readonly AfterEntry[],
+  deps: CarryOutDeps,
+): Promise<number> {
   const done = await sendEntries(entries, deps);
   await deps.ledger.after.strike(done.map(entry => entry.key));
+  return done.length;
 }
 
 /** Those of them that are carried out: what they send is confirmed. */
@@ -87,7 +94,9 @@ async function whatFollows(
   const isAsked = follow.answers && ended.how === 'dead' && wantsReply(ended.envelope);
   const error = ended.error ?? (isAsked ? (await results?.read(ended.envelope.id))?.error : null);
   try {
-    return afterEnded(error ? { ...ended, error } : ended, follow);
+    const following = afterEnded(error ? { ...ended, error } : ended, follow);
+    for (const entry of following) if ('part' in entry) checkPart(entry, follow);
+    return following;
   } catch {
     return [];
   }

@@ -6,7 +6,8 @@ import { toBytes, toText } from '../task/json.ts';
 import { Keyring, NO_KEYS } from '../task/keyring.ts';
 import { makeRedact, redactEmbed } from '../task/redact.ts';
 import { afterDone, afterEnded, checkFollowUps, chordBody, type FollowDeps } from './follow-up.ts';
-import type { ChordPartEntry, FollowUp } from './ledger.ts';
+import { sendEntries } from './carry-out.ts';
+import type { AfterEntry, ChordPartEntry, FollowUp } from './ledger.ts';
 
 const deps: FollowDeps = {
   nowMs: 1_000_000,
@@ -291,6 +292,65 @@ describe('follow-ups nobody can read', () => {
     ['a chord without a body', embedOf({ chain: '[{"task": "celery.chord", "kwargs": {}}]' })],
   ])('are noticed before the handler runs: %s', (_, embed) => {
     expect(() => checkFollowUps(made(embed, { groupId: 'g' }))).toThrow(TypeError);
+  });
+
+  const body = sig('py.total', '[]', '{"task_id": "body"}');
+  it.each([
+    [
+      'an id with a NUL',
+      embedOf({ callbacks: `[${sig('a', '[]', '{"task_id": "a\\u0000b"}')}]` }),
+      {},
+    ],
+    ['a name with a NUL', embedOf({ chain: `[${sig('a\\u0000b', '[]')}]` }), {}],
+    [
+      'a queue with a NUL',
+      embedOf({ errbacks: `[${sig('a', '[]', '{"queue": "\\u0000"}')}]` }),
+      {},
+    ],
+    [
+      'a queue too long for brokers',
+      embedOf({ chain: `[${sig('a', '[]', `{"queue": "${'q'.repeat(256)}"}`)}]` }),
+      {},
+    ],
+    [
+      'a way to answer too long for brokers',
+      embedOf({ chain: `[${sig('a', '[]', `{"reply_to": "${'q'.repeat(256)}"}`)}]` }),
+      {},
+    ],
+    [
+      'a time beyond all calendars',
+      embedOf({ chain: `[${sig('a', '[]', '{"countdown": 1e300}')}]` }),
+      {},
+    ],
+    ['a group with a NUL', embedOf({ chord: body }), { groupId: 'a\0b', groupIndex: 0 }],
+    ['a place that is too large', embedOf({ chord: body }), { groupId: 'g', groupIndex: 2 ** 31 }],
+    ['a place before the first', embedOf({ chord: body }), { groupId: 'g', groupIndex: -1 }],
+  ])('are also those that no store could hold: %s', (_, embed, options) => {
+    expect(() => checkFollowUps(made(embed, options))).toThrow();
+  });
+
+  it('of a task that died otherwise are left out, and those of others are sent', async () => {
+    const isDead = (embed: string, options: EnvelopeOptions): AfterEntry => ({
+      key: 'key',
+      ended: { envelope: made(embed, options), how: 'dead', epoch: 1 },
+    });
+    const bad = [
+      isDead(embedOf({ chord: body }), { groupId: 'a\0b', groupIndex: 0 }),
+      isDead(embedOf({ chord: '{"task": "celery.chord", "kwargs": {}}' }), { groupId: 'g' }),
+    ];
+    const good = isDead(embedOf({ errbacks: `[${sig('py.alarm', '[]')}]` }), {});
+    const sent: string[] = [];
+    const broker = {
+      publish: async (messages: readonly Envelope[]) =>
+        messages.map(({ name }) => {
+          sent.push(name);
+          return { status: 'confirmed' } as const;
+        }),
+    };
+    const refuse = (): Promise<never> => Promise.reject(new Error('no ledger takes this'));
+    const ledger = { joinChord: refuse, bury: refuse };
+    expect(await sendEntries([...bad, good], { broker, ledger, follow: deps })).toHaveLength(3);
+    expect(sent).toEqual(['py.alarm']);
   });
 
   it('are not those of a body that nothing follows, or that has none', () => {

@@ -3,6 +3,7 @@ import { earliest, type Envelope, type EnvelopeOptions } from '../task/envelope.
 import { chordLetterId, readChordLink, type ChordPlace } from '../task/chord-link.ts';
 import { decodeJson, encodeJson, toBytes, toText } from '../task/json.ts';
 import { NO_KEYS, type Keyring } from '../task/keyring.ts';
+import { safeKey } from '../task/names.ts';
 import { redactEmbed, type Redact } from '../task/redact.ts';
 import { membersOf } from '../task/json-slices.ts';
 import {
@@ -151,11 +152,13 @@ export function checkFollowUps(envelope: Envelope): void {
     ...afterDone(envelope, 'null', deps),
     ...afterEnded({ envelope, how: 'dead', epoch: 0 }, deps),
   ];
-  for (const entry of entries) {
-    if (!('part' in entry)) continue;
-    chordBody(entry, [], deps);
-    chordFailure(entry, deps);
-  }
+  for (const entry of entries) if ('part' in entry) checkPart(entry, deps);
+}
+
+/** Throws a plain error when nobody could send what a part of a chord leads to. */
+export function checkPart(entry: ChordPartEntry, deps: FollowDeps): void {
+  chordBody(entry, [], deps);
+  chordFailure(entry, deps);
 }
 
 interface Part {
@@ -178,10 +181,25 @@ function partEntry({ envelope, options, chord, parent }: Part, result: string | 
     ...(bodyId === null ? {} : { bodyId }),
     result,
   };
+  checkPlace(part);
   return [{ key: partKey(envelope.id, result), part, body: chord, parent }];
 }
 
-/** A part whose place in a chord its link says, or that somebody else has told us of. */
+const MOST_PARTS = 2_147_483_647;
+
+/** One place that a ledger cannot hold would keep all others from being counted with it. */
+function checkPlace({ groupId, taskId, index, size }: ChordPart): void {
+  safeKey(groupId, 'the id of a group');
+  safeKey(taskId, 'the id of a part');
+  const isPlace = Number.isInteger(index) && index >= 0 && index < MOST_PARTS;
+  if (!isPlace || (size !== null && size > MOST_PARTS))
+    throw new TypeError(`part ${index} of ${size ?? 'a chord'} is no place`);
+}
+
+/**
+ * A part whose place in a chord its link says, or that somebody else has told us of. Throws a plain error when it is no
+ * place.
+ */
 export function linkedPart(
   { groupId, index, size, body }: ChordPlace,
   taskId: string,
@@ -190,6 +208,7 @@ export function linkedPart(
 ): ChordPartEntry {
   const bodyId = textIn(readSignature(body).options, 'task_id');
   const part = { groupId, index, size, taskId, ...(bodyId === null ? {} : { bodyId }), result };
+  checkPlace(part);
   return { key: partKey(taskId, result), part, body, parent };
 }
 
@@ -274,15 +293,19 @@ function toEnvelope(sending: Sending, parent: Parent, deps: FollowDeps): Envelop
     parentId: parent.id,
     ...(sending.group === null
       ? {}
-      : { groupId: sending.group.id, groupIndex: sending.group.index }),
+      : {
+          groupId: safeKey(sending.group.id, 'the id of a group'),
+          groupIndex: sending.group.index,
+        }),
     ...(proof === undefined ? {} : { signature: proof }),
     ...redacted,
   };
   const priority = Number(options.get('priority') ?? 0);
+  const queue = textIn(options, 'queue') ?? deps.queueOf(name) ?? parent.queue;
   return {
-    id,
-    name,
-    queue: textIn(options, 'queue') ?? deps.queueOf(name) ?? parent.queue,
+    id: safeKey(id, 'the id of what follows'),
+    name: safeKey(name, 'the name of what follows'),
+    queue: safeKey(queue, 'the queue of what follows'),
     priority: Number.isInteger(priority) ? Math.min(9, Math.max(0, priority)) : 0,
     version: known,
     body,
@@ -336,7 +359,8 @@ function celeryOf({ signature: { options } }: Sending): EnvelopeOptions {
   const found: Record<string, string> = {};
   for (const [theirs, ours] of Object.entries(CELERY_NAMES)) {
     const text = textIn(options, theirs);
-    if (text !== null) found[ours] = text;
+    // A name is only shown; of the others no message takes more than a key has.
+    if (text !== null) found[ours] = ours === 'shadow' ? text : safeKey(text, theirs);
   }
   return found;
 }
@@ -348,8 +372,16 @@ function momentOf(
   round: (ms: number) => number,
 ): number | null {
   const value: unknown = JSON.parse(text ?? 'null');
-  if (typeof value === 'number') return round(nowMs + value * 1_000);
+  if (typeof value === 'number') return inCalendar(round(nowMs + value * 1_000));
   if (typeof value !== 'string') return null;
   const ms = parseInstant(value);
   return ms === null ? null : round(ms);
+}
+
+const LAST_MS = 8_640_000_000_000_000;
+
+/** No database holds a time beyond this, and none can be written. */
+function inCalendar(ms: number): number {
+  if (Math.abs(ms) <= LAST_MS) return ms;
+  throw new TypeError('it is to be sent, or to expire, at a time that is none');
 }

@@ -2,7 +2,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { MemoryBroker } from '../adapters/memory/memory-broker.ts';
 import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
 import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
-import { systemClock } from '../runtime/clock.ts';
+import { systemClock, type Clock } from '../runtime/clock.ts';
 import { noFaults } from '../runtime/fault-point.ts';
 import { systemRandom } from '../runtime/random.ts';
 import { startService } from '../runtime/service.ts';
@@ -20,13 +20,18 @@ import { ChordParts } from './chord-parts.ts';
 const QUEUE = 'chords';
 const key = (secret: string) => ({ id: 'k', secret: toBytes(secret.repeat(32)) });
 
-function setup(keyring: Keyring = NO_KEYS) {
+function setup(keyring: Keyring = NO_KEYS, clock: Clock = systemClock) {
   const ledger = new MemoryLedger({ clock: systemClock });
-  let isFull = false;
-  const queueing = new MemoryBroker({ refuse: () => (isFull ? 'full' : null) });
+  let [isFull, refused] = [false, 0];
+  const queueing = new MemoryBroker({
+    refuse: () => {
+      if (isFull) refused += 1;
+      return isFull ? 'full' : null;
+    },
+  });
   const broker = queueing.connect();
   const runtime = {
-    clock: systemClock,
+    clock,
     random: systemRandom,
     faultPoint: noFaults,
     log: silentLogger,
@@ -41,6 +46,7 @@ function setup(keyring: Keyring = NO_KEYS) {
   return {
     start,
     fill: (isNow: boolean): void => void (isFull = isNow),
+    refused: () => refused,
     tell: async (message: Envelope) => {
       expect(await queueing.connect().publish([message])).toEqual([{ status: 'confirmed' }]);
     },
@@ -107,6 +113,23 @@ describe('a part of a chord that Python tells of', () => {
     await vi.waitUntil(async () => (await sent(bodies)).length === 1, { timeout: 5_000 });
   });
 
+  it('is not told again at once, however soon it is delivered', async () => {
+    const waits: number[] = [];
+    const timer: Clock['timer'] = ms => {
+      waits.push(ms);
+      return () => undefined;
+    };
+    const { start, tell, fill, refused } = setup(NO_KEYS, { ...systemClock, timer });
+    const { message } = chordOf();
+    for (const index of [0, 1]) await tell(message(index, '1'));
+    fill(true);
+    start();
+    await vi.waitUntil(() => waits.length > 0);
+    // The hint has come with what was given back: a turn of the loop is enough to follow it.
+    await new Promise(setImmediate);
+    expect(refused()).toBe(1);
+  });
+
   it.each([
     ['failed', '"part-0"', 'failed'],
     ['has a result that only Python can read', 'NaN', 'done'],
@@ -137,6 +160,25 @@ describe('a part of a chord that Python tells of', () => {
     await vi.waitUntil(async () => (await letters()).length === 2);
     expect((await letters()).map(([, reason]) => reason)).toEqual(Array(2).fill('ERR_UNDECODABLE'));
     expect(await open()).toEqual([]);
+  });
+
+  it('is a dead letter where no ledger could count it, or nobody send its body', async () => {
+    const { start, tell, letters, sent } = setup();
+    const { bodies, message } = chordOf();
+    const at = (place: string, body: string): Envelope =>
+      told('outlast.chord_part', `[[1],{${place},"body":${JSON.stringify(body)}},{}]`);
+    const plain = '{"task":"sum","args":[],"kwargs":{},"options":{}}';
+    await tell(at('"group":"a\\u0000b","place":0,"size":2', plain));
+    await tell(at('"group":"g","place":3000000000,"size":4000000000', plain));
+    await tell(at('"group":"g","place":0,"size":1', '{"task":"celery.chord","kwargs":{}}'));
+    await tell({
+      ...at('"group":"g","place":0,"size":2', plain),
+      options: toBytes('{"parentId":"a\\u0000b"}'),
+    });
+    for (const index of [0, 1]) await tell(message(index, '1'));
+    start();
+    await vi.waitUntil(async () => (await sent(bodies)).length === 1);
+    expect((await letters()).map(([, reason]) => reason)).toEqual(Array(4).fill('ERR_UNDECODABLE'));
   });
 
   it('is a dead letter where tasks are signed and its body is not ours, or its queue must be', async () => {

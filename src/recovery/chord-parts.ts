@@ -1,10 +1,11 @@
 import type { Broker, Delivery } from '../broker/broker.ts';
 import { sendEntries } from '../ledger/carry-out.ts';
-import { linkedPart, type FollowDeps } from '../ledger/follow-up.ts';
+import { checkPart, linkedPart, type FollowDeps } from '../ledger/follow-up.ts';
 import type { AfterEntry, BuryItem, ChordPartEntry, Ledger } from '../ledger/ledger.ts';
 import { undecodable } from '../ledger/undecodable.ts';
 import { sleep } from '../runtime/clock.ts';
 import type { Runtime } from '../runtime/runtime.ts';
+import { Wakeable } from '../runtime/wakeable.ts';
 import { readToldPart, refusalOfPart } from '../task/chord-link.ts';
 import type { Envelope } from '../task/envelope.ts';
 import { NO_KEYS, type Keyring } from '../task/keyring.ts';
@@ -40,37 +41,37 @@ export class ChordParts {
   /** Counts until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     const { broker, queue, runtime } = this.#deps;
-    let wake = new AbortController();
-    const leave = broker.onReady([queue], () => wake.abort());
+    const wake = new Wakeable(runtime.clock);
+    const leave = broker.onReady([queue], wake.hint);
     try {
       while (!signal.aborted) {
-        wake = new AbortController();
-        const isMore = await this.#look();
-        const either = AbortSignal.any([signal, wake.signal]);
-        if (!isMore) await sleep(runtime.clock, IDLE_MS, either);
+        const found = await this.#look();
+        if (found === 'nothing') await wake.sleep(IDLE_MS, signal);
+        // No hint cuts this short: what was given back is delivered at once.
+        if (found === 'trouble') await sleep(runtime.clock, IDLE_MS, signal);
       }
     } finally {
       leave();
     }
   }
 
-  /** True: there may be more. What cannot be done now goes back, and is delivered again. */
-  async #look(): Promise<boolean> {
+  /** What cannot be done now goes back, and is delivered again. */
+  async #look(): Promise<'parts' | 'nothing' | 'trouble'> {
     const { broker, queue, runtime } = this.#deps;
     let taken: readonly Delivery[] = [];
     try {
       taken = await broker.take([queue], CHUNK);
-      if (taken.length === 0) return false;
+      if (taken.length === 0) return 'nothing';
       const settled = await this.#settle(taken);
       await runtime.faultPoint('chord.told-not-acked');
       await broker.ack(settled);
       taken = taken.filter(delivery => !settled.includes(delivery));
       if (taken.length > 0) await broker.giveBack(taken);
-      return taken.length === 0;
+      return taken.length === 0 ? 'parts' : 'trouble';
     } catch (error) {
       runtime.log.warn({ error }, 'parts of chords cannot be counted now');
       await broker.giveBack(taken).catch(() => undefined);
-      return false;
+      return 'trouble';
     }
   }
 
@@ -99,7 +100,9 @@ export class ChordParts {
       if (refusal !== null) return letter(message, 'ERR_DIGEST', refusal);
       const { place, taskId, rootId, result } = readToldPart(message);
       const parent = { id: taskId, rootId, queue: message.queue, deadlineMs: null };
-      return linkedPart(place, taskId, result, parent);
+      const part = linkedPart(place, taskId, result, parent);
+      checkPart(part, this.#follow());
+      return part;
     } catch (error) {
       return letter(message, 'ERR_UNDECODABLE', (error as Error).message);
     }

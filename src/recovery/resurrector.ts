@@ -1,8 +1,8 @@
 import type { AdmissionStore } from '../admission/admission-store.ts';
 import type { Broker } from '../broker/broker.ts';
 import { isUnavailable } from '../errors/error.ts';
-import { carryOut } from '../ledger/carry-out.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import { carryOut, type CarryOutDeps } from '../ledger/carry-out.ts';
+import type { AfterEntry, Ledger } from '../ledger/ledger.ts';
 import type { ResultStore } from '../result/result-store.ts';
 import { sleep } from '../runtime/clock.ts';
 import type { Runtime } from '../runtime/runtime.ts';
@@ -40,12 +40,17 @@ export interface ResurrectorDeps {
   readonly settings: ResurrectorSettings;
 }
 
+/** Follow-ups that cannot be sent; with more of them others wait. */
+const MOST_STUCK = 10_000;
+
 /** Everything that happens because something died: dead workers' tasks, follow-ups nobody sent, rows to forget. */
 export class Resurrector {
   readonly #deps: ResurrectorDeps;
   readonly #reaper: Reaper;
   readonly #housekeeper: Housekeeper;
   readonly #sweeper: PlaceSweeper | null;
+  /** Follow-ups that the last look could not carry out: the oldest ones, so the next finds them first. */
+  #stuck = 0;
 
   constructor(deps: ResurrectorDeps) {
     this.#deps = deps;
@@ -78,9 +83,12 @@ export class Resurrector {
     await this.#sweeper?.look();
   }
 
+  /** What cannot be sent (no permission for its queue) stays, and keeps nothing else from being looked at. */
   async #followUp(): Promise<void> {
     const { ledger, broker, settings, runtime, results } = this.#deps;
-    const entries = await ledger.after.list(settings.afterDelayMs, settings.chunk);
+    const limit = settings.chunk + this.#stuck;
+    const entries = await ledger.after.list(settings.afterDelayMs, limit);
+    this.#stuck = 0;
     if (entries.length === 0) return;
     runtime.log.info({ entries: entries.length }, 'repeating follow-ups');
     const follow = {
@@ -90,6 +98,26 @@ export class Resurrector {
       keyring: settings.keyring ?? NO_KEYS,
       answers: broker.reply !== undefined,
     };
-    await carryOut(entries, { broker, ledger, follow, ...(results ? { results } : {}) });
+    const deps = { broker, ledger, follow, ...(results ? { results } : {}) };
+    const done = await carryOut(entries, deps).catch(async (error: unknown) => {
+      if (isUnavailable(error)) throw error;
+      runtime.log.error({ error }, 'follow-ups failed together; each is tried alone');
+      return await this.#followEach(entries, deps);
+    });
+    this.#stuck = Math.min(entries.length - done, MOST_STUCK);
+  }
+
+  async #followEach(entries: readonly AfterEntry[], deps: CarryOutDeps): Promise<number> {
+    let done = 0;
+    for (const entry of entries) {
+      try {
+        done += await carryOut([entry], deps);
+      } catch (error) {
+        if (isUnavailable(error)) throw error;
+        const { key } = entry;
+        this.#deps.runtime.log.error({ error, key }, 'a follow-up cannot be carried out');
+      }
+    }
+    return done;
   }
 }

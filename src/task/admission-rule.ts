@@ -31,7 +31,7 @@ export interface AdmissionRule {
 }
 
 const MAX_LIMIT = 1_000_000_000;
-const MAX_CONCURRENCY = 1_000_000;
+export const MAX_CONCURRENCY = 1_000_000;
 /** What a burst takes to come back must be a time that every store can add to its clock: a hundred years. */
 const LONGEST_US = 36_500 * 86_400_000_000;
 

@@ -227,6 +227,18 @@ describe('a message nobody can run', () => {
     expect(decoded.raw).toBe(message.body);
   });
 
+  it.each(['outlast-tenant', 'outlast-idempotency-key'])('has a %s that no store holds', name => {
+    expect(unread(withHeader({ [name]: 'a\0b' })).why).toContain(name);
+  });
+
+  it.each(['{"key":"a\\u0000b","concurrency":1}', '{"concurrency":1e9}', '{"concurrency":"x"}'])(
+    'is not one whose own limits are none: %s limits nothing',
+    admission => {
+      const message = withHeader({ 'outlast-admission': admission });
+      expect(optionsOf(read(message)).admission).toBeUndefined();
+    },
+  );
+
   it('says what it was, in texts of bounded length', () => {
     const { name, headers } = unread(withHeader({ id: null, big: 'x'.repeat(70_000) }));
     expect(name).toBe('interop.add');

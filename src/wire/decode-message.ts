@@ -1,9 +1,16 @@
 import { isUtf8 } from 'node:buffer';
 import { inflateSync } from 'node:zlib';
+import { MAX_CONCURRENCY } from '../task/admission-rule.ts';
+import { inRange } from '../task/contract.ts';
 import { digestOf, MeasuredEnvelope } from '../task/digest.ts';
-import { earliest, type Envelope, type EnvelopeOptions } from '../task/envelope.ts';
+import {
+  earliest,
+  type Envelope,
+  type EnvelopeOptions,
+  type OwnAdmission,
+} from '../task/envelope.ts';
 import { isJson, toBytes } from '../task/json.ts';
-import { safeName } from '../task/names.ts';
+import { safeKey, safeName } from '../task/names.ts';
 import { isReserved, OWN_HEADERS } from './header-names.ts';
 import { parseInstant } from './iso-time.ts';
 import { MAX_HEADER_BYTES, type IncomingMessage, type UndecodableMessage } from './message.ts';
@@ -137,6 +144,12 @@ const textIn = (table: Table, name: string): string | undefined => {
   return typeof value === 'string' && value !== '' ? value : undefined;
 };
 
+/** What becomes a key of ours: one that no store could hold would fail the run of the task, again and again. */
+function keyIn(table: Table, name: string): string | undefined {
+  const value = textIn(table, name);
+  return value === undefined ? undefined : safeKey(value, `\`${name}\``);
+}
+
 function protocolOne(body: Uint8Array): Unreadable {
   const isObject = body[0] === 0x7b;
   return new Unreadable(
@@ -232,8 +245,8 @@ function optionsOf(
     shadow: textIn(headers, 'shadow'),
     replyTo: typeof replyTo === 'string' && replyTo !== '' ? replyTo : undefined,
     correlationId: otherThan(id, correlationId),
-    idempotencyKey: textIn(headers, OWN_HEADERS.idempotencyKey),
-    tenant: textIn(headers, OWN_HEADERS.tenant),
+    idempotencyKey: keyIn(headers, OWN_HEADERS.idempotencyKey),
+    tenant: keyIn(headers, OWN_HEADERS.tenant),
     admission: admissionOf(textIn(headers, OWN_HEADERS.admission)),
     signature,
     redacted: redactedOf(headers),
@@ -251,7 +264,11 @@ function deadlineOf(headers: Table): number | null {
 function admissionOf(text: string | undefined): EnvelopeOptions['admission'] {
   try {
     const value: unknown = text === undefined ? undefined : JSON.parse(text);
-    return isTable(value) ? value : undefined;
+    if (!isTable(value)) return undefined;
+    const { key, concurrency } = value as OwnAdmission;
+    if (key !== undefined) safeKey(key, 'its key');
+    if (concurrency !== undefined) inRange(concurrency, 'concurrency', 1, MAX_CONCURRENCY);
+    return value;
   } catch {
     return undefined;
   }

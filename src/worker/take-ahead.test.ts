@@ -33,6 +33,13 @@ describe('a worker that takes ahead', () => {
     expect(broker.count()).toEqual({ queued: 5, held: 1 });
   });
 
+  it('asks the broker at once where nothing is on its way: a moment later the queue may be left', async () => {
+    const { broker, ahead } = await setup({ isPushing: true });
+    const taking = ahead.take(QUEUES, 1);
+    expect(broker.count()).toEqual({ queued: 5, held: 1 });
+    await taking;
+  });
+
   it('holds one batch and no more, and fills it up when half of it is handed out', async () => {
     const { broker, ahead, runShort } = await setup();
     runShort(1);

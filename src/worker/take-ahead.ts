@@ -68,7 +68,8 @@ export class TakeAhead {
 
   /** What is here, and else what the broker has. */
   async take(queues: readonly string[], limit: number): Promise<readonly Delivery[]> {
-    if (this.#here.length < limit) await this.#coming;
+    // At once where nothing is coming: whoever left a queue meanwhile would be taking from it again.
+    if (this.#coming !== null && this.#here.length < limit) await this.#coming;
     return this.#here.length > 0
       ? this.#here.splice(0, limit).map(({ delivery }) => delivery)
       : await this.#broker.take(queues, limit);

@@ -229,14 +229,13 @@ function chords(driver: () => LedgerDriver): void {
     for (const part of parts) expect(await ledger.joinChord(part)).toEqual({ status: 'open' });
   });
 
-  it('tells at least one of those who complete it at the same time', async () => {
-    for (let round = 0; round < 5; round++) {
+  it('tells one of those who complete it at the same time', async () => {
+    for (let round = 0; round < 10; round++) {
       const parts = partsOf(8);
       const answers = await Promise.all(parts.map(part => driver().ledger.joinChord(part)));
       const complete = answers.filter(({ status }) => status === 'complete');
-      expect(complete.length).toBeGreaterThan(0);
-      for (const answer of complete)
-        expect(answer).toEqual({ status: 'complete', results: results(parts) });
+      // A worker of Python would run each body that it is sent.
+      expect(complete).toEqual([{ status: 'complete', results: results(parts) }]);
     }
   });
 

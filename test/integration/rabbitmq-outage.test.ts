@@ -46,6 +46,11 @@ describe('a server that is out of memory', { timeout: 90_000 }, () => {
     await server.control('set_vm_memory_high_watermark', '0.0000001');
     // RabbitMQ tells a connection when that publishes: the first message is on its way and waits.
     const waiting = broker.publish([makeEnvelope({ queue })]);
+    // Nor does a run wait that tells its caller of itself: who consumed nothing would keep the alarm up.
+    const answering = rabbitBroker({ url: server.url, replies: 'on' });
+    onTestFinished(() => answering.close());
+    const answer = { replyTo: unique('caller'), correlationId: 'id', body: '{}' };
+    const answered = answering.reply?.([answer]);
     await until(async () => blocks.length > 0);
     expect(blocks[0]).toContain('memory');
     // A relay is told the same: its row stays, and costs nothing.
@@ -53,6 +58,7 @@ describe('a server that is out of memory', { timeout: 90_000 }, () => {
     const late = makeEnvelopes(3, { queue });
     const outcomes = await broker.publish(late);
     expect(outcomes.map(({ status }) => status)).toEqual(Array(3).fill('unavailable'));
+    expect(await answered).toMatchObject([{ status: 'unavailable' }]);
     const taken = await until(async () => {
       const deliveries = await broker.take([queue], 5);
       return deliveries.length > 0 && deliveries;

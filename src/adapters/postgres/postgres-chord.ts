@@ -12,8 +12,10 @@ const KEEP_COMPLETE_MS = 86_400_000;
 export async function joinChord(db: SqlDatabase, part: ChordPart): Promise<ChordAnswer> {
   const { groupId, index, size, taskId, result } = part;
   const bytes = result === null ? null : toBytes(result);
-  await db.query(SQL.chordJoin, [groupId, index, size, taskId, bytes]);
-  const rows = await db.query(SQL.chordParts, [groupId]);
+  const rows = await db.transaction(async tx => {
+    await tx.query(SQL.chordJoin, [groupId, index, size, taskId, bytes]);
+    return await tx.query(SQL.chordParts, [groupId]);
+  });
   const own = rows.find(row => row['place'] === index);
   if (own?.['result'] === null) return { status: 'failed' };
   const results = rows.flatMap(row => (row['result'] as Uint8Array | null) ?? []);

@@ -369,8 +369,9 @@ from (select 1) one left join outlast_task t on t.id = $1`,
 )
 select group_id from idle`,
   chordClose: `delete from outlast_chord where group_id = $1`,
-  chordJoin: `insert into outlast_chord_part as p (group_id, place, size, task_id, result)
-values ($1, $2, $3, $4, $5)
+  chordJoin: `with locked as materialized (select pg_advisory_xact_lock(hashtextextended('outlast_chord ' || $1::text, 0)))
+insert into outlast_chord_part as p (group_id, place, size, task_id, result)
+select $1::text, $2::int, $3::int, $4::text, $5::bytea from locked
 on conflict (group_id, place) do update set task_id = excluded.task_id, result = excluded.result, joined_at = clock_timestamp()
 where p.result is null and excluded.result is not null`,
   chordNote: `insert into outlast_chord (group_id, since, size, body)

@@ -196,7 +196,8 @@ export class QueueConsumer {
     await ensureQueue(model, this.#queue, shape);
     let subscription = this.#subscription;
     if (!subscription?.isOpen) {
-      subscription = await Subscription.open(model, windows?.step ?? prefetch);
+      const first = windows?.step ?? prefetch;
+      subscription = await Subscription.open(model, first, () => this.#forget());
       this.#subscription = subscription;
     }
     if (!this.#isWanted) return 'stopped';
@@ -205,13 +206,20 @@ export class QueueConsumer {
       this.#receive(current, message, false),
     );
     this.#consumedAt = systemClock.monotonic();
-    // Everything on a channel that is gone is delivered again: our copies are none any more.
-    if (!current.isOpen) {
-      this.#buffer = [];
-      this.#pace.narrow();
-      this.#borrowed?.drop();
-    } else await this.#borrowed?.shutAll();
+    // The server cancels all consumers of a queue; the next round begins with the first window alone.
+    this.#pace.narrow();
+    if (current.isOpen) await this.#borrowed?.shutAll();
     return end;
+  }
+
+  /**
+   * Everything on a channel that is gone is delivered again: our copies are none any more. Also while the queue is paused:
+   * what was taken from it before is held in windows that others wait for.
+   */
+  #forget(): void {
+    this.#buffer = [];
+    this.#pace.narrow();
+    this.#borrowed?.drop();
   }
 
   #borrowFrom(windows: SharedWindows): BorrowedWindows {

@@ -1,8 +1,12 @@
 import type { ConfirmChannel } from 'amqplib';
 import type { PublishOutcome } from '../../broker/broker.ts';
+import { systemClock } from '../../runtime/clock.ts';
 import { toBytes } from '../../task/json.ts';
 import type { Reply } from '../../wire/reply.ts';
 import type { OpenLink, RabbitLink } from './rabbitmq-link.ts';
+
+/** A server tells of an alarm when the first message waits for its end already: runs must not wait with it. */
+const PATIENCE_MS = 5_000;
 
 interface OpenChannel {
   readonly link: OpenLink;
@@ -27,7 +31,7 @@ export class Replier {
       const reason = link.blocked();
       if (reason !== null) throw new Error(`RabbitMQ takes no messages at the moment: ${reason}`);
       const channel = await this.#open(link);
-      return await Promise.all(replies.map(reply => send(channel, reply)));
+      return await inTime(Promise.all(replies.map(reply => send(channel, reply))));
     } catch (error) {
       return replies.map(() => unavailable(error));
     }
@@ -44,6 +48,15 @@ export class Replier {
     opening.then(channel => channel.on('error', () => undefined).on('close', forget), forget);
     return opening;
   }
+}
+
+function inTime<T>(confirmed: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const cancel = systemClock.timer(PATIENCE_MS, () =>
+      reject(new Error(`RabbitMQ has confirmed no answer for ${PATIENCE_MS} ms`)),
+    );
+    confirmed.then(resolve, reject).finally(cancel);
+  });
 }
 
 function send(channel: ConfirmChannel, reply: Reply): Promise<PublishOutcome> {

@@ -22,7 +22,7 @@ export class Subscription {
   #isOpen = true;
   #reason: Error | null = null;
 
-  private constructor(channel: Channel, first: number) {
+  private constructor(channel: Channel, first: number, onClose: () => void) {
     this.#channel = channel;
     this.#first = first;
     channel.on('error', error => {
@@ -31,13 +31,21 @@ export class Subscription {
     channel.on('close', () => {
       this.#isOpen = false;
       this.#held.clear();
+      onClose();
       this.#end('closed');
     });
   }
 
-  /** @param first the window of its first consumer, where further ones may come */
-  static async open(model: ChannelModel, first: number): Promise<Subscription> {
-    return new Subscription(await model.createChannel(), first);
+  /**
+   * @param first the window of its first consumer, where further ones may come
+   * @param onClose told when the channel is gone, whether anything was consumed on it at the time or not
+   */
+  static async open(
+    model: ChannelModel,
+    first: number,
+    onClose: () => void,
+  ): Promise<Subscription> {
+    return new Subscription(await model.createChannel(), first, onClose);
   }
 
   /** Messages without an answer. */
