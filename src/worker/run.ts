@@ -80,6 +80,7 @@ export class Run implements RunLedger {
   /** Null: its handler has not ended. */
   #ranMs: number | null = null;
   #isGivenBack = false;
+  #isSettled = false;
   #delivery: Delivery | null;
   readonly #deps: RunDeps;
   readonly #stop: RunStop;
@@ -118,6 +119,11 @@ export class Run implements RunLedger {
     return this.#isGivenBack;
   }
 
+  /** The ledger was told what it ended with. */
+  get isSettled(): boolean {
+    return this.#isSettled;
+  }
+
   /** Ends the run from outside; the first reason counts. */
   stop(reason: StopReason): void {
     this.#stop.stop(reason);
@@ -142,7 +148,7 @@ export class Run implements RunLedger {
     const { runtime, observer, gate } = this.#deps;
     const isOver =
       this.#stop.reason !== null || expiredMeanwhile(this.task, this.startedAt, runtime.clock);
-    if (isOver) return void (await this.#turnBack(stopped(this.#stop)));
+    if (isOver) return void (await this.turnBack(stopped(this.#stop)));
     // For a place: how long it ran is told without that.
     const waitedMs = observer ? runtime.clock.monotonic() - this.startedAt : 0;
     const entering = gate ? gate.enter(this.task) : null;
@@ -192,12 +198,12 @@ export class Run implements RunLedger {
 
   /** The limits of its task have no room: it comes again. */
   async #turnAway(refused: Refused): Promise<void> {
-    const status = await this.#turnBack({ kind: 'release', delayMs: refused.retryAfterMs });
+    const status = await this.turnBack({ kind: 'release', delayMs: refused.retryAfterMs });
     if (status === 'ok') await this.#deps.gate?.wait(this.task, refused);
   }
 
-  /** It has not started, and does not. */
-  async #turnBack(settlement: Settlement): Promise<StepStatus> {
+  /** It has not started, and does not; or it broke off. */
+  async turnBack(settlement: Settlement): Promise<StepStatus> {
     this.leavePlace();
     const answer = await this.#settle(settlement, []);
     const status = answer === 'refused' ? 'stale' : answer;
@@ -278,6 +284,7 @@ export class Run implements RunLedger {
   ): SettleStatus | Promise<SettleStatus> {
     const { settler, dedupMs, resultMs } = this.#deps;
     const ref = this.#ref;
+    this.#isSettled = true;
     switch (settlement.kind) {
       case 'commit': {
         const { outcome } = settlement;

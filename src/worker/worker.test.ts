@@ -114,7 +114,9 @@ function setup(shutdownTimeoutMs = 0, timeout: Duration = '1h') {
     parked: ignore,
     held: ignore,
     expired: ignore,
-    started: ignore,
+    started: ({ id }) => {
+      if (id === 'broken') throw new TypeError('a defect of ours');
+    },
     lost: ignore,
     settled: (_, __, ms) => void ranMs.push(ms),
   };
@@ -336,6 +338,28 @@ describe('a run that the store lists and the worker does not know', () => {
     expect(store.state.records.get(second)).toMatchObject({ failures: 0, crashes: 0 });
     stop.abort();
     await time.runUntil(20_000);
+    await running;
+  });
+});
+
+describe('a run that breaks off by an error that is not its handler’s', () => {
+  it('counts as a crash: a task that does so every time ends as a dead letter, and others go on', async () => {
+    const { time, store, worker, arrive, finish } = setup();
+    const stop = new AbortController();
+    const broken = await arrive('broken');
+    const other = await arrive('other');
+    const running = worker.run(stop.signal);
+    await time.runUntil(10_000);
+    expect(store.state.records.get(broken)).toMatchObject({
+      state: 'dead',
+      failures: 0,
+      error: { type: 'ERR_RESURRECTIONS_SPENT', message: 'a defect of ours' },
+    });
+    finish();
+    await time.runUntil(11_000);
+    expect(store.state.records.get(other)?.state).toBe('done');
+    stop.abort();
+    await time.runUntil(30_000);
     await running;
   });
 });

@@ -7,6 +7,7 @@ import { sleep } from '../runtime/clock.ts';
 import { endOfTick } from '../runtime/end-of-tick.ts';
 import { Wakeable } from '../runtime/wakeable.ts';
 import { beginSurely, STORE_RETRY_MS } from './begin-surely.ts';
+import { breakOff } from './break-off.ts';
 import { ControlWatch } from './control-watch.ts';
 import { acceptDeliveries, answerDeliveries, tellExpired, type Beginnable } from './deliveries.ts';
 import { crashBudgetsOf } from './handler.ts';
@@ -326,9 +327,7 @@ export class Worker {
       this.#wake.hint();
     };
     run.start().then(done, (error: unknown) => {
-      const { id: task } = run.task;
-      this.#deps.runtime.log.error({ error, task }, 'a run ended in a way it should not');
-      done();
+      void breakOff(run, error, this.#runDeps).then(done, done);
     });
   }
 
