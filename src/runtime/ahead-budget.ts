@@ -1,4 +1,7 @@
-/** What the messages that one process holds beside those that run may weigh together. */
+/**
+ * What the messages that a worker takes ahead, or a further window of one queue of RabbitMQ holds, may weigh together. It goes by
+ * the messages before: what comes when they grow at once is here already, and goes back.
+ */
 export const MOST_BYTES: number = 32 * 2 ** 20;
 /** How much of a large message is remembered from each one to the next: it is forgotten after some hundred small ones. */
 const MEMORY = 0.99;
