@@ -295,10 +295,10 @@ describe('consuming', () => {
       return rest.length === 0;
     });
     const body = Buffer.alloc(2 * 2 ** 20, ' ');
-    await publisher.publish(makeEnvelopes(20, { queue }).map(envelope => ({ ...envelope, body })));
+    await publisher.publish(makeEnvelopes(40, { queue }).map(envelope => ({ ...envelope, body })));
     // Somebody takes all the time: nothing of it is late.
     await until(async () => {
-      await broker.giveBack(await broker.take([queue], 1));
+      await broker.take([queue], 1);
       return (await consumers()) === 1;
     });
   });

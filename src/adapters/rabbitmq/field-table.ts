@@ -1,71 +1,130 @@
+import { KnownTexts } from './known-texts.ts';
+
+const known = new KnownTexts();
+
 /**
  * Reads AMQP's field tables, those of other clients too: Celery's py-amqp writes a large integer as `L`, which amqplib
  * does not know.
  */
-type Reader = (bytes: Buffer, at: number) => readonly [value: unknown, next: number];
+class FieldReader {
+  readonly #bytes: Buffer;
+  readonly #end: number;
+  #at: number;
 
-const fixed =
-  (size: number, read: (bytes: Buffer, at: number) => unknown): Reader =>
-  (bytes, at) => [read(bytes, at), at + size];
-
-const blob =
-  (read: (part: Buffer) => unknown): Reader =>
-  (bytes, at) => {
-    const end = at + 4 + bytes.readUInt32BE(at);
-    if (end > bytes.length) throw new RangeError('a field is longer than its table');
-    return [read(bytes.subarray(at + 4, end)), end];
-  };
-
-/** By tag. A `bigint` would fit 64 bits, but no header of anybody's means one. */
-const READERS: Readonly<Record<string, Reader>> = {
-  t: fixed(1, (bytes, at) => bytes.readUInt8(at) !== 0),
-  b: fixed(1, (bytes, at) => bytes.readInt8(at)),
-  B: fixed(1, (bytes, at) => bytes.readUInt8(at)),
-  s: fixed(2, (bytes, at) => bytes.readInt16BE(at)),
-  U: fixed(2, (bytes, at) => bytes.readInt16BE(at)),
-  u: fixed(2, (bytes, at) => bytes.readUInt16BE(at)),
-  I: fixed(4, (bytes, at) => bytes.readInt32BE(at)),
-  i: fixed(4, (bytes, at) => bytes.readUInt32BE(at)),
-  l: fixed(8, (bytes, at) => Number(bytes.readBigInt64BE(at))),
-  L: fixed(8, (bytes, at) => Number(bytes.readBigInt64BE(at))),
-  f: fixed(4, (bytes, at) => bytes.readFloatBE(at)),
-  d: fixed(8, (bytes, at) => bytes.readDoubleBE(at)),
-  D: fixed(5, (bytes, at) => bytes.readInt32BE(at + 1) / 10 ** bytes.readUInt8(at)),
-  T: fixed(8, (bytes, at) => Number(bytes.readBigUInt64BE(at))),
-  V: fixed(0, () => null),
-  S: blob(part => part.toString('utf8')),
-  x: blob(part => part),
-  F: blob(fromTable),
-  A: blob(fromArray),
-};
-
-/** The fields of a table without its length. Keys are its own, whatever they are called. */
-export function fromTable(bytes: Buffer): Record<string, unknown> {
-  const entries: [string, unknown][] = [];
-  let at = 0;
-  while (at < bytes.length) {
-    const keyEnd = at + 1 + bytes.readUInt8(at);
-    const [value, next] = readField(bytes, keyEnd);
-    entries.push([bytes.toString('utf8', at + 1, keyEnd), value]);
-    at = next;
+  constructor(bytes: Buffer, from: number, end: number) {
+    this.#bytes = bytes;
+    this.#at = from;
+    this.#end = end;
   }
-  return Object.fromEntries(entries);
+
+  /** Keys are its own, whatever they are called. */
+  table(): Record<string, unknown> {
+    const fields: Record<string, unknown> = {};
+    while (this.#at < this.#end) {
+      const key = this.#short();
+      const value = this.#value();
+      if (key === '__proto__')
+        Object.defineProperty(fields, key, { value, enumerable: true, configurable: true });
+      else fields[key] = value;
+    }
+    return fields;
+  }
+
+  #array(): unknown[] {
+    const values: unknown[] = [];
+    while (this.#at < this.#end) values.push(this.#value());
+    return values;
+  }
+
+  /** By its tag. A `bigint` would fit 64 bits, but no header of anybody's means one. */
+  #value(): unknown {
+    const bytes = this.#bytes;
+    const tag = bytes[this.#skip(1)] as number;
+    switch (String.fromCharCode(tag)) {
+      case 'S':
+        return this.#long();
+      case 'V':
+        return null;
+      case 't':
+        return bytes[this.#skip(1)] !== 0;
+      case 'b':
+        return bytes.readInt8(this.#skip(1));
+      case 'B':
+        return bytes[this.#skip(1)];
+      case 's':
+      case 'U':
+        return bytes.readInt16BE(this.#skip(2));
+      case 'u':
+        return bytes.readUInt16BE(this.#skip(2));
+      case 'I':
+        return bytes.readInt32BE(this.#skip(4));
+      case 'i':
+        return bytes.readUInt32BE(this.#skip(4));
+      case 'f':
+        return bytes.readFloatBE(this.#skip(4));
+      default:
+        return this.#rareValue(tag);
+    }
+  }
+
+  #rareValue(tag: number): unknown {
+    const bytes = this.#bytes;
+    switch (String.fromCharCode(tag)) {
+      case 'l':
+      case 'L':
+        return Number(bytes.readBigInt64BE(this.#skip(8)));
+      case 'd':
+        return bytes.readDoubleBE(this.#skip(8));
+      case 'T':
+        return Number(bytes.readBigUInt64BE(this.#skip(8)));
+      case 'D': {
+        const at = this.#skip(5);
+        return bytes.readInt32BE(at + 1) / 10 ** bytes.readUInt8(at);
+      }
+      case 'x': {
+        const from = this.#blob();
+        return bytes.subarray(from, this.#at);
+      }
+      case 'F':
+        return new FieldReader(bytes, this.#blob(), this.#at).table();
+      case 'A':
+        return new FieldReader(bytes, this.#blob(), this.#at).#array();
+      default:
+        throw new TypeError(`a field of the unknown type ${tag}`);
+    }
+  }
+
+  #short(): string {
+    const size = this.#bytes[this.#skip(1)] as number;
+    const from = this.#skip(size);
+    return known.read(this.#bytes, from, this.#at);
+  }
+
+  #long(): string {
+    const from = this.#blob();
+    return known.read(this.#bytes, from, this.#at);
+  }
+
+  /** Where something begins that has its length before it. */
+  #blob(): number {
+    return this.#skip(this.#bytes.readUInt32BE(this.#skip(4)));
+  }
+
+  #skip(size: number): number {
+    const from = this.#at;
+    this.#at += size;
+    if (this.#at > this.#end) throw new RangeError('a field is longer than its table');
+    return from;
+  }
 }
 
-function fromArray(bytes: Buffer): unknown[] {
-  const values: unknown[] = [];
-  let at = 0;
-  while (at < bytes.length) {
-    const [value, next] = readField(bytes, at);
-    values.push(value);
-    at = next;
-  }
-  return values;
+/** The fields of a table without its length. */
+export function readTable(bytes: Buffer, from: number, end: number): Record<string, unknown> {
+  return new FieldReader(bytes, from, end).table();
 }
 
-function readField(bytes: Buffer, at: number): readonly [unknown, number] {
-  const tag = String.fromCharCode(bytes.readUInt8(at));
-  const read = READERS[tag];
-  if (read === undefined) throw new TypeError(`a field of the unknown type ${JSON.stringify(tag)}`);
-  return read(bytes, at + 1);
+/** A text with its length in one byte before it. */
+export function readShortText(bytes: Buffer, at: number): string {
+  const from = at + 1;
+  return known.read(bytes, from, Math.min(from + bytes.readUInt8(at), bytes.length));
 }

@@ -6,7 +6,7 @@ import {
   type CeleryMessage,
 } from '../../../test/support/celery-vectors.ts';
 import { FrameWriter, type Publication } from './frame-writer.ts';
-import { readProperties } from './tolerant-frames.ts';
+import { readProperties } from './frame-reader.ts';
 
 const FRAME_MAX = 131_072;
 
@@ -150,7 +150,11 @@ describe('the frames of a message', () => {
       write(new FrameWriter(), 1, { ...publicationOf(plain), headers }, FRAME_MAX),
     );
     const header = frames[1]?.payload.subarray(12) as Buffer;
-    expect(readProperties(header)).toMatchObject({ headers, deliveryMode: 2, priority: 0 });
+    expect(readProperties(header, 0, header.length)).toMatchObject({
+      headers,
+      deliveryMode: 2,
+      priority: 0,
+    });
   });
 });
 
@@ -161,7 +165,7 @@ describe('properties that others wrote', () => {
     ),
   )('are read as they are: $name', ({ message }) => {
     const bytes = Buffer.from(message.content_header_hex, 'hex').subarray(12);
-    const { headers, contentType, priority } = readProperties(bytes);
+    const { headers, contentType, priority } = readProperties(bytes, 0, bytes.length);
     expect(headers).toEqual(message.headers);
     expect(contentType).toBe(message.properties['content_type']);
     expect(priority).toBe(message.properties['priority']);
@@ -170,6 +174,6 @@ describe('properties that others wrote', () => {
   it('come without headers that nobody can read', () => {
     const table = Buffer.from([0, 0, 0, 4, 1, 0x61, 0x3f, 0]);
     const bytes = Buffer.concat([Buffer.from([0x30, 0x00]), table, Buffer.from([2])]);
-    expect(readProperties(bytes)).toEqual({ headers: undefined, deliveryMode: 2 });
+    expect(readProperties(bytes, 0, bytes.length)).toEqual({ headers: undefined, deliveryMode: 2 });
   });
 });

@@ -6,7 +6,7 @@ import { backoffMs, type BackoffPolicy } from '../../runtime/backoff.ts';
 import { sleep, systemClock } from '../../runtime/clock.ts';
 import { loadAmqplib } from './load-amqplib.ts';
 import { connectFailure, lost, unavailable } from './rabbitmq-errors.ts';
-import { tolerateFrames } from './tolerant-frames.ts';
+import { readDeliveries } from './frame-reader.ts';
 
 /** Reconnecting at once to a server that restarts only fills its log; later than this nobody wants to wait. */
 const RECONNECT: BackoffPolicy = { baseMs: 200, maxMs: 3_000, jitter: 'full' };
@@ -114,7 +114,7 @@ export class RabbitLink {
         ...(host.isTls ? await tlsOptions(host) : {}),
       },
     );
-    tolerateFrames(model.connection);
+    readDeliveries(model.connection);
     return model;
   }
 
