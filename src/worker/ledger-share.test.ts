@@ -3,7 +3,7 @@ import { LedgerShare } from './ledger-share.ts';
 
 function setup() {
   let nowMs = 1_000;
-  const share = new LedgerShare({ monotonic: () => nowMs });
+  const share = new LedgerShare({ monotonic: () => nowMs }, 50);
   return { share, pass: (ms: number) => (nowMs += ms) };
 }
 
@@ -24,6 +24,15 @@ it('stays as long as the ledger has more than was asked for', () => {
   expect(share.of(10)).toBe(5);
   share.note(5, 4);
   expect(share.of(10)).toBe(0);
+});
+
+it('is no more than runs at once, until the ledger has shown that it has more', () => {
+  const { share } = setup();
+  expect([share.of(400), share.limit(400)]).toEqual([50, 50]);
+  share.note(50, 50);
+  expect([share.of(400), share.limit(400)]).toEqual([200, 400]);
+  share.note(200, 199);
+  expect(share.limit(400)).toBe(50);
 });
 
 it('of a single place goes to ledger and broker in turn', () => {

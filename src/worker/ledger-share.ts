@@ -9,12 +9,15 @@ const LOOK_EVERY_MS = 200;
  */
 export class LedgerShare {
   readonly #clock: Pick<Clock, 'monotonic'>;
+  readonly #places: number;
   #lookedAt = -Infinity;
   #hasMore = false;
   #wasAlone = false;
 
-  constructor(clock: Pick<Clock, 'monotonic'>) {
+  /** @param places tasks that run at once */
+  constructor(clock: Pick<Clock, 'monotonic'>, places: number) {
     this.#clock = clock;
+    this.#places = places;
   }
 
   /** Of so many free places. */
@@ -22,9 +25,17 @@ export class LedgerShare {
     const isDue = this.#clock.monotonic() - this.#lookedAt >= LOOK_EVERY_MS;
     // A single place goes to either in turn.
     const goesOn = this.#hasMore && (free > 1 || !this.#wasAlone);
-    const share = isDue || goesOn ? Math.max(1, Math.floor(free / 2)) : 0;
+    const share = isDue || goesOn ? Math.max(1, this.limit(Math.floor(free / 2))) : 0;
     this.#wasAlone = share === free;
     return share;
+  }
+
+  /**
+   * How many it may be asked for, of so many that could be begun: no more than run at once where it had nothing before.
+   * What comes back from a crash comes together, and who did it is among them.
+   */
+  limit(most: number): number {
+    return this.#hasMore ? most : Math.min(most, this.#places);
   }
 
   /** The ledger was asked for `limit` tasks, and had so many. */

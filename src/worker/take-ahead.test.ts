@@ -6,7 +6,7 @@ import { TakeAhead } from './take-ahead.ts';
 
 const QUEUES = ['q'];
 
-async function setup({ isPushing = false } = {}) {
+async function setup({ isPushing = false, isLedgerAlone = false } = {}) {
   const time = new VirtualTime();
   const clock = {
     now: () => time.nowMs,
@@ -16,7 +16,8 @@ async function setup({ isPushing = false } = {}) {
   const broker = new MemoryBroker();
   const connection = broker.connect();
   await connection.publish(makeEnvelopes(6, { queue: 'q' }));
-  const ahead = new TakeAhead(Object.assign(connection, { isPushing }), clock, 4);
+  const silentMs = isLedgerAlone ? {} : { silentMs: () => 0 };
+  const ahead = new TakeAhead(Object.assign(connection, { isPushing, ...silentMs }), clock, 4);
   const runShort = (ms: number, bytes = 100): void => {
     for (let run = 0; run < 200; run++) ahead.noteRun(ms, bytes);
   };
@@ -60,7 +61,24 @@ describe('a worker that takes ahead', () => {
       runShort(ms);
       return ahead.early;
     });
-    expect(early).toEqual([1, 1, 1, 3, 8, 8]);
+    expect(early).toEqual([1, 1, 1, 3, 9, 16]);
+  });
+
+  it('begins fewer early where all that crashed comes back at once', async () => {
+    const { ahead, runShort } = await setup({ isLedgerAlone: true });
+    runShort(1);
+    expect(ahead.early).toBe(8);
+  });
+
+  it('begins nothing early while tasks come back from crashes', async () => {
+    const { ahead, runShort } = await setup();
+    runShort(1);
+    ahead.noteBegun([{ crashes: 0 }, { crashes: 0 }]);
+    expect(ahead.early).toBe(16);
+    ahead.noteBegun([{ crashes: 0 }, { crashes: 1 }]);
+    expect(ahead.early).toBe(1);
+    runShort(1);
+    expect(ahead.early).toBe(16);
   });
 
   it('holds less of large messages, none of very large ones, and begins none of them early', async () => {
@@ -75,7 +93,7 @@ describe('a worker that takes ahead', () => {
     expect(broker.count()).toEqual({ queued: 3, held: 3 });
     // They are forgotten in time.
     for (let turn = 0; turn < 5; turn++) runShort(1);
-    expect(ahead.early).toBe(8);
+    expect(ahead.early).toBe(16);
   });
 
   it('gives back what waits for too long, and counts tasks as long from then on', async () => {

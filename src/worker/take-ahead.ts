@@ -1,4 +1,5 @@
 import type { Broker, Delivery } from '../broker/broker.ts';
+import type { BegunTask } from '../ledger/ledger.ts';
 import { AheadBudget } from '../runtime/ahead-budget.ts';
 import type { Clock } from '../runtime/clock.ts';
 
@@ -6,8 +7,10 @@ import type { Clock } from '../runtime/clock.ts';
 const SHORT_MS = 20;
 /** What is begun before there is room for it should not wait for a place for longer than this. */
 const WAIT_MS = 40;
-/** So many times the places are begun for, if tasks take next to no time: two batches of four times the places. */
-const MOST_EARLY = 8;
+/** So many times the places are begun for, if tasks take next to no time: two batches of eight times the places. */
+const MOST_EARLY = 16;
+/** Where the ledger alone has tasks: what comes back from a crash comes first there, and all of it at once. */
+const MOST_OF_LEDGER = 8;
 /** A message taken ahead and not begun for this long belongs to whoever has a place for it. */
 const LATE_MS = 250;
 /** How much of the average the last run is. */
@@ -30,6 +33,7 @@ export class TakeAhead {
   readonly #broker: Broker;
   readonly #clock: Clock;
   readonly #places: number;
+  readonly #mostEarly: number;
   readonly #budget = new AheadBudget();
   #here: Ahead[] = [];
   #coming: Promise<void> | null = null;
@@ -40,6 +44,7 @@ export class TakeAhead {
     this.#broker = broker;
     this.#clock = clock;
     this.#places = places;
+    this.#mostEarly = broker.silentMs === undefined ? MOST_OF_LEDGER : MOST_EARLY;
   }
 
   onReady(queues: readonly string[], hint: () => void): () => void {
@@ -56,8 +61,16 @@ export class TakeAhead {
 
   /** For how many times the places tasks may be begun: more than once while they are short and weigh little. */
   get early(): number {
-    const most = Math.min(MOST_EARLY, Math.floor(WAIT_MS / this.#averageMs));
+    const most = Math.min(this.#mostEarly, Math.floor(WAIT_MS / this.#averageMs));
     return Math.max(1, Math.floor(this.#budget.allows(most * this.#places) / this.#places));
+  }
+
+  /**
+   * Told of every batch. Whatever has killed a process may be among those that were there with it, and takes with it all
+   * that are begun at the time: as long as some of them come, nothing is begun early.
+   */
+  noteBegun(tasks: readonly Pick<BegunTask, 'crashes'>[]): void {
+    if (tasks.some(({ crashes }) => crashes > 0)) this.#averageMs = UNKNOWN_MS;
   }
 
   /** Told of every run. */

@@ -73,8 +73,8 @@ export class Worker {
     this.#turnedAt = deps.runtime.clock.monotonic();
     this.#wake = new Wakeable(deps.runtime.clock);
     this.#lease = new LeaseWatch(deps.heart, deps.runtime.clock, deps.settings.leaseMs);
-    this.#share = new LedgerShare(deps.runtime.clock);
     const { concurrency } = deps.settings;
+    this.#share = new LedgerShare(deps.runtime.clock, concurrency);
     this.#seats = new Seats(concurrency, deps.runtime.clock, run => this.#start(run));
     this.#ahead = new TakeAhead(deps.broker, deps.runtime.clock, concurrency);
     this.#intake = new Intake(this.#ahead, deps.settings.queues, this.#wake.hint);
@@ -247,7 +247,7 @@ export class Worker {
       worker: this.#worker,
       run: runtime.random.token(),
       queues,
-      limit: free - deliveries.length,
+      limit: this.#share.limit(free - deliveries.length),
       suspects: hasSuspect ? 0 : 1,
       messages: deliveries.map(({ envelope }) => envelope),
       ...(isAcknowledged ? { tags: deliveries.map(({ delivery }) => delivery.tag) } : {}),
@@ -277,6 +277,7 @@ export class Worker {
         await this.#giveBack(deliveries.map(({ delivery }) => delivery));
         return null;
       }
+      this.#ahead.noteBegun(reply.begun);
       const { answers } = reply;
       const ofMessages = answers.filter(answer => answer === 'begun').length;
       this.#share.note(request.limit, reply.begun.length - ofMessages);

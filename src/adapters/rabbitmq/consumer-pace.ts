@@ -9,7 +9,7 @@ const WINDOW_MS = 500;
  * comes. What they hold is run within half a second.
  */
 const WIDTHS: readonly (readonly [tasksPerSecond: number, width: number])[] = [
-  [40, 14],
+  [80, 28],
   [4, 3],
 ];
 /** Messages that go back are counted by quorum queues: not every minute, let alone more often. */
