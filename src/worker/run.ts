@@ -321,15 +321,17 @@ export class Run implements RunLedger {
   }
 
   /** The one place that decides about the broker's copy of a task that was begun. */
-  async #acknowledge(status: StepStatus): Promise<void> {
+  #acknowledge(status: StepStatus): Promise<void> | undefined {
     const delivery = this.#delivery;
     if (!delivery) return;
     this.#delivery = null;
     const { answers, runtime } = this.#deps;
-    await runtime.faultPoint('worker.committed-not-acked');
     // Settled by us: the ledger has it. Otherwise all we know is that it is not ours; whoever gets the copy next
     // finds out from the ledger whether it is a copy or the only one left.
-    await (status === 'ok' ? answers.ack(delivery) : answers.giveBack(delivery));
+    const answer = (): Promise<void> =>
+      status === 'ok' ? answers.ack(delivery) : answers.giveBack(delivery);
+    const settled = runtime.faultPoint('worker.committed-not-acked');
+    return settled ? settled.then(answer) : answer();
   }
 
   #tellDuplicate({ key, original }: Extract<KeyClaim, { readonly kind: 'answer' }>): void {

@@ -1,5 +1,5 @@
-/** As many as there are names in anybody's headers, and then some. */
-const SLOTS = 256;
+/** Many more than there are names in anybody's headers: two that share a slot would drive each other out all the time. */
+const SLOTS = 1_024;
 /** Longer texts are ids, digests and values, which come once. */
 const LONGEST = 32;
 
@@ -19,14 +19,23 @@ export class KnownTexts {
     const length = to - from;
     if (length === 0) return '';
     if (length > LONGEST) return bytes.toString('utf8', from, to);
-    const ends = (bytes[from] as number) * 7 + (bytes[to - 1] as number) * 31;
-    const slot = (length * 61 + ends) % SLOTS;
+    const slot = slotOf(bytes, from, length);
     const known = this.#slots[slot] as Known | null;
     if (known !== null && isSame(known.bytes, bytes, from, to)) return known.text;
     const text = bytes.toString('utf8', from, to);
     this.#slots[slot] = { bytes: Buffer.from(bytes.subarray(from, to)), text };
     return text;
   }
+}
+
+/** By its length and four of its bytes. */
+function slotOf(bytes: Buffer, from: number, length: number): number {
+  let mixed = length;
+  mixed = mixed * 31 + (bytes[from] as number);
+  mixed = mixed * 31 + (bytes[from + (length >> 2)] as number);
+  mixed = mixed * 31 + (bytes[from + (length >> 1)] as number);
+  mixed = mixed * 31 + (bytes[from + length - 1] as number);
+  return mixed % SLOTS;
 }
 
 function isSame(known: Buffer, bytes: Buffer, from: number, to: number): boolean {

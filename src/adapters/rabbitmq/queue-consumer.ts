@@ -284,6 +284,11 @@ const writeTag = (parts: TagParts): string =>
   `${parts.subscription} ${parts.deliveryTag} ${parts.queue}`;
 
 export function readTag(tag: string): TagParts {
-  const [subscription = '', deliveryTag, ...queue] = tag.split(' ');
-  return { subscription, deliveryTag: Number(deliveryTag), queue: queue.join(' ') };
+  const first = tag.indexOf(' ');
+  const second = tag.indexOf(' ', first + 1);
+  return {
+    subscription: tag.slice(0, first),
+    deliveryTag: Number(tag.slice(first + 1, second)),
+    queue: tag.slice(second + 1),
+  };
 }

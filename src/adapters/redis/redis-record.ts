@@ -1,6 +1,7 @@
 import type { HistoryEntry } from '../../admin/read-model.ts';
 import type { ErrorRecord, TaskState } from '../../ledger/ledger.ts';
 import type { Ending } from '../../result/result-store.ts';
+import { MeasuredEnvelope } from '../../task/digest.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { decodeJson, toBytes } from '../../task/json.ts';
 import { PackedApart, unpack, type Packable, type Unpacked } from './redis-pack.ts';
@@ -96,9 +97,9 @@ const NO_BYTES = new Uint8Array();
 
 /** A message as scripts take it: its id, then what a record keeps of it. */
 export function messageParts(envelope: Envelope): Packable[] {
-  const { id, name, queue, priority, version, digest, etaMs, expiresMs, options, body } = envelope;
+  const { id, name, queue, priority, version, etaMs, expiresMs, options, body } = envelope;
   const times = [etaMs ?? false, expiresMs ?? false];
-  return [id, name, queue, priority, version, writeDigest(digest), ...times, options, body];
+  return [id, name, queue, priority, version, writeDigest(envelope), ...times, options, body];
 }
 
 /** Longer bodies have a key of their own: a step that only moves a task need not carry them. As the scripts know it. */
@@ -112,9 +113,9 @@ export const keepsNoResult = ({ options }: Envelope): boolean =>
 
 /** What the tombstone of a task that was done at its first run keeps of it: the places NAME to BUDGET. */
 export function tombstonePlaces(envelope: Envelope, budget: number): Packable[] {
-  const { name, queue, priority, version, digest, etaMs, expiresMs } = envelope;
+  const { name, queue, priority, version, etaMs, expiresMs } = envelope;
   const times = [etaMs ?? false, expiresMs ?? false];
-  return [name, queue, priority, version, writeDigest(digest), ...times, '', '', 0, 0, budget];
+  return [name, queue, priority, version, writeDigest(envelope), ...times, '', '', 0, 0, budget];
 }
 
 /**
@@ -122,8 +123,8 @@ export function tombstonePlaces(envelope: Envelope, budget: number): Packable[] 
  * most messages the script reads no more, and a body that has a key of its own.
  */
 export function beginParts(envelope: Envelope, tag: string): Packable[] {
-  const { id, name, queue, priority, version, digest, etaMs, expiresMs, options, body } = envelope;
-  const kept = writeDigest(digest);
+  const { id, name, queue, priority, version, etaMs, expiresMs, options, body } = envelope;
+  const kept = writeDigest(envelope);
   const isLong = !isInline(envelope);
   const times = [etaMs ?? false, expiresMs ?? false];
   const rest = [name, queue, priority, version, kept, ...times, options, isLong ? false : body];
@@ -168,8 +169,9 @@ const HEX = /^[0-9a-f]{64}$/;
 const PACKED_BYTES = 33;
 
 /** A NUL and the bytes: half as long as the text, in every record and every tombstone. Other texts stay what they are. */
-function writeDigest(digest: string): Packable {
-  if (!HEX.test(digest)) return digest;
+function writeDigest(envelope: Envelope): Packable {
+  const { digest } = envelope;
+  if (!MeasuredEnvelope.is(envelope) && !HEX.test(digest)) return digest;
   const bytes = Buffer.allocUnsafe(PACKED_BYTES);
   bytes[0] = 0;
   bytes.write(digest, 1, 'hex');
