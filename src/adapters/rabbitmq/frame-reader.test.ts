@@ -1,13 +1,13 @@
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { PassThrough } from 'node:stream';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { readDeliveries } from './frame-reader.ts';
 
 /** The insides of amqplib that frames are read with. */
 interface Connection {
-  recvFrame(): unknown;
+  recvFrame: () => unknown;
 }
 interface Defs {
   readonly BasicDeliver: number;
@@ -18,12 +18,12 @@ interface Defs {
 }
 
 const require = createRequire(import.meta.url);
-const inside = <T>(name: string): T =>
-  require(join(dirname(require.resolve('amqplib')), 'lib', name)) as T;
-const { Connection } = inside<{ Connection: new (stream: PassThrough) => Connection }>(
-  'connection.js',
-);
-const defs = inside<Defs>('defs.js');
+const inside = (name: string): unknown =>
+  require(join(dirname(require.resolve('amqplib')), 'lib', name));
+const { Connection } = inside('connection.js') as {
+  readonly Connection: new (stream: PassThrough) => Connection;
+};
+const defs = inside('defs.js') as Defs;
 
 interface Message {
   readonly deliveryTag: number;
