@@ -66,6 +66,8 @@ export class RunScope implements RunDesk {
   #door: EffectDoor | null = null;
   #steps: Set<string> | null = null;
   #sends: Map<string, number> | null = null;
+  /** The last checkpoint that was asked for. */
+  #saving: Promise<void> | null = null;
   #seq: number;
   #epoch: number;
   #storeFailure: unknown;
@@ -250,12 +252,22 @@ export class RunScope implements RunDesk {
     }
   }
 
-  async checkpoint(data: unknown): Promise<void> {
+  /** One after the other: the ledger takes none that comes after a later one, and who is refused has lost his task. */
+  checkpoint(data: unknown): Promise<void> {
+    const saving = this.#save(data, this.#saving);
+    this.#saving = saving.catch(() => undefined);
+    return saving;
+  }
+
+  async #save(data: unknown, before: Promise<void> | null): Promise<void> {
     this.#refuseIfOver();
     const { name } = this.#task.envelope;
+    // As it is now: whoever does not wait may change it.
+    const bytes = toBytes(encodeJson(data));
     if (this.#handler.checkpoint)
       await check(`checkpoint of ${name}`, this.#handler.checkpoint, data);
-    const bytes = toBytes(encodeJson(data));
+    if (before !== null) await before;
+    this.#refuseIfOver();
     const status = await this.#guarded(this.#ledger.checkpoint(this.#task, ++this.#seq, bytes));
     if (status !== 'ok') throw fenceStale(this.#ref());
   }

@@ -245,6 +245,28 @@ describe('progress and follow-ups', () => {
     });
   });
 
+  it('keeps checkpoints that nobody waited for in the order in which they were asked for', async () => {
+    const { name, queue } = kit().names();
+    const pages = task(name, { queue, result: unchecked<unknown>() });
+    const handler = kit().outlast.handler(pages, {
+      retry: { backoff: '10ms' },
+      checkpoint: z.object({ page: z.number(), text: z.string() }),
+      run: async (_, ctx) => {
+        if (ctx.lastCheckpoint) return { ...ctx.lastCheckpoint, attempt: ctx.attempt };
+        // A large one takes longer than those after it.
+        const text = (page: number): string => 'x'.repeat(page % 5 === 0 ? 300_000 : 1);
+        await Promise.all(
+          Array.from({ length: 20 }, (_none, page) => ctx.checkpoint({ page, text: text(page) })),
+        );
+        throw new Error('on page 20');
+      },
+    });
+    await kit().withWorker([handler], async () => {
+      const answer = await (await kit().outlast.push(pages)).result();
+      expect(answer).toEqual({ page: 19, text: 'x', attempt: 2 });
+    });
+  });
+
   it('takes a checkpoint of `maxCheckpointBytes` and refuses one byte more', async () => {
     const { name, queue } = kit().names();
     const large = task(name, { queue, result: unchecked<unknown>() });
