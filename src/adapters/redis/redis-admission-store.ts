@@ -119,7 +119,10 @@ export class RedisAdmissionStore implements AdmissionStore {
     for (const name of keys) {
       if (over.length >= limit) break;
       const held = await this.#heldUnder(name);
-      const isOver = await Promise.all(held.map(place => this.#isOver(place)));
+      if (held.length === 0) continue;
+      // Fresh, and after the places: the queue of a run was made known before it could have one.
+      const roots = await this.#roots(true);
+      const isOver = await Promise.all(held.map(place => this.#isOver(place, roots)));
       over.push(...held.filter((_, index) => isOver[index]));
     }
     return { freed: over.length, wake: await this.free(over) };
@@ -133,8 +136,8 @@ export class RedisAdmissionStore implements AdmissionStore {
     });
   }
 
-  async #isOver({ task, run }: PlaceHolder): Promise<boolean> {
-    const found = await findRecord(this.#connection, await this.#roots(), task);
+  async #isOver({ task, run }: PlaceHolder, roots: readonly string[]): Promise<boolean> {
+    const found = await findRecord(this.#connection, roots, task);
     return found === null || found.record.state !== 'running' || found.record.run !== run;
   }
 
