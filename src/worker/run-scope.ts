@@ -101,27 +101,25 @@ export class RunScope implements RunDesk {
     this.#deps.onRunning?.(running);
     return new Promise(resolve => {
       let isDecided = false;
-      const settle = (ending: T): void => {
+      const settle = (ending: () => T): void => {
+        if (isDecided) return;
+        isDecided = true;
+        const made = ending();
         this.#close();
-        resolve(ending);
+        resolve(made);
       };
-      const fail = (error: unknown): void => {
-        isDecided = true;
-        settle(failed(error));
-      };
+      const fail = (error: unknown): void => settle(() => failed(error));
       const end = (value: unknown): void => {
-        isDecided = true;
         try {
           const ending = done(value);
-          if (ending instanceof Promise) ending.then(settle, fail);
-          else settle(ending);
+          // The run may still end before the schema of its result has.
+          if (ending instanceof Promise) ending.then(late => settle(() => late), fail);
+          else settle(() => ending);
         } catch (error) {
           fail(error);
         }
       };
-      this.#reject = error => {
-        if (!isDecided) fail(error);
-      };
+      this.#reject = fail;
       // A handler that ignores its signal goes on in the background; whatever it throws later concerns nobody.
       running.then(
         value => {
@@ -130,7 +128,7 @@ export class RunScope implements RunDesk {
         },
         (error: unknown) => {
           this.#hasEnded = true;
-          if (!isDecided) fail(error);
+          fail(error);
         },
       );
       if (this.#endedBy !== null) fail(this.#endedBy);
