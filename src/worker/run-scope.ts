@@ -14,6 +14,7 @@ import type { TaskContext } from './context.ts';
 import { fenceStale, type EffectDoor, type EffectKey } from './door.ts';
 import type { Handler } from './handler.ts';
 import { RunContext, type RunDesk } from './run-context.ts';
+import { insideDoor, refuseInside } from './inside-door.ts';
 import type { RunStop, StopReason } from './run-stop.ts';
 import { timedOut } from './settlement.ts';
 
@@ -259,6 +260,7 @@ export class RunScope implements RunDesk {
 
   async #save(data: unknown, before: Promise<void> | null): Promise<void> {
     this.#refuseIfOver();
+    refuseInside(this, 'ctx.checkpoint');
     const { name } = this.#task.envelope;
     // As it is now: whoever does not wait may change it.
     const bytes = toBytes(encodeJson(data));
@@ -294,6 +296,7 @@ export class RunScope implements RunDesk {
 
   async transaction<T>(fn: (tx: unknown) => Promise<T>, step: string): Promise<T> {
     this.#refuseIfOver();
+    refuseInside(this, 'ctx.transaction');
     this.#claimStep(safeName(step, 'step'));
     const bytes = await this.#guarded(
       this.#pass(step, async tx => {
@@ -313,7 +316,7 @@ export class RunScope implements RunDesk {
     const effect = this.#effect ?? undefined;
     return await this.#theDoor().pass({ ...this.#ref(), effect }, step, async tx => {
       this.#refuseIfOver();
-      const value = await fn(tx);
+      const value = await insideDoor(this, step, () => fn(tx));
       this.#refuseIfOver();
       return value;
     });
@@ -321,6 +324,7 @@ export class RunScope implements RunDesk {
 
   async send<F extends TaskShape>(task: Task<F>, rest: SendRest<F>): Promise<string> {
     this.#refuseIfOver();
+    refuseInside(this, 'ctx.send');
     const [input, options] = rest as [unknown, SendOptions | undefined];
     // Named by what is sent, not by its turn: a rerun that takes another path sends something else.
     const what = fingerprintOf(task.name, task.contract.version, encodeJson(input ?? null), '');
