@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
+import { isAlive } from '../../src/idempotency/holder.ts';
 import { describeLedgerProperty } from '../property/ledger-property.ts';
 import { openTestAdmission } from '../support/redis-admission.ts';
 import { startRedisCluster, type OwnCluster } from '../support/redis-cluster.ts';
@@ -56,6 +57,16 @@ it('keeps the place of a run in a queue that another process has not heard of ye
   const { task } = await new LedgerDriver(one).running(makeEnvelope({ queue: unique('new') }));
   await here.store.reserve({ key, limit: 1, holders: [{ task: task.id, run: task.run }] });
   expect(await there.store.sweep(key, 100)).toEqual({ freed: 0, wake: [] });
+});
+
+it('takes the holder of a key for alive in a queue that another process has not heard of yet', async () => {
+  const [one, other] = await twoViews();
+  await other.parts.roots();
+  const { task } = await new LedgerDriver(one).running(makeEnvelope({ queue: unique('new') }));
+  const holder = { taskId: task.id, epoch: task.epoch, heldMs: 0 };
+  expect(await isAlive(holder, other.reads)).toBe(true);
+  // One that nobody knows after a while has ended, and was forgotten.
+  expect(await isAlive({ ...holder, taskId: 'nobody', heldMs: 60_000 }, other.reads)).toBe(false);
 });
 
 it('makes its queues known again when the node that knows them has lost its memory', async () => {
