@@ -7,7 +7,7 @@ import { NO_KEYS, type Keyring } from '../task/keyring.ts';
 import { asVerdict } from '../task/verdict.ts';
 import type { Checkpoints } from './checkpoints.ts';
 import { withTask } from './context.ts';
-import { errorRecord } from './error-record.ts';
+import { errorRecord, shortText } from './error-record.ts';
 import type { EffectKey } from './door.ts';
 import type { Handler } from './handler.ts';
 import { inTime } from './in-time.ts';
@@ -151,9 +151,13 @@ function settleValue(
   const verdict = asVerdict(value);
   switch (verdict?.kind) {
     case 'discard':
-      return { kind: 'commit', outcome: { kind: 'discarded', why: verdict.why }, value: 'null' };
+      return {
+        kind: 'commit',
+        outcome: { kind: 'discarded', why: shortText(verdict.why) },
+        value: 'null',
+      };
     case 'bury':
-      return buried('buried by its handler', verdict.why);
+      return buried('buried by its handler', shortText(verdict.why));
     case 'retry':
       return failed(handler, task, scope, {
         cause: new Error(verdict.why || 'the handler asked for another run'),

@@ -230,6 +230,31 @@ describe('verdicts', () => {
     );
   });
 
+  it.each([
+    ['discard', discard],
+    ['bury', bury],
+  ] as const)('%s: a reason is kept as a short text, whatever it is', async (_, verdict) => {
+    const circular: Record<string, unknown> = {};
+    circular['self'] = circular;
+    const { name, queue } = kit().names();
+    const odd = task(name, { queue, input: unchecked<'long' | 'circular'>() });
+    const handler = kit().outlast.handler(odd, what =>
+      verdict(what === 'long' ? 'x'.repeat(100_000) : (circular as unknown as string)),
+    );
+    await kit().withWorker([handler], async () => {
+      for (const what of ['long', 'circular'] as const) {
+        const ended = (await kit().outlast.push(odd, what)).result();
+        const { code, message } = await ended.then(
+          () => ({ code: 'done', message: '' }),
+          (error: { code: string; message: string }) => error,
+        );
+        expect(code).toBe(verdict === discard ? 'ERR_TASK_DISCARDED' : 'ERR_TASK_FAILED');
+        expect(message).toMatch(what === 'long' ? /x{2000}$/ : /cannot be shown/);
+        expect(message.length).toBeLessThan(2_200);
+      }
+    });
+  });
+
   it('retryIn: another run later, and it spends an attempt', async () => {
     const { name, queue } = kit().names();
     const busy = task(name, { queue, result: z.number() });
