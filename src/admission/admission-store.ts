@@ -26,13 +26,16 @@ export interface AdmissionStore {
   want(wish: PlaceWish): Promise<boolean>;
   /** Ends places; returns tasks that waited for one, as many as were ended, the longest waiting first. */
   free(places: readonly Place[]): Promise<readonly string[]>;
-  /** Frees up to `limit` places, under one key or under all, whose runs are over; returns tasks that waited for them. */
+  /**
+   * Frees up to `limit` places, under one key or under all, whose runs are over; returns tasks that waited for them. Where
+   * there are very many keys, one call looks at some of them, and the next at others.
+   */
   sweep(key: string | null, limit: number): Promise<SweepReply>;
   /** Not null: the store has no room for new work, and may have some after so long. */
   pressure(): Promise<{ readonly retryAfterMs: number; readonly why: string } | null>;
   /** Every key that was used lately, by name. */
   figures(): Promise<readonly KeyFigures[]>;
-  /** Forgets keys, permits and wishes that nobody needs any more. */
+  /** Forgets keys, permits and wishes that nobody needs any more; of very many keys some with each call. */
   prune(): Promise<void>;
 }
 

@@ -11,7 +11,7 @@ import { takeRates, type Takings, type Verdict } from './take-rates.ts';
 export interface AdmissionDeps {
   readonly store: AdmissionStore;
   readonly book: LimitBook;
-  readonly runtime: Pick<Runtime, 'random' | 'emit'>;
+  readonly runtime: Pick<Runtime, 'random' | 'emit' | 'log'>;
 }
 
 /** A task that wants to come in. */
@@ -37,6 +37,7 @@ export interface Admitted {
 /** Decides who comes in: one task that is pushed, or a batch of a relay. */
 export class Admission {
   readonly #deps: AdmissionDeps;
+  #isClosed = false;
 
   constructor(deps: AdmissionDeps) {
     this.#deps = deps;
@@ -71,10 +72,21 @@ export class Admission {
     return { waits, takings };
   }
 
-  /** Not null: the store has no room for new work, whatever it is, and may have some after so long. */
-  async closedMs(): Promise<number | null> {
+  /** Not null: the store has no room for new work, whatever it is; how long each of those who came is to wait. */
+  async closedTo(newcomers: () => readonly Newcomer[]): Promise<readonly number[] | null> {
     const full = await this.#pressure();
-    return full && spread(full.retryAfterMs, this.#deps.runtime.random.next());
+    if ((full !== null) !== this.#isClosed) this.#tellClosed(full?.why ?? null);
+    if (full === null) return null;
+    const verdict = { key: STORE_KEY, waitMs: full.retryAfterMs };
+    return newcomers().map(newcomer => this.#tell(newcomer, verdict, 'relay'));
+  }
+
+  /** Once for each time, not for each task. */
+  #tellClosed(why: string | null): void {
+    const { log } = this.#deps.runtime;
+    this.#isClosed = why !== null;
+    if (why === null) log.info({}, 'the store has room again');
+    else log.warn({ why }, 'the store has no room: nothing new is published until it has');
   }
 
   /** Keeps room that was taken for whoever names this token in time. */

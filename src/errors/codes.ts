@@ -26,6 +26,7 @@ export interface ErrorFields {
   readonly ERR_TASK_UNKNOWN: { readonly task: string };
   readonly ERR_IDEMPOTENCY_MISMATCH: { readonly key: string };
   readonly ERR_STEP_REUSED: { readonly step: string };
+  readonly ERR_STEP_NESTED: { readonly step: string };
   readonly ERR_RESULT_BEFORE_COMMIT: { readonly id: string };
   readonly ERR_CHECKPOINT_TOO_LARGE: { readonly bytes: number; readonly maxBytes: number };
   readonly ERR_CLOSED: Record<never, never>;
@@ -113,6 +114,7 @@ export const ERROR_FAMILY: Readonly<Record<ErrorCode, ErrorFamily>> = Object.fre
   ERR_TASK_UNKNOWN: 'UsageError',
   ERR_IDEMPOTENCY_MISMATCH: 'UsageError',
   ERR_STEP_REUSED: 'UsageError',
+  ERR_STEP_NESTED: 'UsageError',
   ERR_RESULT_BEFORE_COMMIT: 'UsageError',
   ERR_CHECKPOINT_TOO_LARGE: 'UsageError',
   ERR_CLOSED: 'UsageError',

@@ -26,12 +26,27 @@ export function conflict(options: readonly string[], message: string): Error {
   });
 }
 
-export function etaOf(options: SendOptions, nowMs: number): number | null {
+/** When a task begins at the soonest and at the latest. */
+export function timesOf(
+  task: Task,
+  options: SendOptions,
+  nowMs: number,
+): { readonly etaMs: number | null; readonly expiresMs: number | null } {
+  const [etaMs, expiresMs] = [etaOf(options, nowMs), expiresOf(task, options, nowMs)];
+  if (etaMs !== null && expiresMs !== null && etaMs > nowMs && etaMs >= expiresMs) {
+    const when = options.eta === undefined ? 'countdown' : 'eta';
+    const message = `${task.name} expires before it is due by \`${when}\`: it could never begin`;
+    throw conflict([when, 'expires'], message);
+  }
+  return { etaMs, expiresMs };
+}
+
+function etaOf(options: SendOptions, nowMs: number): number | null {
   if (options.countdown !== undefined) return nowMs + durationMs(options.countdown, 'countdown');
   return options.eta === undefined ? null : instantMs(options.eta, 'eta');
 }
 
-export function expiresOf(task: Task, options: SendOptions, nowMs: number): number | null {
+function expiresOf(task: Task, options: SendOptions, nowMs: number): number | null {
   if (options.expires !== undefined) {
     const expiresMs = momentMs(options.expires, nowMs, 'expires');
     if (expiresMs === nowMs) throw bornExpired();

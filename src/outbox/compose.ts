@@ -18,8 +18,7 @@ import {
   checkOptions,
   conflict,
   envelopeOptions,
-  etaOf,
-  expiresOf,
+  timesOf,
   type WritableOptions,
 } from './compose-options.ts';
 import { embedOf, type Following } from './compose-embed.ts';
@@ -88,6 +87,7 @@ function assemble(
   const { keyring, chordQueue: queue = null } = deps;
   const chordTelling = queue === null ? null : { queue, keyring };
   const embed = embedOf(id, following, { hasIds: true, chordTelling });
+  const { etaMs, expiresMs } = timesOf(task, options, deps.nowMs);
   const made = envelopeOptions(task, options, deps.nowMs);
   addPlace(made, following, deps);
   const key = options.idempotencyKey;
@@ -117,8 +117,8 @@ function assemble(
     embed,
     settings,
     digest,
-    etaMs: etaOf(options, deps.nowMs),
-    expiresMs: earliest(expiresOf(task, options, deps.nowMs), made.deadlineMs ?? null),
+    etaMs,
+    expiresMs: earliest(expiresMs, made.deadlineMs ?? null),
     isIdDrawn: options.id === undefined,
     idempotencyKey: key ?? null,
     fingerprint:

@@ -90,6 +90,20 @@ const limited = (n: number, options: object = {}): Envelope[] =>
   });
 const forever = new AbortController().signal;
 
+it('a relay publishes nothing, limited or not, while the store is full, and tells of each', async () => {
+  const { relay, store, outbox, published, rejected, advance, write } = setup(false);
+  store.full = { retryAfterMs: 1_000, why: 'it is full' };
+  write([...limited(1), ...makeEnvelopes(1)]);
+  expect(await relay.drain(forever)).toBe(0);
+  expect([...outbox.rows.values()].map(({ retries }) => retries)).toEqual([0, 0]);
+  const told = { key: 'store:memory', where: 'relay' };
+  expect(rejected).toMatchObject([told, told]);
+  store.full = null;
+  advance(2_000);
+  expect(await relay.drain(forever)).toBe(2);
+  expect(published).toHaveLength(2);
+});
+
 describe.each([
   ['a broker apart', false],
   ['one database', true],

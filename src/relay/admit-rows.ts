@@ -26,9 +26,9 @@ export async function admitRows(
   admission: Admission | null,
 ): Promise<AdmittedRows> {
   if (admission === null) return { rows, waiting: [], refund: noRefund };
-  const closedMs = await admission.closedMs();
-  if (closedMs !== null) {
-    const waiting = rows.map(row => ({ row, waitMs: closedMs }));
+  const closed = await admission.closedTo(() => rows.map(({ envelope }) => newcomerOf(envelope)));
+  if (closed !== null) {
+    const waiting = rows.map((row, at) => ({ row, waitMs: closed[at] ?? 0 }));
     return { rows: [], waiting, refund: noRefund };
   }
   const limited = rows.filter(({ envelope }) => isLimited(envelope.options));

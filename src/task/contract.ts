@@ -95,10 +95,10 @@ export function resolveContract(name: string, given: object): Contract {
     return duration === undefined ? null : durationMs(duration, `${option} of ${name}`);
   };
   const contract = Object.freeze({
-    input: schemaOf(options.input),
-    args: schemaOf(options.args),
-    kwargs: schemaOf(options.kwargs),
-    result: schemaOf(options.result),
+    input: schemaOf(options.input, `input of ${name}`),
+    args: schemaOf(options.args, `args of ${name}`),
+    kwargs: schemaOf(options.kwargs, `kwargs of ${name}`),
+    result: schemaOf(options.result, `result of ${name}`),
     params: options.params ?? null,
     version: inRange(options.version ?? 1, `version of ${name}`, 1, 32_767),
     queue: safeName(options.queue ?? 'default', 'queue'),
@@ -129,8 +129,17 @@ export function refuseUnknown(
   });
 }
 
-const schemaOf = (schema: unknown): StandardSchema | null =>
-  schema === undefined ? null : (schema as StandardSchema);
+/** Checked here: a result that nothing can check would be found out after the handler has had its effect. */
+export function schemaOf(given: unknown, option: string): StandardSchema | null {
+  if (given === undefined) return null;
+  const { '~standard': standard } = Object(given) as Partial<StandardSchema>;
+  if (typeof standard?.validate === 'function') return given as StandardSchema;
+  throw outlastError('ERR_OPTION_RANGE', {
+    message: `\`${option}\` is no schema`,
+    hint: 'Give a Standard Schema, as zod, valibot and arktype make them, or unchecked<T>().',
+    fields: { option },
+  });
+}
 
 function orderingOf(name: string, given: GivenOptions['ordering']): Ordering | null {
   if (given === undefined) return null;

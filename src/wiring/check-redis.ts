@@ -1,5 +1,6 @@
 import { advise, ok, problem, spoken, type Check, type CheckLimits } from '../admin/checkup.ts';
 import type { Patient } from '../admin/doctor.ts';
+import type { AdmissionStore } from '../admission/admission-store.ts';
 import type { RedisLedgerStores } from '../adapters/redis/open-redis-ledger.ts';
 import { isSameRedis } from '../adapters/redis/redis-url.ts';
 import type { ResolvedConfig } from '../config/config.ts';
@@ -35,6 +36,7 @@ export function redisPatients(config: RedisConfig, limits: CheckLimits): readonl
       ...(ledger === null
         ? []
         : [
+            await onLedger(ledger, ({ admission }) => checkRoom(admission)),
             await checkRecovery(ledger, limits.maxOrphanMs),
             ...(await checkQueues(config, ledger, limits)),
             await onLedger(ledger, ({ reads }) => checkChords(reads, limits)),
@@ -99,6 +101,18 @@ async function examine(look: RedisCheck['look']): Promise<readonly Check[]> {
     if (!isOutlastError(error, 'ERR_CONFIG_TIER')) throw error;
     return [problem('memory', error.message, error.hint, { code: error.code })];
   }
+}
+
+/** Whether admission is closed because the server is nearly full: then nothing new comes in, limited or not. */
+async function checkRoom(store: Pick<AdmissionStore, 'pressure'>): Promise<Check> {
+  const full = await store.pressure();
+  if (full === null) return ok('room', 'there is room for new work');
+  return problem(
+    'room',
+    `${full.why}, so no new task is pushed or published`,
+    'Raise maxmemory, or find what fills it: npx outlast stats. Rows wait in the outbox at no cost.',
+    {},
+  );
 }
 
 /** A lease that is over is seen within moments by whoever looks; after this long nobody does. */

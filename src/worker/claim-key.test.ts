@@ -11,6 +11,7 @@ import { unchecked } from '../task/standard-schema.ts';
 import { silentLogger } from '../telemetry/logger.ts';
 import { claimKey } from './claim-key.ts';
 import { defineHandler } from './handler.ts';
+import { RunStop } from './run-stop.ts';
 
 const pay = task('claim.pay', { input: unchecked<string>(), idempotent: true });
 const handler = defineHandler(pay, () => undefined, {
@@ -51,7 +52,7 @@ it.each([
     log: silentLogger,
     emit: () => undefined,
   };
-  const claim = await claimKey(begun, {
+  const claim = await claimKey(begun, new RunStop(new AbortController().signal), {
     handlers: new Map([[pay.name, handler]]),
     keys: { store: new MemoryIdempotencyStore(systemClock), reads: { inspect: async () => null } },
     ledger: { wake: async () => undefined },

@@ -17,7 +17,10 @@ import { NO_KEYS, type Keyring } from '../task/keyring.ts';
 import { callKeyOf } from './call-key-of.ts';
 import { errorRecord } from './error-record.ts';
 import type { Handler } from './handler.ts';
+import { inTime, type TimedRun } from './in-time.ts';
 import { KeyHold } from './key-hold.ts';
+import { prepareInput } from './prepare-input.ts';
+import type { RunStop } from './run-stop.ts';
 import { buried, type Settlement } from './settlement.ts';
 
 export interface KeyDeps {
@@ -54,25 +57,26 @@ const LONGEST_WAIT_MS = 15_000;
 const FREE: KeyClaim = { kind: 'run', hold: null };
 
 /** Before the handler: has the key of this call, or knows what to do instead. At once for a task without one. Never throws. */
-export function claimKey(task: BegunTask, deps: ClaimDeps): KeyClaim | Promise<KeyClaim> {
+export function claimKey(
+  task: BegunTask,
+  stop: RunStop,
+  deps: ClaimDeps,
+): KeyClaim | Promise<KeyClaim> {
   const handler = deps.handlers.get(task.envelope.name);
   const idempotent = handler?.task.contract.idempotent ?? null;
   // What nobody with a key has sent, is not what was sent, or cannot be read, is buried by the run itself.
   if (!handler || !idempotent || !isIntact(task.envelope)) return FREE;
   if ((deps.keyring ?? NO_KEYS).refusalOf(task.envelope) !== null) return FREE;
-  return claim(task, handler, idempotent, deps);
+  return claim({ task, handler, stop }, idempotent, deps);
 }
 
-async function claim(
-  task: BegunTask,
-  handler: Handler,
-  idempotent: Idempotency,
-  deps: ClaimDeps,
-): Promise<KeyClaim> {
-  const call = await callKeyOf(task, handler).catch(() => null);
-  if (call === null) return FREE;
+async function claim(run: TimedRun, idempotent: Idempotency, deps: ClaimDeps): Promise<KeyClaim> {
+  const { task, handler } = run;
+  const made = await inTime(makeKey(run, deps.runtime), run, deps.runtime);
+  if ('kind' in made)
+    return { kind: made.kind === 'release' ? 'wait' : 'refuse', settlement: made };
   try {
-    return await decide(task, handler, { call, idempotent }, deps);
+    return await decide(task, handler, { call: made, idempotent }, deps);
   } catch (error) {
     const { log } = deps.runtime;
     log.warn({ error, task: task.id }, 'an idempotency key cannot be had; the task is given back');
@@ -84,6 +88,25 @@ async function claim(
     } as const;
     return { kind: 'refuse', settlement };
   }
+}
+
+/**
+ * The key of the call, or what to do without one. Such a task does not run: what has no key is claimed by nobody, and its
+ * duplicates would have their effect beside it.
+ */
+async function makeKey(
+  { task, handler }: TimedRun,
+  { log }: Runtime,
+): Promise<CallKey | Settlement> {
+  try {
+    const call = await callKeyOf(task, handler);
+    if (call !== null) return call;
+  } catch (error) {
+    const prepared = await prepareInput(task, handler);
+    if ('kind' in prepared) return prepared;
+    log.warn({ error, task: task.id }, 'an idempotency key cannot be made; the task is given back');
+  }
+  return { kind: 'release', delayMs: SHORTEST_WAIT_MS };
 }
 
 interface Asked {

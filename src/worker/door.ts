@@ -50,6 +50,11 @@ export interface Fences<Tx> {
   take(tx: Tx, run: RunRef): Promise<Pick<RunRef, 'epoch' | 'run'>>;
   /** Of a run with an effect key the step is that of the key, else that of the task. */
   mark(tx: Tx, run: DoorRun, step: string): Promise<Entrance>;
+  /**
+   * Throws when the transaction in which the step was marked is not the one that is open now. Left out where a database
+   * does nothing more in a transaction that has failed.
+   */
+  confirm?(tx: Tx, run: DoorRun, step: string): Promise<void>;
   keep(tx: Tx, run: DoorRun, step: string, value: Uint8Array): Promise<void>;
   /** Serialization failures and deadlocks: nothing has happened, and it may go well the next time. */
   isConflict(error: unknown): boolean;

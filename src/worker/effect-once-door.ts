@@ -94,15 +94,16 @@ export class EffectOnceDoor<Tx> implements EffectDoor<Tx> {
     step: string,
     fn: (tx: Tx) => Promise<Uint8Array | null>,
   ): Promise<Uint8Array | null> {
-    const found = await this.#fences.briefly(tx, given, async () => {
+    const [found, marked] = await this.#fences.briefly(tx, given, async () => {
       const run = await this.#take(tx, given);
       await this.#faultPoint('door.fenced');
       // Below its own epoch nothing is lifted: this only asks whose the task is.
       await this.#lift(run, run.epoch - 1);
-      return await this.#mark(tx, run, step);
+      return [await this.#mark(tx, run, step), alone(run)] as const;
     });
     if (!found.isNew) return found.value;
     const value = await fn(tx);
+    await this.#fences.confirm?.(tx, marked, step);
     if (value !== null) {
       await this.#fences.keep(tx, alone(given), step, value);
       if (given.effect !== undefined) await this.#fences.keep(tx, given, step, value);

@@ -7,13 +7,18 @@ const MAX_TRACEBACK = 8_000;
 /** What anybody may throw, as texts of bounded length. */
 export function errorRecord(error: unknown): ErrorRecord {
   if (!(error instanceof Error))
-    return { type: typeof error, message: describe(error).slice(0, MAX_MESSAGE), traceback: '' };
+    return { type: typeof error, message: shortText(error), traceback: '' };
   return {
-    type: describe(error.name || 'Error').slice(0, MAX_MESSAGE),
+    type: shortText(error.name || 'Error'),
     // Whoever throws may have put anything there.
-    message: describe(error.message).slice(0, MAX_MESSAGE),
+    message: shortText(error.message),
     traceback: tracebackOf(error).slice(0, MAX_TRACEBACK),
   };
+}
+
+/** Whatever it is, as a text that is kept beside a task. */
+export function shortText(value: unknown): string {
+  return describe(value).slice(0, MAX_MESSAGE);
 }
 
 /** With the error that it wraps, where there is one: that is where somebody must look. */

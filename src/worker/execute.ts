@@ -1,19 +1,18 @@
 import { isOutlastError, outlastError } from '../errors/error.ts';
-import { checkFollowUps } from '../ledger/follow-up.ts';
 import type { BegunTask } from '../ledger/ledger.ts';
 import { isIntact } from '../task/digest.ts';
-import { decodeBody, inputFromCall, parseInput, validate, type Checked } from '../task/input.ts';
+import { validate, type Checked } from '../task/input.ts';
 import { encodeJson, toBytes } from '../task/json.ts';
 import { NO_KEYS, type Keyring } from '../task/keyring.ts';
 import { asVerdict } from '../task/verdict.ts';
 import type { Checkpoints } from './checkpoints.ts';
-import { callKeyOf } from './call-key-of.ts';
 import { withTask } from './context.ts';
-import { errorRecord } from './error-record.ts';
+import { errorRecord, shortText } from './error-record.ts';
 import type { EffectKey } from './door.ts';
 import type { Handler } from './handler.ts';
+import { inTime } from './in-time.ts';
+import { prepareInput, type Prepared } from './prepare-input.ts';
 import type { Rooms } from './room.ts';
-import { migrateInput } from './migrate-input.ts';
 import { circumstancesOf, runInRoom, stopped } from './run-in-room.ts';
 import { RunScope, type RunLedger, type RunScopeDeps, type RunScopeStart } from './run-scope.ts';
 import type { RunStop } from './run-stop.ts';
@@ -53,9 +52,11 @@ export function execute(start: ExecuteStart, deps: ExecuteDeps): Settlement | Pr
     const refusal = (deps.keyring ?? NO_KEYS).refusalOf(envelope);
     if (refusal !== null) return buried('ERR_DIGEST', refusal);
     if (checkpoint === null && handler.mode === 'inline') {
-      const prepared = prepare(start.task, handler);
+      const prepared = prepareInput(start.task, handler);
       if (!(prepared instanceof Promise)) return runPrepared(start, handler, prepared, deps);
-      return prepared.then(late => runPrepared(start, handler, late, deps)).catch(broken);
+      return inTime(prepared, { ...start, handler }, deps.runtime)
+        .then(late => runPrepared(start, handler, late, deps))
+        .catch(broken);
     }
     return executeSlowly(start, handler, deps).catch(broken);
   } catch (error) {
@@ -83,7 +84,8 @@ async function executeSlowly(
     const inside = { task, handler, mode: handler.mode, stop };
     return await runInRoom(inside, { ...deps, rooms, ledger, effect });
   }
-  const prepared = await prepare(task, handler);
+  const preparing = Promise.resolve(prepareInput(task, handler));
+  const prepared = await inTime(preparing, { task, handler, stop }, deps.runtime);
   return await runPrepared({ ...start, task }, handler, prepared, deps);
 }
 
@@ -139,46 +141,6 @@ async function invokeFenced(handler: Handler, input: unknown, scope: RunScope): 
   return await handler.run(input, scope.context);
 }
 
-type Prepared = { readonly input: unknown } | Settlement;
-
-/** At once, unless a migration or the schema takes its time. */
-function prepare(task: BegunTask, handler: Handler): Prepared | Promise<Prepared> {
-  const { contract } = handler.task;
-  const { envelope } = task;
-  let input: unknown;
-  try {
-    input = inputFromCall(contract, decodeBody(envelope.body));
-    checkFollowUps(envelope);
-  } catch (error) {
-    return { kind: 'bury', reason: 'ERR_UNDECODABLE', error: errorRecord(error) };
-  }
-  try {
-    const { idempotent, version } = contract;
-    if (envelope.version !== version || idempotent !== null)
-      return prepareSlowly(task, handler, input).catch(invalid);
-    const parsed = parseInput(envelope.name, contract, input);
-    return parsed instanceof Promise
-      ? parsed.then((late: unknown) => ({ input: late }), invalid)
-      : { input: parsed };
-  } catch (error) {
-    return invalid(error);
-  }
-}
-
-function invalid(error: unknown): Settlement {
-  const reason = isOutlastError(error) ? error.code : 'ERR_INPUT_INVALID';
-  return { kind: 'bury', reason, error: errorRecord(error) };
-}
-
-async function prepareSlowly(task: BegunTask, handler: Handler, input: unknown): Promise<Prepared> {
-  const { contract } = handler.task;
-  const current = await migrateInput(task, handler, input);
-  const parsed = await parseInput(task.envelope.name, contract, current);
-  // Without a key it has not been claimed: it must not run.
-  await callKeyOf(task, handler);
-  return { input: parsed };
-}
-
 /** At once, unless the schema of the result takes its time. */
 function settleValue(
   handler: Handler,
@@ -189,9 +151,13 @@ function settleValue(
   const verdict = asVerdict(value);
   switch (verdict?.kind) {
     case 'discard':
-      return { kind: 'commit', outcome: { kind: 'discarded', why: verdict.why }, value: 'null' };
+      return {
+        kind: 'commit',
+        outcome: { kind: 'discarded', why: shortText(verdict.why) },
+        value: 'null',
+      };
     case 'bury':
-      return buried('buried by its handler', verdict.why);
+      return buried('buried by its handler', shortText(verdict.why));
     case 'retry':
       return failed(handler, task, scope, {
         cause: new Error(verdict.why || 'the handler asked for another run'),

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { task, type Task, type TaskShape } from '../task/define-task.ts';
+import { unchecked } from '../task/standard-schema.ts';
 import { defineHandler, type HandlerOptions } from './handler.ts';
 
 const unused = {
@@ -27,14 +28,29 @@ describe('a task', () => {
     );
   });
 
-  it('without any time to run is refused', () => {
-    expect(() => task('h.never', { timeout: '0s' })).toThrow(
-      expect.objectContaining({ code: 'ERR_OPTION_RANGE' }),
+  it.each(['timeout', 'expires'])('without any time to run is refused: %s', option => {
+    expect(() => task('h.never', { [option]: '0s' })).toThrow(
+      expect.objectContaining({ code: 'ERR_OPTION_RANGE', option: `${option} of h.never` }),
     );
     expect(task('h.fine', { timeout: '30s', softTimeout: '29.999s' }).contract).toMatchObject({
       timeoutMs: 30_000,
       softTimeoutMs: 29_999,
     });
+  });
+});
+
+describe('a schema', () => {
+  it.each(['input', 'result', 'args', 'kwargs'])('that is none is refused as %s', option => {
+    for (const given of [{}, null, 'string', 5, { '~standard': { version: 1 } }])
+      expect(() => task('h.odd', { [option]: given as never })).toThrow(
+        expect.objectContaining({ code: 'ERR_OPTION_RANGE', option: `${option} of h.odd` }),
+      );
+  });
+
+  it('may be a function, as those of arktype are', () => {
+    const { '~standard': standard } = unchecked<string>();
+    const schema = Object.assign(() => undefined, { '~standard': standard });
+    expect(task('h.arktype', { input: schema }).contract.input).toBe(schema);
   });
 });
 
@@ -53,6 +69,7 @@ describe('a handler', () => {
     [{ run, mode: 'fiber' }, 'ERR_OPTION_RANGE', 'mode'],
     [{ run, fence: 'end' }, 'ERR_OPTION_RANGE', 'fence'],
     [{}, 'ERR_OPTION_RANGE', 'run'],
+    [{ run, checkpoint: {} }, 'ERR_OPTION_RANGE', 'checkpoint of the handler of h.task'],
     [{ run, onSoftTimeout: 5 }, 'ERR_OPTION_RANGE', 'onSoftTimeout'],
     [{ run, retries: 5 }, 'ERR_UNKNOWN_OPTION', 'retries'],
     [{ run, migrations: { 1: 'rename' } }, 'ERR_OPTION_RANGE', 'migrations.1'],

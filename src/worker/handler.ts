@@ -1,5 +1,5 @@
 import { outlastError } from '../errors/error.ts';
-import { inRange, refuseUnknown } from '../task/contract.ts';
+import { inRange, refuseUnknown, schemaOf } from '../task/contract.ts';
 import type { Task, TaskShape } from '../task/define-task.ts';
 import { durationMs, type Duration } from '../task/duration.ts';
 import type { StandardSchema } from '../task/standard-schema.ts';
@@ -110,7 +110,7 @@ export function defineHandler<S extends TaskShape, Tx, C = never>(
     maxResurrections: inRange(options.maxResurrections ?? 5, 'maxResurrections', 0, 1_000),
     ...retry,
     migrations,
-    checkpoint: options.checkpoint ?? null,
+    checkpoint: schemaOf(options.checkpoint, `checkpoint of the handler of ${task.name}`),
     onSoftTimeout: (options.onSoftTimeout ?? null) as Handler['onSoftTimeout'],
     run: options.run as Handler['run'],
     origin,

@@ -14,6 +14,7 @@ import type { TaskContext } from './context.ts';
 import { fenceStale, type EffectDoor, type EffectKey } from './door.ts';
 import type { Handler } from './handler.ts';
 import { RunContext, type RunDesk } from './run-context.ts';
+import { insideDoor, refuseInside } from './inside-door.ts';
 import type { RunStop, StopReason } from './run-stop.ts';
 import { timedOut } from './settlement.ts';
 
@@ -66,6 +67,8 @@ export class RunScope implements RunDesk {
   #door: EffectDoor | null = null;
   #steps: Set<string> | null = null;
   #sends: Map<string, number> | null = null;
+  /** The last checkpoint that was asked for. */
+  #saving: Promise<void> | null = null;
   #seq: number;
   #epoch: number;
   #storeFailure: unknown;
@@ -99,27 +102,25 @@ export class RunScope implements RunDesk {
     this.#deps.onRunning?.(running);
     return new Promise(resolve => {
       let isDecided = false;
-      const settle = (ending: T): void => {
+      const settle = (ending: () => T): void => {
+        if (isDecided) return;
+        isDecided = true;
+        const made = ending();
         this.#close();
-        resolve(ending);
+        resolve(made);
       };
-      const fail = (error: unknown): void => {
-        isDecided = true;
-        settle(failed(error));
-      };
+      const fail = (error: unknown): void => settle(() => failed(error));
       const end = (value: unknown): void => {
-        isDecided = true;
         try {
           const ending = done(value);
-          if (ending instanceof Promise) ending.then(settle, fail);
-          else settle(ending);
+          // The run may still end before the schema of its result has.
+          if (ending instanceof Promise) ending.then(late => settle(() => late), fail);
+          else settle(() => ending);
         } catch (error) {
           fail(error);
         }
       };
-      this.#reject = error => {
-        if (!isDecided) fail(error);
-      };
+      this.#reject = fail;
       // A handler that ignores its signal goes on in the background; whatever it throws later concerns nobody.
       running.then(
         value => {
@@ -128,7 +129,7 @@ export class RunScope implements RunDesk {
         },
         (error: unknown) => {
           this.#hasEnded = true;
-          if (!isDecided) fail(error);
+          fail(error);
         },
       );
       if (this.#endedBy !== null) fail(this.#endedBy);
@@ -250,12 +251,23 @@ export class RunScope implements RunDesk {
     }
   }
 
-  async checkpoint(data: unknown): Promise<void> {
+  /** One after the other: the ledger takes none that comes after a later one, and who is refused has lost his task. */
+  checkpoint(data: unknown): Promise<void> {
+    const saving = this.#save(data, this.#saving);
+    this.#saving = saving.catch(() => undefined);
+    return saving;
+  }
+
+  async #save(data: unknown, before: Promise<void> | null): Promise<void> {
     this.#refuseIfOver();
+    refuseInside(this, 'ctx.checkpoint');
     const { name } = this.#task.envelope;
+    // As it is now: whoever does not wait may change it.
+    const bytes = toBytes(encodeJson(data));
     if (this.#handler.checkpoint)
       await check(`checkpoint of ${name}`, this.#handler.checkpoint, data);
-    const bytes = toBytes(encodeJson(data));
+    if (before !== null) await before;
+    this.#refuseIfOver();
     const status = await this.#guarded(this.#ledger.checkpoint(this.#task, ++this.#seq, bytes));
     if (status !== 'ok') throw fenceStale(this.#ref());
   }
@@ -284,6 +296,7 @@ export class RunScope implements RunDesk {
 
   async transaction<T>(fn: (tx: unknown) => Promise<T>, step: string): Promise<T> {
     this.#refuseIfOver();
+    refuseInside(this, 'ctx.transaction');
     this.#claimStep(safeName(step, 'step'));
     const bytes = await this.#guarded(
       this.#pass(step, async tx => {
@@ -303,7 +316,7 @@ export class RunScope implements RunDesk {
     const effect = this.#effect ?? undefined;
     return await this.#theDoor().pass({ ...this.#ref(), effect }, step, async tx => {
       this.#refuseIfOver();
-      const value = await fn(tx);
+      const value = await insideDoor(this, step, () => fn(tx));
       this.#refuseIfOver();
       return value;
     });
@@ -311,6 +324,7 @@ export class RunScope implements RunDesk {
 
   async send<F extends TaskShape>(task: Task<F>, rest: SendRest<F>): Promise<string> {
     this.#refuseIfOver();
+    refuseInside(this, 'ctx.send');
     const [input, options] = rest as [unknown, SendOptions | undefined];
     // Named by what is sent, not by its turn: a rerun that takes another path sends something else.
     const what = fingerprintOf(task.name, task.contract.version, encodeJson(input ?? null), '');

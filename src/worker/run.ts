@@ -156,7 +156,7 @@ export class Run implements RunLedger {
     if (entry !== null && !entry.isIn) return await this.#turnAway(entry);
     const begun = runtime.faultPoint('worker.begun-not-started');
     if (begun) await begun;
-    const claiming = claimKey(this.task, this.#deps);
+    const claiming = claimKey(this.task, this.#stop, this.#deps);
     const claim = claiming instanceof Promise ? await claiming : claiming;
     // What waits for another task has not started.
     const isStarted = claim.kind !== 'wait';

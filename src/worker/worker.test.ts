@@ -26,7 +26,7 @@ const away = (): Promise<never> =>
   Promise.reject(outlastError('ERR_STORE_UNAVAILABLE', { message: 'away', hint: '', fields: {} }));
 
 /** A worker on a store that can be cut off, under a clock that the test moves. */
-function setup(shutdownTimeoutMs = 0, timeout: Duration = '1h') {
+function setup(shutdownTimeoutMs = 0, timeout: Duration = '1h', idempotent = false) {
   const time = new VirtualTime();
   const clock = {
     now: () => time.nowMs,
@@ -64,7 +64,8 @@ function setup(shutdownTimeoutMs = 0, timeout: Duration = '1h') {
   const hold = (): void => void (finished = new Promise<void>(resolve => (finish = resolve)));
   hold();
   let handling = 0;
-  const long = task('worker.long', { timeout });
+  const long = task('worker.long', { timeout, idempotent });
+  const keys = new MemoryIdempotencyStore(clock);
   const seen = { epoch: 0 };
   /** A door that lifts every run above the epoch it has seen. */
   const origin: HandlerOrigin = {
@@ -124,7 +125,7 @@ function setup(shutdownTimeoutMs = 0, timeout: Duration = '1h') {
     observer,
     ledger,
     broker: ledgerBroker(store),
-    keys: { store: new MemoryIdempotencyStore(clock), reads: new MemoryLedgerReads(store) },
+    keys: { store: keys, reads: new MemoryLedgerReads(store) },
     handlers: new Map([[long.name, handler]]),
     runtime,
     heart,
@@ -148,6 +149,7 @@ function setup(shutdownTimeoutMs = 0, timeout: Duration = '1h') {
   return {
     time,
     store,
+    keys,
     control,
     worker,
     aborts,
@@ -533,6 +535,24 @@ describe('a worker whose queue is paused', () => {
 });
 
 describe('a worker that drains', () => {
+  it('commits nothing whose result may not be kept for duplicates, and gives it back', async () => {
+    const { time, store, keys, worker, arrive, finish, hurry } = setup(30_000, '1h', true);
+    const id = await arrive();
+    const stop = new AbortController();
+    const running = worker.run(stop.signal);
+    await time.runUntil(1_100);
+    // The ledger answers; the keys do not.
+    keys.complete = away;
+    finish();
+    await time.runUntil(3_000);
+    expect(store.state.records.get(id)?.state).toBe('running');
+    stop.abort();
+    hurry.abort();
+    await time.runUntil(5_000);
+    await running;
+    expect(store.state.records.get(id)).toMatchObject({ state: 'waiting', failures: 0 });
+  });
+
   it('gives back at once what still runs when it is told a second time', async () => {
     const { time, store, worker, aborts, arrive, hurry } = setup(30_000);
     const stop = new AbortController();

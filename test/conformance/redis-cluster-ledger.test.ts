@@ -1,13 +1,20 @@
-import { afterAll, beforeAll } from 'vitest';
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
+import { isAlive } from '../../src/idempotency/holder.ts';
 import { describeLedgerProperty } from '../property/ledger-property.ts';
 import { openTestAdmission } from '../support/redis-admission.ts';
 import { startRedisCluster, type OwnCluster } from '../support/redis-cluster.ts';
-import { openTestClusterLedger, openTestKeys } from '../support/redis-ledger.ts';
+import {
+  openTestClusterLedger,
+  openTestKeys,
+  type TestClusterLedger,
+} from '../support/redis-ledger.ts';
 import { describeIdempotencyProperty } from '../property/idempotency-property.ts';
 import { describeIdempotency } from './idempotency.ts';
 import { describeAdmission } from './admission.ts';
 import { describeLedgerReads } from './ledger-reads.ts';
 import { describeLedger } from './ledger.ts';
+import { makeEnvelope, unique } from './envelopes.ts';
+import { LedgerDriver } from './ledger-driver.ts';
 import { describeResultStore } from './result-store.ts';
 
 let cluster: OwnCluster;
@@ -25,6 +32,53 @@ const fixture = () =>
     cluster.url,
     cluster.nodes.map(({ url }) => url),
   );
+
+/** Two processes on one ledger. */
+async function twoViews(): Promise<readonly [TestClusterLedger, TestClusterLedger]> {
+  const nodes = cluster.nodes.map(({ url }) => url);
+  const prefix = `${unique('ledger')}:`;
+  const one = await openTestClusterLedger(cluster.url, nodes, prefix);
+  const other = await openTestClusterLedger(cluster.url, nodes, prefix);
+  onTestFinished(async () => {
+    await one.dispose();
+    await other.dispose();
+  });
+  return [one, other];
+}
+
+it('keeps the place of a run in a queue that another process has not heard of yet', async () => {
+  const [one, other] = await twoViews();
+  const nodes = cluster.nodes.map(({ url }) => url);
+  const [prefix, key] = [`${unique('admission')}:`, unique('key')];
+  const here = await openTestAdmission(one, nodes, prefix);
+  const there = await openTestAdmission(other, nodes, prefix);
+  // It remembers the queues there are, for a while.
+  await other.parts.roots();
+  const { task } = await new LedgerDriver(one).running(makeEnvelope({ queue: unique('new') }));
+  await here.store.reserve({ key, limit: 1, holders: [{ task: task.id, run: task.run }] });
+  expect(await there.store.sweep(key, 100)).toEqual({ freed: 0, wake: [] });
+});
+
+it('takes the holder of a key for alive in a queue that another process has not heard of yet', async () => {
+  const [one, other] = await twoViews();
+  await other.parts.roots();
+  const { task } = await new LedgerDriver(one).running(makeEnvelope({ queue: unique('new') }));
+  const holder = { taskId: task.id, epoch: task.epoch, heldMs: 0 };
+  expect(await isAlive(holder, other.reads)).toBe(true);
+  // One that nobody knows after a while has ended, and was forgotten.
+  expect(await isAlive({ ...holder, taskId: 'nobody', heldMs: 60_000 }, other.reads)).toBe(false);
+});
+
+it('makes its queues known again when the node that knows them has lost its memory', async () => {
+  const [one, other] = await twoViews();
+  const driver = new LedgerDriver(one);
+  const queue = unique('queue');
+  await driver.running(makeEnvelope({ queue }));
+  const kept = await one.connection.command('del', `${one.parts.homeRoot}queues`);
+  expect(kept).toBe(1);
+  const { task } = await driver.running(makeEnvelope({ queue }));
+  expect(await other.reads.inspect(task.id)).toMatchObject({ state: 'running' });
+});
 
 describeLedger('Redis Cluster', fixture);
 describeAdmission('Redis Cluster', async () =>

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { PoolClient } from 'pg';
 import {
   createOutlast,
@@ -12,7 +12,10 @@ import {
   type OutlastConfig,
 } from '../../dist/index.js';
 import { createAdmin } from '../../dist/admin/index.js';
+import { PgDatabase } from '../../dist/adapters/postgres/pg-database.js';
+import { PostgresAdmissionStore } from '../../dist/adapters/postgres/postgres-admission-store.js';
 import { fromPg } from '../../dist/adapters/transactions/pg.js';
+import { intervalUs } from '../../dist/task/admission-rule.js';
 import { gate, migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
 
 let database: MigratedDatabase;
@@ -142,6 +145,38 @@ describe('a push', () => {
     expect(await caught(outlast.push(limited))).toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
     expect(await caught(outlast.admit(limited))).toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
     await outlast.close();
+  });
+});
+
+describe('a call that waited long for the lock of one key', () => {
+  it('takes nothing back of what others have taken from another meanwhile', async () => {
+    const db = await PgDatabase.open({ url: database.url, poolSize: 4, queryTimeoutMs: 30_000 });
+    onTestFinished(() => db.close());
+    const store = new PostgresAdmissionStore(db);
+    const rate = { limit: 200, perMs: 1_000, burst: 100 };
+    const [held, busy] = ['wait:a', 'wait:b'].map(key => ({ key, rate, count: 1 }));
+    if (!held || !busy) throw new Error('two keys are needed');
+    await store.take([held]);
+    const startedAt = performance.now();
+    let granted = 0;
+    const takeMany = async (): Promise<number> => {
+      const [grant] = await store.take([{ ...busy, count: 1_000 }]);
+      return (granted += grant?.granted ?? 0);
+    };
+    const other = await database.pool.connect();
+    await other.query('begin');
+    await other.query('select 1 from outlast_admission where key = $1 for update', [held.key]);
+    const late = store.take([held, busy]);
+    const isWaiting = `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+    await until(async () => (await database.pool.query(isWaiting)).rowCount);
+    // More than a second and a half of the rate.
+    await until(async () => (await takeMany()) > 250);
+    await other.query('commit');
+    other.release();
+    granted += (await late)[1]?.granted ?? 0;
+    await takeMany();
+    const elapsedUs = (performance.now() - startedAt) * 1_000;
+    expect(granted).toBeLessThanOrEqual(rate.burst + Math.ceil(elapsedUs / intervalUs(rate)));
   });
 });
 

@@ -28,6 +28,7 @@ const publish = task('send.publish', {
   params: ['image', 'page'],
   input: unchecked<{ image: string; page: string }>(),
 });
+const brief = task('send.brief', { expires: '10m' });
 const texts = task('send.texts', { result: unchecked<string>() });
 const keyed = task('send.keyed', { kwargs: unchecked<{ a: number }>() });
 const ordered = task('send.ordered', {
@@ -188,6 +189,19 @@ const BAD_INPUT: readonly BadInput[] = [
     code: 'ERR_OPTIONS_CONFLICT',
     names: 'eta',
     send: client => outlast.send(client, nightly, undefined, { countdown: '1s', eta: new Date() }),
+  },
+  {
+    what: 'a countdown beyond the time at which it expires',
+    code: 'ERR_OPTIONS_CONFLICT',
+    names: 'never begin',
+    send: client => outlast.send(client, nightly, undefined, { countdown: '1h', expires: '10m' }),
+  },
+  {
+    what: 'an eta beyond the time at which its contract expires',
+    code: 'ERR_OPTIONS_CONFLICT',
+    names: 'never begin',
+    send: client =>
+      outlast.send(client, brief, undefined, { eta: new Date(Date.now() + 3_600_000) }),
   },
   {
     what: 'an eta that is no time',

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -118,5 +119,29 @@ describe('a checkpoint too large for the ledger', () => {
       await sweepCheckpoints(store, new PostgresLedgerReads(db), -60_000);
       expect(await tasksIn()).toEqual([dead.id]);
     });
+  });
+
+  it('that the disk does not take whole is an error, and leaves the one before and nothing else', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'outlast-checkpoints-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const module = new URL(
+      '../../dist/adapters/folder/folder-checkpoint-store.js',
+      import.meta.url,
+    );
+    const script = `
+      import { FolderCheckpointStore } from ${JSON.stringify(module.href)};
+      const store = new FolderCheckpointStore(${JSON.stringify(folder)});
+      const key = seq => ({ taskId: 'one', epoch: 1, seq });
+      await store.write(key(1), Buffer.alloc(100_000));
+      const told = await store.write(key(2), Buffer.alloc(300_000)).catch(error => error.code);
+      const before = await store.read(key(1), 100_000);
+      console.log(JSON.stringify([told, before.length]));`;
+    // No file may be larger than 200 KiB: as on a disk that is full, the write that reaches the end takes a part.
+    const shell = 'ulimit -f 200; exec "$0" --input-type=module -e "$1"';
+    const said = execFileSync('bash', ['-c', shell, process.execPath, script], {
+      encoding: 'utf8',
+    });
+    expect(JSON.parse(said)).toEqual(['EFBIG', 100_000]);
+    expect(readdirSync(folder)).toHaveLength(1);
   });
 });

@@ -74,6 +74,36 @@ describe('the effect-once door', () => {
     });
   });
 
+  it('refuses what would wait for itself inside of it, and takes it again when it is shut', async () => {
+    const { name, queue } = kit().names();
+    const child = task(`${name}.child`, { queue });
+    const nested = task(name, { queue, result: unchecked<unknown>() });
+    const handler = kit().outlast.handler(nested, {
+      checkpoint: unchecked<number>(),
+      run: async (_, ctx) => {
+        const attempts = {
+          transaction: () => ctx.transaction(async () => 1, { step: 'inner' }),
+          send: () => ctx.send(child, undefined),
+          checkpoint: () => ctx.checkpoint(1),
+        };
+        const codes = await ctx.transaction(async () => {
+          const tries = Object.values(attempts).map(attempt =>
+            attempt().catch((error: { code: string; step: string }) => [error.code, error.step]),
+          );
+          return await Promise.all(tries);
+        });
+        for (const attempt of Object.values(attempts)) await attempt();
+        return codes;
+      },
+    });
+    const handlers = [handler, kit().outlast.handler(child, () => undefined)];
+    await kit().withWorker(handlers, async () => {
+      const refused = ['ERR_STEP_NESTED', 'main'];
+      const answer = await (await kit().outlast.push(nested)).result();
+      expect(answer).toEqual([refused, refused, refused]);
+    });
+  });
+
   it('sends follow-ups with the effect, once, and only for the rightful run', async () => {
     const { name, queue } = kit().names();
     const child = task(`${name}.child`, { queue, input: unchecked<{ parent: string }>() });
@@ -242,6 +272,28 @@ describe('progress and follow-ups', () => {
     });
     await kit().withWorker([handler], async () => {
       expect(await (await kit().outlast.push(pages)).result()).toEqual({ page: 2 });
+    });
+  });
+
+  it('keeps checkpoints that nobody waited for in the order in which they were asked for', async () => {
+    const { name, queue } = kit().names();
+    const pages = task(name, { queue, result: unchecked<unknown>() });
+    const handler = kit().outlast.handler(pages, {
+      retry: { backoff: '10ms' },
+      checkpoint: z.object({ page: z.number(), text: z.string() }),
+      run: async (_, ctx) => {
+        if (ctx.lastCheckpoint) return { ...ctx.lastCheckpoint, attempt: ctx.attempt };
+        // A large one takes longer than those after it.
+        const text = (page: number): string => 'x'.repeat(page % 5 === 0 ? 300_000 : 1);
+        await Promise.all(
+          Array.from({ length: 20 }, (_none, page) => ctx.checkpoint({ page, text: text(page) })),
+        );
+        throw new Error('on page 20');
+      },
+    });
+    await kit().withWorker([handler], async () => {
+      const answer = await (await kit().outlast.push(pages)).result();
+      expect(answer).toEqual({ page: 19, text: 'x', attempt: 2 });
     });
   });
 

@@ -1,7 +1,15 @@
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { createAdmin } from '../../dist/admin/index.js';
-import { bury, currentTask, discard, retryIn, task, unchecked } from '../../dist/index.js';
+import {
+  bury,
+  currentTask,
+  discard,
+  retryIn,
+  task,
+  unchecked,
+  type StandardSchema,
+} from '../../dist/index.js';
 import { gate, until } from '../support/database.ts';
 import { useWorkerKit } from '../support/worker-kit.ts';
 
@@ -222,6 +230,31 @@ describe('verdicts', () => {
     );
   });
 
+  it.each([
+    ['discard', discard],
+    ['bury', bury],
+  ] as const)('%s: a reason is kept as a short text, whatever it is', async (_, verdict) => {
+    const circular: Record<string, unknown> = {};
+    circular['self'] = circular;
+    const { name, queue } = kit().names();
+    const odd = task(name, { queue, input: unchecked<'long' | 'circular'>() });
+    const handler = kit().outlast.handler(odd, what =>
+      verdict(what === 'long' ? 'x'.repeat(100_000) : (circular as unknown as string)),
+    );
+    await kit().withWorker([handler], async () => {
+      for (const what of ['long', 'circular'] as const) {
+        const ended = (await kit().outlast.push(odd, what)).result();
+        const { code, message } = await ended.then(
+          () => ({ code: 'done', message: '' }),
+          (error: { code: string; message: string }) => error,
+        );
+        expect(code).toBe(verdict === discard ? 'ERR_TASK_DISCARDED' : 'ERR_TASK_FAILED');
+        expect(message).toMatch(what === 'long' ? /x{2000}$/ : /cannot be shown/);
+        expect(message.length).toBeLessThan(2_200);
+      }
+    });
+  });
+
   it('retryIn: another run later, and it spends an attempt', async () => {
     const { name, queue } = kit().names();
     const busy = task(name, { queue, result: z.number() });
@@ -257,6 +290,50 @@ describe('time', () => {
       expect((await kit().deadLetter(sent.id)).reason).toBe('ERR_TIMEOUT');
     });
   });
+
+  it.each(['the schema of its input', 'a migration', 'the schema of its result'])(
+    'ends an attempt at its timeout when %s never answers, and gives it back when the worker stops',
+    async which => {
+      const { name, queue } = kit().names();
+      let begun = gate();
+      const never = (): Promise<never> => {
+        begun.open();
+        return new Promise(() => undefined);
+      };
+      const silent = (isSilent: boolean): StandardSchema<string, string> => ({
+        '~standard': {
+          version: 1,
+          vendor: 'test',
+          validate: value => (isSilent ? never() : { value: value as string }),
+        },
+      });
+      const handler = kit().outlast.handler(
+        task(name, {
+          queue,
+          version: 2,
+          input: silent(which === 'the schema of its input'),
+          result: silent(which === 'the schema of its result'),
+        }),
+        {
+          retry: { maxAttempts: 1 },
+          migrations: { 1: (old: string) => (which === 'a migration' ? never() : old) },
+          run: input => input,
+        },
+      );
+      const sender = { queue, input: unchecked<string>() };
+      const limited = await kit().outlast.push(task(name, { ...sender, timeout: '200ms' }), 'x');
+      await kit().withWorker([handler], async () => {
+        expect((await kit().deadLetter(limited.id)).reason).toBe('ERR_TIMEOUT');
+      });
+      const unlimited = await kit().outlast.push(task(name, sender), 'x');
+      begun = gate();
+      await kit().withWorker([handler], () => begun.opened, { shutdownTimeout: '100ms' });
+      expect(await createAdmin(kit().outlast).tasks.inspect(unlimited.id)).toMatchObject({
+        state: 'waiting',
+        failures: 0,
+      });
+    },
+  );
 
   it('tells a slow run softly first, and the run goes on', async () => {
     const { name, queue } = kit().names();

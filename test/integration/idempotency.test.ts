@@ -274,6 +274,36 @@ describe.each(['PostgreSQL', 'Redis'] as const)('idempotent tasks, ledger in %s'
     });
   });
 
+  it('do not run without a key because a migration failed when it was to be made', async () => {
+    const before = pay();
+    const { queue } = before.contract;
+    const paying = task(before.name, {
+      queue,
+      version: 2,
+      input: unchecked<Order>(),
+      result: unchecked<unknown>(),
+      idempotent: { key: input => input.order },
+    });
+    let [migrations, runs] = [0, 0];
+    const handler = outlast.handler(paying, {
+      migrations: {
+        1: async (old: Order) => {
+          migrations += 1;
+          if (migrations === 1) throw new Error('the service it asks is away for a moment');
+          return old;
+        },
+      },
+      run: () => (runs += 1),
+    });
+    await working([handler], async () => {
+      const one = await outlast.push(before, { order: '17' });
+      expect(await one.result()).toBe(1);
+      const two = await outlast.push(before, { order: '17' });
+      expect(await two.result()).toBe(1);
+      expect(runs).toBe(1);
+    });
+  });
+
   it('are refused when their key cannot be made of their input, and dead letters when others send them', async () => {
     const paying = pay();
     const bad = { order: '' };

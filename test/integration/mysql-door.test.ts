@@ -3,7 +3,7 @@ import { MysqlFences } from '../../src/adapters/mysql/mysql-fences.ts';
 import { noFaults } from '../../src/runtime/fault-point.ts';
 import { EffectOnceDoor } from '../../src/worker/effect-once-door.ts';
 import { LedgerDriver } from '../conformance/ledger-driver.ts';
-import { migratedMariadb, type MigratedMariadb } from '../support/database.ts';
+import { migratedMariadb, until, type MigratedMariadb } from '../support/database.ts';
 import { makeLedger } from '../support/memory-ledger.ts';
 import { DRIVERS, type Driver, type DriverConnection } from '../support/mysql-drivers.ts';
 
@@ -30,12 +30,12 @@ describe.each(Object.entries(DRIVERS))('the door through %s', (_, open) => {
   const limits = async (tx: DriverConnection): Promise<unknown> =>
     await driver.run(
       tx,
-      'select cast(@@session.innodb_lock_wait_timeout as char), cast(@@session.wait_timeout as char)',
+      'select cast(@@session.innodb_lock_wait_timeout as char), cast(@@session.wait_timeout as char), if(@@session.autocommit, "1", "0")',
     );
   const outside = async (): Promise<unknown> => await driver.adapter.transaction(limits);
 
   it('ends what a process has forgotten, waits as the user has decided, and leaves the session as it was', async () => {
-    const before = (await outside()) as readonly [readonly [string, string]];
+    const before = (await outside()) as readonly [readonly [string, string, string]];
     const [lockWait] = before[0];
     const { ledger, door, task } = await setup();
     let inside: unknown;
@@ -43,7 +43,7 @@ describe.each(Object.entries(DRIVERS))('the door through %s', (_, open) => {
       inside = await limits(tx);
       return null;
     });
-    expect(inside).toEqual([[lockWait, '10']]);
+    expect(inside).toEqual([[lockWait, '10', '0']]);
     expect(await outside()).toEqual(before);
     const failing = door.pass(task, 'other', () => Promise.reject(new Error('no')));
     await expect(failing).rejects.toThrow('no');
@@ -80,6 +80,41 @@ describe.each(Object.entries(DRIVERS))('the door through %s', (_, open) => {
     });
     await expect(cut).rejects.toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
     expect(await door.pass(task, 'main', async () => Uint8Array.from([1]))).toHaveLength(1);
+  });
+
+  it('undoes everything when the function swallows a deadlock, which ends its transaction, and says so', async () => {
+    const { door, task } = await setup();
+    const { pool } = database;
+    await pool.query('create or replace table crossed (id int primary key, n int) engine=innodb');
+    await pool.query('create or replace table paid (n int) engine=innodb');
+    await pool.query('insert into crossed values (1, 0), (2, 0)');
+    const other = await pool.getConnection();
+    await other.beginTransaction();
+    // Of two the server ends the one that has changed less.
+    await other.query('insert into crossed select seq, 0 from seq_100_to_200');
+    await other.query('update crossed set n = 1 where id = 1');
+    const passing = door.pass(task, 'main', async tx => {
+      await driver.run(tx, 'update crossed set n = 1 where id = 2');
+      const crossing = other.query('update crossed set n = 1 where id = 2');
+      const waiting = `select 1 from information_schema.innodb_trx where trx_state = 'LOCK WAIT'`;
+      await until(async () => ((await pool.query(waiting))[0] as unknown[]).length);
+      await expect(driver.run(tx, 'update crossed set n = 1 where id = 1')).rejects.toThrow(
+        'Deadlock',
+      );
+      await crossing;
+      await other.commit();
+      await driver.run(tx, 'insert into paid values (1)');
+      return null;
+    });
+    await expect(passing).rejects.toMatchObject({ code: 'ERR_NOT_IN_TRANSACTION' });
+    other.release();
+    expect((await pool.query('select * from paid'))[0]).toEqual([]);
+    let runs = 0;
+    await door.pass(task, 'main', async () => {
+      runs += 1;
+      return null;
+    });
+    expect(runs).toBe(1);
   });
 
   it('refuses a value that the server would not take, and takes a large one', async () => {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import {
   createOutlast,
   isOutlastError,
@@ -9,6 +9,8 @@ import {
   type Outlast,
 } from '../../dist/index.js';
 import { createAdmin } from '../../dist/admin/index.js';
+import { RedisAdmissionStore } from '../../src/adapters/redis/redis-admission-store.ts';
+import { RedisConnection } from '../../src/adapters/redis/redis-connection.ts';
 import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
 import { withRedis } from '../support/redis-broker.ts';
 import { startRedis, type OwnRedis } from '../support/redis-server.ts';
@@ -80,6 +82,24 @@ describe('admission in Redis', () => {
     expect(keys.some(key => key.includes('permit'))).toBe(true);
     for (const key of keys.filter(one => !one.endsWith(':keys')))
       expect(Number(await redis('pttl', key)), key).toBeGreaterThan(0);
+  });
+
+  it('looks through very many keys some at a time, and in turn at all of them', async () => {
+    const connection = await RedisConnection.open({
+      url: server.url,
+      role: 'ledger',
+      name: 'test',
+    });
+    onTestFinished(() => connection.close());
+    const store = new RedisAdmissionStore(connection, async () => ['outlast:ledger:'], 'many:');
+    const keys = Array.from({ length: 6_000 }, (_, n) => `task:many:${n}`);
+    const gone = { task: 'nobody', run: 'gone' };
+    await Promise.all(keys.map(key => store.reserve({ key, limit: 1, holders: [gone] })));
+    const freed: number[] = [];
+    const total = (): number => freed.reduce((sum, one) => sum + one, 0);
+    while (total() < keys.length) freed.push((await store.sweep(null, 10_000)).freed);
+    expect(Math.max(...freed)).toBeLessThan(keys.length);
+    expect(total()).toBe(keys.length);
   });
 
   it('does not refuse for ever because a key has lost its end', async () => {

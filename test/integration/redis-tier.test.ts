@@ -208,6 +208,26 @@ describe('a worker on a Redis that throws keys away', () => {
   });
 });
 
+describe('a Redis that is nearly full', () => {
+  it('is what the doctor tells: nothing new comes in', async () => {
+    const redis = await own(['--maxmemory-policy', 'noeviction']);
+    const env = { OUTLAST_DATABASE_URL: database.url, OUTLAST_BROKER_URL: redis.url };
+    const project = new CliProject({}, env);
+    onTestFinished(() => project.dispose());
+    expect((await project.run('doctor')).stdout).toMatch(/^ok +ledger room: /m);
+    await withRedis(redis.url, async connection => {
+      const used = /used_memory:(\d+)/.exec(
+        String(await connection.command('info', 'memory')),
+      )?.[1];
+      const limit = Math.floor(Number(used) * 1.1);
+      await connection.command('config', 'set', 'maxmemory', limit);
+    });
+    const { code, stdout } = await project.run('doctor');
+    expect(code).toBe(6);
+    expect(stdout).toMatch(/^problem +ledger room: \d+ % of the maxmemory/m);
+  });
+});
+
 describe('a queue that nobody takes from', () => {
   it('is what the doctor tells, whether the ledger or the broker has its tasks', async () => {
     const redis = await own();

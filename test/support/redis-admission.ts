@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { RedisAdmissionStore } from '../../src/adapters/redis/redis-admission-store.ts';
+import type { RootsOf } from '../../src/adapters/redis/redis-find.ts';
 import type { AdmissionFixture } from '../conformance/admission.ts';
 import { unique } from '../conformance/envelopes.ts';
 import { withRedis } from './redis-broker.ts';
@@ -21,11 +22,11 @@ const SHIFT_SCRIPT = { text: SHIFT, sha: createHash('sha1').update(SHIFT).digest
 export async function openTestAdmission(
   ledger: TestLedger | TestClusterLedger,
   nodes: readonly string[],
+  prefix: string = `${unique('admission')}:`,
 ): Promise<AdmissionFixture & { readonly prefix: string }> {
   const { connection } = ledger;
-  const prefix = `${unique('admission')}:`;
-  const roots = async (): Promise<readonly string[]> =>
-    'root' in ledger ? [ledger.root] : await ledger.parts.roots();
+  const roots: RootsOf = async isFresh =>
+    'root' in ledger ? [ledger.root] : await ledger.parts.roots(isFresh);
   return {
     ...ledger,
     prefix,

@@ -74,12 +74,12 @@ export interface TestClusterLedger extends LedgerReadsFixture, ResultFixture {
   readonly parts: RedisPartitions;
 }
 
-/** A ledger on a cluster with these nodes. */
+/** A ledger on a cluster with these nodes; another process's view of one when both are given the same prefix. */
 export async function openTestClusterLedger(
   url: string,
   nodes: readonly string[],
+  prefix: string = `${unique('ledger')}:`,
 ): Promise<TestClusterLedger> {
-  const prefix = `${unique('ledger')}:`;
   const connection = await RedisConnection.open({ url, role: 'ledger', name: 'test' });
   const generations = new MemoryGenerationStore();
   const options = {

@@ -33,15 +33,14 @@ export class FolderCheckpointStore implements CheckpointStore {
     const root = await this.#root;
     const name = nameOf(key);
     const temporary = join(root, `.${name}.${randomBytes(8).toString('hex')}.tmp`);
-    const file = await open(temporary, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW, 0o600);
     try {
-      await file.write(headOf(key));
-      await file.write(data);
-      await file.sync();
-    } finally {
-      await file.close();
+      await writeWhole(temporary, [headOf(key), data]);
+      await rename(temporary, join(root, name));
+    } catch (error) {
+      // On a disk that is full it would be in the way of the next one.
+      await unlinkIfThere(temporary).catch(() => undefined);
+      throw error;
     }
-    await rename(temporary, join(root, name));
     await syncFolder(root);
   }
 
@@ -144,6 +143,17 @@ async function resolveFolder(folder: string): Promise<string> {
       fields: { option: 'worker.checkpointFolder' },
       cause,
     });
+  }
+}
+
+/** All of it or an error: a single write to a disk that has just become full takes a part, and says so only in its count. */
+async function writeWhole(path: string, parts: readonly Uint8Array[]): Promise<void> {
+  const file = await open(path, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW, 0o600);
+  try {
+    for (const part of parts) await file.writeFile(part);
+    await file.sync();
+  } finally {
+    await file.close();
   }
 }
 

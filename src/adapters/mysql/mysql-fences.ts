@@ -1,6 +1,10 @@
 import { outlastError } from '../../errors/error.ts';
 import type { RunRef } from '../../ledger/ledger.ts';
-import type { TextRow, TransactionAdapter } from '../../outbox/transaction-adapter.ts';
+import {
+  rolledBack,
+  type TextRow,
+  type TransactionAdapter,
+} from '../../outbox/transaction-adapter.ts';
 import { effectKeyOf, fenceBusy } from '../../worker/door.ts';
 import type { DoorRun, Entrance, Fences } from '../../worker/door.ts';
 import {
@@ -28,21 +32,21 @@ export class MysqlFences<Tx> implements Fences<Tx> {
     this.#adapter = adapter;
   }
 
-  /** The limit for idle sessions must hold until COMMIT is answered, so it is set back after that. */
+  /** What is set for the session must hold until COMMIT is answered, so it is set back after that. */
   async transaction<T>(fn: (tx: Tx) => Promise<T>): Promise<T> {
     if (!this.#adapter.endsIdleTransactions) return await this.#adapter.transaction(fn);
-    const limits = new WeakMap<Tx & object, string>();
+    const before = new WeakMap<Tx & object, readonly string[]>();
     return await this.#adapter.transaction(
       async tx => {
-        const { idle } = await this.#limits(tx);
-        limits.set(tx as Tx & object, idle);
+        const { idle, autocommit } = await this.#limits(tx);
+        before.set(tx as Tx & object, [idle, autocommit]);
         const seconds = Math.min(Number(idle), IDLE_SECONDS);
-        await this.#execute(tx, SQL.doorLimitIdle, [String(seconds)]);
+        await this.#execute(tx, SQL.doorLimitIdle, [String(seconds), '0']);
         return await fn(tx);
       },
       async tx => {
-        const idle = limits.get(tx as Tx & object);
-        if (idle !== undefined) await this.#execute(tx, SQL.doorLimitIdle, [idle]);
+        const settings = before.get(tx as Tx & object);
+        if (settings !== undefined) await this.#execute(tx, SQL.doorLimitIdle, settings);
       },
     );
   }
@@ -87,6 +91,12 @@ export class MysqlFences<Tx> implements Fences<Tx> {
     };
   }
 
+  /** A deadlock ends the whole transaction, and a session that goes on all the same has begun another. */
+  async confirm(tx: Tx, run: DoorRun, step: string): Promise<void> {
+    const params = [effectKeyOf(run), step, String(run.epoch)];
+    if ((await this.#execute(tx, SQL.effectMarked, params)).length === 0) throw rolledBack();
+  }
+
   async keep(tx: Tx, run: DoorRun, step: string, value: Uint8Array): Promise<void> {
     const text = Buffer.from(value).toString('base64');
     if (text.length > SURE_BYTES) await this.#refuseTooLarge(tx, text.length);
@@ -101,9 +111,10 @@ export class MysqlFences<Tx> implements Fences<Tx> {
     return isBroken(error) ? (translateMysqlError(error) as Error) : null;
   }
 
-  async #limits(tx: Tx): Promise<{ readonly lockWait: string; readonly idle: string }> {
+  async #limits(tx: Tx): Promise<Record<'lockWait' | 'idle' | 'autocommit', string>> {
     const [limits] = await this.#execute(tx, SQL.doorLimits, []);
-    return { lockWait: limits?.['lock_wait'] ?? '', idle: limits?.['idle'] ?? '' };
+    const text = (name: string): string => limits?.[name] ?? '';
+    return { lockWait: text('lock_wait'), idle: text('idle'), autocommit: text('autocommit') };
   }
 
   /** A statement that the server does not take ends the connection, and the task would be given back for ever. */

@@ -89,15 +89,16 @@ from information_schema.innodb_trx where trx_started < now(6) - interval ? * 100
     order: [0],
   },
   doorLimitIdle: {
-    text: `set session wait_timeout = cast(? as unsigned)`,
-    order: [0],
+    text: `set session wait_timeout = cast(? as unsigned), session autocommit = cast(? as unsigned)`,
+    order: [0, 1],
   },
   doorLimitWait: {
     text: `set session innodb_lock_wait_timeout = cast(? as unsigned)`,
     order: [0],
   },
   doorLimits: {
-    text: `select cast(@@session.innodb_lock_wait_timeout as char) as lock_wait, cast(@@session.wait_timeout as char) as idle`,
+    text: `select cast(@@session.innodb_lock_wait_timeout as char) as lock_wait, cast(@@session.wait_timeout as char) as idle,
+  if(@@session.autocommit, '1', '0') as autocommit`,
     order: [],
   },
   effectFind: {
@@ -112,6 +113,10 @@ from information_schema.innodb_trx where trx_started < now(6) - interval ? * 100
     text: `insert into outlast_effect (effect_key, step, task_id, epoch, ttl_ms, created_at)
 values (?, ?, ?, cast(? as signed), cast(? as signed), utc_timestamp(6))`,
     order: [0, 1, 2, 3, 4],
+  },
+  effectMarked: {
+    text: `select '1' as marked from outlast_effect where effect_key = ? and step = ? and epoch = cast(? as signed)`,
+    order: [0, 1, 2],
   },
   effectsEnd: {
     text: `update outlast_effect set ends_at = utc_timestamp(6) + interval ttl_ms * 1000 microsecond

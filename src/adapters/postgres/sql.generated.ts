@@ -97,8 +97,8 @@ order by a.place`,
   from ask order by key
   on conflict (key) do update set
     tat_us = case
-      when s.tat_us > excluded.asked_us + excluded.burst * excluded.interval_us + 1000000
-        then excluded.asked_us + excluded.burst * excluded.interval_us
+      when s.tat_us > extract(epoch from clock_timestamp()) * 1000000 + excluded.burst * excluded.interval_us + 1000000
+        then floor(extract(epoch from clock_timestamp()) * 1000000)::bigint + excluded.burst * excluded.interval_us
       when greatest(s.tat_us, excluded.asked_us) + excluded.interval_us
           > excluded.asked_us + excluded.burst * excluded.interval_us
         then s.tat_us

@@ -153,7 +153,11 @@ function onCluster(
   }
   const parts = new RedisPartitions(connection, { ...options, node: nodeOf(url), prefix: '' });
   const ledger = new RedisClusterLedger(connection, parts);
-  return { ledger, roots: () => parts.roots(), controlRoot: `${parts.homeRoot}control:` };
+  return {
+    ledger,
+    roots: isFresh => parts.roots(isFresh),
+    controlRoot: `${parts.homeRoot}control:`,
+  };
 }
 
 /**

@@ -23,6 +23,8 @@ import { pack } from './redis-pack.ts';
 
 /** A key that is used is written down again after this long: it may have been forgotten meanwhile. */
 const REMEMBER_MS = 600_000;
+/** About so many keys are looked through by one call for all of them. */
+const NAMES_AT_ONCE = 2_000;
 
 /**
  * Admission in Redis, beside the ledger. All that belongs to one key of admission is in one slot, and a script touches one
@@ -33,6 +35,8 @@ export class RedisAdmissionStore implements AdmissionStore {
   readonly #roots: RootsOf;
   readonly #keys: AdmissionKeys;
   readonly #memory: RedisMemory;
+  readonly #swept: NamesInTurn;
+  readonly #pruned: NamesInTurn;
   /** When each key was last written down, by the process's own clock. */
   readonly #known = new Map<string, number>();
 
@@ -42,6 +46,8 @@ export class RedisAdmissionStore implements AdmissionStore {
     this.#roots = roots;
     this.#keys = new AdmissionKeys(prefix);
     this.#memory = new RedisMemory(connection, roots);
+    this.#swept = new NamesInTurn(connection, this.#keys.index);
+    this.#pruned = new NamesInTurn(connection, this.#keys.index);
   }
 
   async take(asks: readonly RateAsk[]): Promise<readonly RateGrant[]> {
@@ -114,14 +120,13 @@ export class RedisAdmissionStore implements AdmissionStore {
 
   /** A place is taken after its run has begun and a run token is never used again: what is over here stays over. */
   async sweep(key: string | null, limit: number): Promise<SweepReply> {
-    const keys = key === null ? await this.#index() : [key];
-    const over: Place[] = [];
-    for (const name of keys) {
-      if (over.length >= limit) break;
-      const held = await this.#heldUnder(name);
-      const isOver = await Promise.all(held.map(place => this.#isOver(place)));
-      over.push(...held.filter((_, index) => isOver[index]));
-    }
+    const keys = key === null ? await this.#swept.next() : [key];
+    const held = (await Promise.all(keys.map(name => this.#heldUnder(name)))).flat();
+    if (held.length === 0) return { freed: 0, wake: [] };
+    // Fresh, and after the places: the queue of a run was made known before it could have one.
+    const roots = await this.#roots(true);
+    const isOver = await Promise.all(held.map(place => this.#isOver(place, roots)));
+    const over = held.filter((_, index) => isOver[index]).slice(0, limit);
     return { freed: over.length, wake: await this.free(over) };
   }
 
@@ -133,8 +138,8 @@ export class RedisAdmissionStore implements AdmissionStore {
     });
   }
 
-  async #isOver({ task, run }: PlaceHolder): Promise<boolean> {
-    const found = await findRecord(this.#connection, await this.#roots(), task);
+  async #isOver({ task, run }: PlaceHolder, roots: readonly string[]): Promise<boolean> {
+    const found = await findRecord(this.#connection, roots, task);
     return found === null || found.record.state !== 'running' || found.record.run !== run;
   }
 
@@ -172,7 +177,7 @@ export class RedisAdmissionStore implements AdmissionStore {
 
   /** States, wishes and permits end by themselves; only the list of names has to be looked through. */
   async prune(): Promise<void> {
-    const keys = await this.#index();
+    const keys = await this.#pruned.next();
     const isGone = await Promise.all(keys.map(async key => (await this.#figuresOf(key)) === null));
     const gone = keys.filter((_, index) => isGone[index]);
     if (gone.length > 0) await this.#connection.command('srem', this.#keys.index, ...gone);
@@ -196,6 +201,31 @@ export class RedisAdmissionStore implements AdmissionStore {
 
   #all(key: string): readonly string[] {
     return [this.#keys.state(key), this.#keys.places(key), this.#keys.wanted(key)];
+  }
+}
+
+/** The members of a set, some with every call and in turn all of them: a key may be a customer, of whom there are many. */
+class NamesInTurn {
+  readonly #connection: RedisConnection;
+  readonly #set: string;
+  #cursor = '0';
+
+  constructor(connection: RedisConnection, set: string) {
+    this.#connection = connection;
+    this.#set = set;
+  }
+
+  async next(): Promise<readonly string[]> {
+    const reply = await this.#connection.command(
+      'sscan',
+      this.#set,
+      this.#cursor,
+      'COUNT',
+      NAMES_AT_ONCE,
+    );
+    const [cursor, names] = reply as readonly [Buffer, readonly Buffer[]];
+    this.#cursor = String(cursor);
+    return [...new Set(names.map(String))];
   }
 }
 

@@ -75,6 +75,8 @@ export class RedisClusterLedger implements Ledger {
 
   async open(opening: WorkerOpening): Promise<void> {
     await this.#parts.home.open(opening);
+    // The one before may have been closed because the node that knows all queues has lost its memory.
+    this.#registered.clear();
     const [oldest] = this.#openings.keys();
     if (oldest !== undefined && this.#openings.size >= MOST_OPENED) this.#openings.delete(oldest);
     if (!this.#openings.has(opening.worker)) {

@@ -1,8 +1,11 @@
 import type { RedisConnection } from './redis-connection.ts';
 import { readRecord, type StoredRecord } from './redis-record.ts';
 
-/** The roots under which tasks are, the one with all incarnations first. On a cluster there is one for each queue. */
-export type RootsOf = () => Promise<readonly string[]>;
+/**
+ * The roots under which tasks are, the one with all incarnations first. On a cluster there is one for each queue, and the
+ * list may be a second old unless it is to be fresh.
+ */
+export type RootsOf = (isFresh?: boolean) => Promise<readonly string[]>;
 
 export interface FoundRecord {
   readonly root: string;

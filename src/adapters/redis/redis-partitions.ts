@@ -67,8 +67,8 @@ export class RedisPartitions {
   }
 
   /** The home first. */
-  async roots(): Promise<readonly string[]> {
-    return [this.homeRoot, ...(await this.queues()).map(queue => this.#rootOf(queue))];
+  async roots(isFresh = false): Promise<readonly string[]> {
+    return [this.homeRoot, ...(await this.queues(isFresh)).map(queue => this.#rootOf(queue))];
   }
 
   /** Matches the channels of all queues. */

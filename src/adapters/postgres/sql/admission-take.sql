@@ -1,7 +1,8 @@
 -- Takes from rates, each for itself, as gcra.ts does: what is granted moves the time on, what is not moves nothing.
 -- The clock is read once, before the row is locked: each call counts at a moment between its asking and its answer.
 -- Rows are locked in the order of their keys, so that two calls never wait for each other in a circle.
--- A time further ahead than the rate can lead to is of another rate, or of a clock that was set back: it is cut.
+-- A time further ahead than the rate can lead to is of another rate, or of a clock that was set back: it is cut. That is
+-- judged by the clock under the lock: by the one of the asking, whoever waited for a lock would cut what others took meanwhile.
 -- params: keys text[], counts bigint[], intervals_us bigint[], bursts bigint[], limits bigint[], pers_ms float8[]
 with moment as materialized (
   select floor(extract(epoch from clock_timestamp()) * 1000000)::bigint as us
@@ -15,8 +16,8 @@ with moment as materialized (
   from ask order by key
   on conflict (key) do update set
     tat_us = case
-      when s.tat_us > excluded.asked_us + excluded.burst * excluded.interval_us + 1000000
-        then excluded.asked_us + excluded.burst * excluded.interval_us
+      when s.tat_us > extract(epoch from clock_timestamp()) * 1000000 + excluded.burst * excluded.interval_us + 1000000
+        then floor(extract(epoch from clock_timestamp()) * 1000000)::bigint + excluded.burst * excluded.interval_us
       when greatest(s.tat_us, excluded.asked_us) + excluded.interval_us
           > excluded.asked_us + excluded.burst * excluded.interval_us
         then s.tat_us

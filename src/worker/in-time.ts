@@ -1,0 +1,45 @@
+import type { BegunTask } from '../ledger/ledger.ts';
+import type { Runtime } from '../runtime/runtime.ts';
+import type { EnvelopeOptions } from '../task/envelope.ts';
+import { toText } from '../task/json.ts';
+import type { Handler } from './handler.ts';
+import { circumstancesOf, stopped } from './run-in-room.ts';
+import type { RunStop } from './run-stop.ts';
+import { failed, timedOut, type Settlement } from './settlement.ts';
+
+export interface TimedRun {
+  readonly task: BegunTask;
+  readonly handler: Handler;
+  readonly stop: RunStop;
+}
+
+/**
+ * What a schema or a migration of the user's comes to, which may take its time: no longer than the task may run, and not
+ * when the run is stopped. Otherwise one that never answers would keep its task running, and its worker from draining.
+ */
+export async function inTime<T>(
+  work: Promise<T>,
+  { task, handler, stop }: TimedRun,
+  runtime: Runtime,
+): Promise<T | Settlement> {
+  const { clock } = runtime;
+  const undo: (() => void)[] = [];
+  const { timeoutMs, deadlineMs } = JSON.parse(toText(task.envelope.options)) as EnvelopeOptions;
+  const over = new Promise<Settlement>(resolve => {
+    const expire = (ms: number, what: string): void => {
+      const end = (): void => {
+        const cause = timedOut(task, ms, what);
+        resolve(failed(handler, task, circumstancesOf(task, runtime), { cause, askedMs: null }));
+      };
+      undo.push(clock.timer(ms, end));
+    };
+    if (timeoutMs !== undefined) expire(timeoutMs, 'its timeout');
+    if (deadlineMs !== undefined) expire(deadlineMs - clock.now(), 'its deadline');
+    undo.push(stop.onStop(() => resolve(stopped(stop))));
+  });
+  try {
+    return await Promise.race([work, over]);
+  } finally {
+    for (const one of undo) one();
+  }
+}
