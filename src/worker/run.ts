@@ -247,8 +247,9 @@ export class Run implements RunLedger {
 
   async lift(_: RunRef, above: number): Promise<LiftReply> {
     const reply = await this.#deps.ledger.lift(this.#ref, above);
-    const { id, run } = this.#ref;
-    if (reply.status === 'ok') this.#ref = { id, epoch: reply.epoch, run };
+    const { id, epoch, run } = this.#ref;
+    // One that stays as it was begun is committed as such, which costs a ledger less.
+    if (reply.status === 'ok' && reply.epoch !== epoch) this.#ref = { id, epoch: reply.epoch, run };
     return reply;
   }
 
