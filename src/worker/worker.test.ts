@@ -325,7 +325,11 @@ describe('a run that has passed a door', () => {
   }
 
   it('commits under the epoch it has since, where that has lifted it', async () => {
-    expect(await pass(10)).toMatchObject({ epoch: 11, commits: ['ok'], committed: [{ epoch: 11 }] });
+    expect(await pass(10)).toMatchObject({
+      epoch: 11,
+      commits: ['ok'],
+      committed: [{ epoch: 11 }],
+    });
   });
 
   it('commits as it was begun where that has only asked: the ledger need not read its record', async () => {
