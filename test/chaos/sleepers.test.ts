@@ -114,7 +114,11 @@ async function halt(
 ): Promise<Sleeper> {
   // The one that owes a follow-up could also run it, were it published a second time.
   const owes = point === 'worker.committed-not-followed' ? [FOLLOW_QUEUE] : [];
-  const child = dormitory.start([queueOf(point), ...owes], point, { action });
+  const child = dormitory.start([queueOf(point), ...owes], point, {
+    action,
+    // Shorter than it sleeps: its event loop has stood still, but so has the thread that looks at it.
+    OUTLAST_WORKER_MAX_BLOCK: '3s',
+  });
   const sent = await push(dormitory, point);
   if (point === 'worker.drain-before-release') {
     await until(async () => (await dormitory.epochsOf('run', sent.id)).length);
