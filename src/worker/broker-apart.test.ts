@@ -21,7 +21,11 @@ const away = (): Promise<never> =>
   Promise.reject(outlastError('ERR_STORE_UNAVAILABLE', { message: 'away', hint: '', fields: {} }));
 
 /** A worker that consumes from a broker apart, with a ledger that can be cut off. */
-function setup(ackOn: 'commit' | 'begin' = 'commit', taskMs: number | null = null) {
+function setup(
+  ackOn: 'commit' | 'begin' = 'commit',
+  taskMs: number | null = null,
+  shutdownTimeoutMs = 0,
+) {
   const time = new VirtualTime();
   let sleptMs = 0;
   const clock = {
@@ -87,13 +91,14 @@ function setup(ackOn: 'commit' | 'begin' = 'commit', taskMs: number | null = nul
   };
   const runtime = { clock, random, faultPoint, log: silentLogger, emit: noEvents };
   const entered: string[] = [];
+  let isLong = false;
   let finish: () => void = () => undefined;
   const finished = new Promise<void>(resolve => (finish = resolve));
   const handler = defineHandler(
     task('conformance.task', { args: unchecked<unknown[]>(), kwargs: unchecked<object>() }),
     (_, { id, epoch }) => {
       entered.push(`${id} ${epoch}`);
-      return taskMs === null
+      return taskMs === null || isLong
         ? finished
         : new Promise<void>(resolve => void clock.timer(taskMs, resolve));
     },
@@ -111,7 +116,7 @@ function setup(ackOn: 'commit' | 'begin' = 'commit', taskMs: number | null = nul
       concurrency: 5,
       leaseMs: 3_600_000,
       idleTimeMs: 1_000,
-      shutdownTimeoutMs: 0,
+      shutdownTimeoutMs,
       dedupWindowMs: 60_000,
       resultTtlMs: 60_000,
       ackOn,
@@ -133,8 +138,11 @@ function setup(ackOn: 'commit' | 'begin' = 'commit', taskMs: number | null = nul
     await store.park([{ envelope, delayMs: 0 }]);
     return envelope.id;
   };
+  const drain = (): void => stop.abort();
+  /** From now on tasks take until `finish`. */
+  const lengthen = (): void => void (isLong = true);
   const end = async (): Promise<void> => {
-    stop.abort();
+    drain();
     await time.runUntil(time.nowMs + 60_000);
     await running;
   };
@@ -160,6 +168,8 @@ function setup(ackOn: 'commit' | 'begin' = 'commit', taskMs: number | null = nul
     comeBack,
     cut,
     sleepAt,
+    drain,
+    lengthen,
     hang,
     finish,
     stateOf,
@@ -262,6 +272,30 @@ describe('a worker that loses its incarnation while it tells the broker about a 
     await time.runUntil(10_000);
     expect(stateOf(taken.id)).toBe('done');
     expect(entered).toEqual([`${known.id} 1`, `${taken.id} 2`]);
+    await end();
+  });
+});
+
+describe('what a worker has taken ahead', () => {
+  it('is given back at once when it drains, whatever still runs', async () => {
+    const { time, queueing, entered, publish, drain, lengthen, finish, stateOf, end } = setup(
+      'commit',
+      1,
+      20_000,
+    );
+    const ids: string[] = [];
+    for (let n = 0; n < 500; n++) ids.push(await publish());
+    const running = (): number => ids.filter(id => stateOf(id) === 'running').length;
+    while (queueing.count().queued > 200) await time.runUntil(time.nowMs + 1);
+    lengthen();
+    const before = entered.length;
+    while (entered.length < before + 5) await time.runUntil(time.nowMs + 1);
+    // The rest was taken ahead.
+    expect(queueing.count().held).toBeGreaterThan(running());
+    drain();
+    await time.runUntil(time.nowMs + 10);
+    expect([running(), queueing.count().held]).toEqual([5, 5]);
+    finish();
     await end();
   });
 });
