@@ -125,8 +125,8 @@ function setup(
       pid: 1,
     },
   });
-  const stop = new AbortController();
-  const running = worker.run(stop.signal);
+  const [stop, retiring] = [new AbortController(), new AbortController()];
+  const running = worker.run(stop.signal, retiring.signal);
   const publish = async (): Promise<string> => {
     const message = makeEnvelope({ queue: 'q' });
     await connection.publish([message]);
@@ -139,6 +139,7 @@ function setup(
     return envelope.id;
   };
   const drain = (): void => stop.abort();
+  const retire = (): void => retiring.abort();
   /** From now on tasks take until `finish`. */
   const lengthen = (): void => void (isLong = true);
   const end = async (): Promise<void> => {
@@ -169,6 +170,7 @@ function setup(
     cut,
     sleepAt,
     drain,
+    retire,
     lengthen,
     hang,
     finish,
@@ -277,27 +279,28 @@ describe('a worker that loses its incarnation while it tells the broker about a 
 });
 
 describe('what a worker has taken ahead', () => {
-  it('is given back at once when it drains, whatever still runs', async () => {
-    const { time, queueing, entered, publish, drain, lengthen, finish, stateOf, end } = setup(
-      'commit',
-      1,
-      20_000,
-    );
-    const ids: string[] = [];
-    for (let n = 0; n < 500; n++) ids.push(await publish());
-    const running = (): number => ids.filter(id => stateOf(id) === 'running').length;
-    while (queueing.count().queued > 200) await time.runUntil(time.nowMs + 1);
-    lengthen();
-    const before = entered.length;
-    while (entered.length < before + 5) await time.runUntil(time.nowMs + 1);
-    // The rest was taken ahead.
-    expect(queueing.count().held).toBeGreaterThan(running());
-    drain();
-    await time.runUntil(time.nowMs + 10);
-    expect([running(), queueing.count().held]).toEqual([5, 5]);
-    finish();
-    await end();
-  });
+  it.each(['drains', 'retires'] as const)(
+    'is given back at once when it %s, whatever still runs, and no more comes',
+    async how => {
+      const kit = setup('commit', 1, 20_000);
+      const { time, queueing, calls, entered, publish, lengthen, finish, stateOf, end } = kit;
+      const ids: string[] = [];
+      for (let n = 0; n < 500; n++) ids.push(await publish());
+      const running = (): number => ids.filter(id => stateOf(id) === 'running').length;
+      while (queueing.count().queued > 200) await time.runUntil(time.nowMs + 1);
+      lengthen();
+      const before = entered.length;
+      while (entered.length < before + 5) await time.runUntil(time.nowMs + 1);
+      // The rest was taken ahead.
+      expect(queueing.count().held).toBeGreaterThan(running());
+      if (how === 'drains') kit.drain();
+      else kit.retire();
+      await time.runUntil(time.nowMs + 300);
+      expect([running(), queueing.count().held, calls.subscribed]).toEqual([5, 5, 0]);
+      finish();
+      await end();
+    },
+  );
 });
 
 describe('a worker that sleeps', () => {
