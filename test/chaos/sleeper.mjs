@@ -49,7 +49,7 @@ async function run(input, ctx) {
   if (input.isBare) await note(pool, 'effect', ctx);
   else await ctx.transaction(async tx => void (await note(tx, 'effect', ctx)));
   if (input.meets && isSleeper) await together(input.meets);
-  while (input.heirWaits && !isSleeper && !existsSync(input.heirWaits)) await sleep(20);
+  if (input.heirWaits && !isSleeper) while (!existsSync(input.heirWaits)) await sleep(20);
   return { pid: process.pid };
 }
 
