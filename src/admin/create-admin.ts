@@ -4,6 +4,7 @@ import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import type { AdmissionStore, KeyFigures } from '../admission/admission-store.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { OutboxPage, OutboxReads } from '../outbox/outbox-reads.ts';
+import { cancelTask } from '../outbox/cancel-task.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
 import { safeName } from '../task/names.ts';
 import { INTERNALS, type Outlast } from '../wiring/outlast.ts';
@@ -141,7 +142,7 @@ export function adminOn(stores: () => Promise<AdminStores>): Admin {
     },
     tasks: {
       inspect: async id => await (await stores()).reads.inspect(id),
-      cancel: async id => await (await stores()).ledger.cancel(id),
+      cancel: async id => await cancelTask(id, await stores()),
     },
     idempotency: {
       show: async key => await showKey(await stores(), key),

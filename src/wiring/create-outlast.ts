@@ -2,6 +2,7 @@ import { fromDatabase, type SqlTransaction } from '../adapters/postgres/sql-tran
 import { Admission } from '../admission/admission.ts';
 import { LimitBook } from '../admission/limits.ts';
 import { outlastError } from '../errors/error.ts';
+import { cancelTask } from '../outbox/cancel-task.ts';
 import type { SentCall } from '../outbox/compose-call.ts';
 import { Producer } from '../outbox/producer.ts';
 import type { TransactionAdapter } from '../outbox/transaction-adapter.ts';
@@ -58,7 +59,7 @@ function instanceOf<Tx>(
     clock: internals.runtime.clock,
     results: () => internals.results(),
     cancel: async (task, id) => {
-      const status = await (await internals.stores()).ledger.cancel(id);
+      const status = await cancelTask(id, await internals.adminStores());
       const { name, contract } = task;
       if (status === 'ok')
         internals.runtime.emit('task:cancelled', { id, name, queue: contract.queue });

@@ -3,6 +3,7 @@ import type { Fleet, FleetOptions } from '../broker/fleet.ts';
 import type { BrokerTarget } from '../config/broker-target.ts';
 import type { ResolvedConfig } from '../config/config.ts';
 import { FleetMember } from '../fleet/fleet-member.ts';
+import { cancelTask } from '../outbox/cancel-task.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { packageVersion } from './package-version.ts';
 import { redactOf } from './redact-of.ts';
@@ -10,7 +11,7 @@ import type { Stores } from './stores.ts';
 
 export interface JoinParts {
   readonly config: ResolvedConfig;
-  readonly stores: Pick<Stores, 'ledger' | 'results'>;
+  readonly stores: Pick<Stores, 'ledger' | 'outbox' | 'results'>;
   readonly runtime: Runtime;
   /** Names of the tasks that have a handler here. */
   readonly registered: readonly string[];
@@ -42,7 +43,7 @@ export async function joinFleet(parts: JoinParts): Promise<FleetMember | null> {
   return new FleetMember({
     fleet,
     node: { name, pid: process.pid },
-    ledger: stores.ledger,
+    ledger: { cancel: id => cancelTask(id, stores) },
     results: stores.results,
     runtime,
     redact: redactOf(config, runtime),

@@ -5,7 +5,7 @@ import { outlastError } from '../errors/error.ts';
 import { decodeError } from '../errors/wire-error.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { writeRoomLine } from '../worker/room-log.ts';
-import type { FromRoom, Room, RoomMode, ToRoom } from '../worker/room.ts';
+import type { Room, RoomListener, RoomMode, ToRoom } from '../worker/room.ts';
 import { ROOM_ENV, type RoomMessage, type RoomSpec } from './room-spec.ts';
 
 /** A thread or a process, as far as a room needs it. */
@@ -38,7 +38,9 @@ class OpenRoom implements Room {
   #rssBytes = 0;
   #isOpen = true;
   #lastWords: Error | null = null;
-  #hear: ((message: FromRoom) => void) | null = null;
+  #hear: RoomListener | null = null;
+  /** Null: it has not ended. */
+  #how: Error | null = null;
 
   constructor(mode: RoomMode, vessel: Vessel, log: Logger) {
     this.mode = mode;
@@ -47,7 +49,9 @@ class OpenRoom implements Room {
     this.ended = new Promise(resolve => {
       vessel.onEnd(how => {
         this.#isOpen = false;
-        resolve(this.#lastWords ?? how);
+        this.#how = this.#lastWords ?? how;
+        this.#hear?.({ kind: 'ended', how: this.#how });
+        resolve(this.#how);
       });
     });
     this.loaded = new Promise((resolve, reject) => {
@@ -74,8 +78,9 @@ class OpenRoom implements Room {
     if (this.#isOpen) this.#vessel.post(message);
   }
 
-  listen(fn: ((message: FromRoom) => void) | null): void {
+  listen(fn: RoomListener | null): void {
     this.#hear = fn;
+    if (this.#how !== null) fn?.({ kind: 'ended', how: this.#how });
   }
 
   async kill(): Promise<void> {

@@ -80,7 +80,9 @@ export class ThreadHeart implements Heart {
 
   /** Without a heart the process would lose its lease: one that ended is replaced. */
   #restart(thread: Thread, error: unknown, resolve: () => void): void {
-    if (this.#isStopped || this.#thread !== thread) return resolve();
+    if (this.#isStopped) return resolve();
+    // An error is told first, then the exit: there is another already, or will be.
+    if (this.#thread !== thread) return;
     this.#log.error({ error }, 'the beat thread ended; starting another');
     this.#thread = undefined;
     setTimeout(() => {

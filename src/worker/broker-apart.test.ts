@@ -6,12 +6,12 @@ import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
 import type { Broker } from '../broker/broker.ts';
 import { outlastError } from '../errors/error.ts';
 import type { Envelope } from '../task/envelope.ts';
-import { noFaults } from '../runtime/fault-point.ts';
+import { noFaults, type FaultPoint, type FaultPointName } from '../runtime/fault-point.ts';
 import { task } from '../task/define-task.ts';
 import { unchecked } from '../task/standard-schema.ts';
 import { noEvents } from '../telemetry/events.ts';
 import { silentLogger } from '../telemetry/logger.ts';
-import { makeEnvelope } from '../../test/conformance/envelopes.ts';
+import { HOUR, makeEnvelope } from '../../test/conformance/envelopes.ts';
 import { VirtualTime } from '../../test/sim/virtual-time.ts';
 import { defineHandler } from './handler.ts';
 import { LoopHeart } from './heart.ts';
@@ -21,11 +21,16 @@ const away = (): Promise<never> =>
   Promise.reject(outlastError('ERR_STORE_UNAVAILABLE', { message: 'away', hint: '', fields: {} }));
 
 /** A worker that consumes from a broker apart, with a ledger that can be cut off. */
-function setup(ackOn: 'commit' | 'begin' = 'commit', taskMs: number | null = null) {
+function setup(
+  ackOn: 'commit' | 'begin' = 'commit',
+  taskMs: number | null = null,
+  shutdownTimeoutMs = 0,
+) {
   const time = new VirtualTime();
+  let sleptMs = 0;
   const clock = {
-    now: () => time.nowMs,
-    monotonic: () => time.nowMs,
+    now: () => time.nowMs + sleptMs,
+    monotonic: () => time.nowMs + sleptMs,
     timer: (ms: number, fn: () => void) => time.after(ms, fn),
   };
   const store = new MemoryLedger({ clock });
@@ -41,9 +46,12 @@ function setup(ackOn: 'commit' | 'begin' = 'commit', taskMs: number | null = nul
   const queueing = new MemoryBroker();
   const connection = queueing.connect();
   let acking = Promise.resolve();
-  const calls = { taken: 0, givenBack: 0, acked: 0, subscribed: 0 };
+  const calls = { published: 0, taken: 0, givenBack: 0, acked: 0, subscribed: 0 };
   const broker: Broker = {
-    publish: messages => connection.publish(messages),
+    publish: messages => {
+      calls.published += messages.length;
+      return connection.publish(messages);
+    },
     take: async (queues, limit) => {
       const deliveries = await connection.take(queues, limit);
       calls.taken += deliveries.length;
@@ -70,15 +78,27 @@ function setup(ackOn: 'commit' | 'begin' = 'commit', taskMs: number | null = nul
   };
   let token = 0;
   const random = { next: () => 0.5, token: () => `t${++token}` };
-  const runtime = { clock, random, faultPoint: noFaults, log: silentLogger, emit: noEvents };
+  let sleep: FaultPoint = noFaults;
+  const faultPoint: FaultPoint = name => sleep(name);
+  /** As SIGSTOP and SIGCONT do: clocks go on, and nothing here does. */
+  const sleepAt = (point: FaultPointName, ms: number): void => {
+    sleep = name => {
+      if (name !== point) return undefined;
+      sleep = noFaults;
+      sleptMs += ms;
+      return Promise.resolve();
+    };
+  };
+  const runtime = { clock, random, faultPoint, log: silentLogger, emit: noEvents };
   const entered: string[] = [];
+  let isLong = false;
   let finish: () => void = () => undefined;
   const finished = new Promise<void>(resolve => (finish = resolve));
   const handler = defineHandler(
     task('conformance.task', { args: unchecked<unknown[]>(), kwargs: unchecked<object>() }),
     (_, { id, epoch }) => {
       entered.push(`${id} ${epoch}`);
-      return taskMs === null
+      return taskMs === null || isLong
         ? finished
         : new Promise<void>(resolve => void clock.timer(taskMs, resolve));
     },
@@ -96,7 +116,7 @@ function setup(ackOn: 'commit' | 'begin' = 'commit', taskMs: number | null = nul
       concurrency: 5,
       leaseMs: 3_600_000,
       idleTimeMs: 1_000,
-      shutdownTimeoutMs: 0,
+      shutdownTimeoutMs,
       dedupWindowMs: 60_000,
       resultTtlMs: 60_000,
       ackOn,
@@ -105,8 +125,8 @@ function setup(ackOn: 'commit' | 'begin' = 'commit', taskMs: number | null = nul
       pid: 1,
     },
   });
-  const stop = new AbortController();
-  const running = worker.run(stop.signal);
+  const [stop, retiring] = [new AbortController(), new AbortController()];
+  const running = worker.run(stop.signal, retiring.signal);
   const publish = async (): Promise<string> => {
     const message = makeEnvelope({ queue: 'q' });
     await connection.publish([message]);
@@ -118,8 +138,12 @@ function setup(ackOn: 'commit' | 'begin' = 'commit', taskMs: number | null = nul
     await store.park([{ envelope, delayMs: 0 }]);
     return envelope.id;
   };
+  const drain = (): void => stop.abort();
+  const retire = (): void => retiring.abort();
+  /** From now on tasks take until `finish`. */
+  const lengthen = (): void => void (isLong = true);
   const end = async (): Promise<void> => {
-    stop.abort();
+    drain();
     await time.runUntil(time.nowMs + 60_000);
     await running;
   };
@@ -144,6 +168,10 @@ function setup(ackOn: 'commit' | 'begin' = 'commit', taskMs: number | null = nul
     publishAll,
     comeBack,
     cut,
+    sleepAt,
+    drain,
+    retire,
+    lengthen,
     hang,
     finish,
     stateOf,
@@ -248,4 +276,60 @@ describe('a worker that loses its incarnation while it tells the broker about a 
     expect(entered).toEqual([`${known.id} 1`, `${taken.id} 2`]);
     await end();
   });
+});
+
+describe('what a worker has taken ahead', () => {
+  it.each(['drains', 'retires'] as const)(
+    'is given back at once when it %s, whatever still runs, and no more comes',
+    async how => {
+      const kit = setup('commit', 1, 20_000);
+      const { time, queueing, calls, entered, publish, lengthen, finish, stateOf, end } = kit;
+      const ids: string[] = [];
+      for (let n = 0; n < 500; n++) ids.push(await publish());
+      const running = (): number => ids.filter(id => stateOf(id) === 'running').length;
+      while (queueing.count().queued > 200) await time.runUntil(time.nowMs + 1);
+      lengthen();
+      const before = entered.length;
+      while (entered.length < before + 5) await time.runUntil(time.nowMs + 1);
+      // The rest was taken ahead.
+      expect(queueing.count().held).toBeGreaterThan(running());
+      if (how === 'drains') kit.drain();
+      else kit.retire();
+      await time.runUntil(time.nowMs + 300);
+      expect([running(), queueing.count().held, calls.subscribed]).toEqual([5, 5, 0]);
+      finish();
+      await end();
+    },
+  );
+});
+
+describe('a worker that sleeps', () => {
+  it('between `begin` and the handler for longer than its lease enters it under the next epoch only', async () => {
+    const { time, entered, publish, sleepAt, finish, end } = setup();
+    sleepAt('worker.begun-not-started', 2 * HOUR);
+    const id = await publish();
+    await time.runUntil(5_000);
+    expect(entered).toEqual([`${id} 2`]);
+    finish();
+    await end();
+  });
+
+  it.each(['worker.committed-not-acked', 'worker.committed-not-followed'] as const)(
+    'at %s leaves what must follow to recovery, which may have sent it long ago',
+    async point => {
+      const { time, store, calls, publishAll, sleepAt, finish, stateOf, end } = setup();
+      finish();
+      const follow = '{"callbacks":[{"task":"conformance.task","options":{"task_id":"follows"}}]}';
+      const [prompt, late] = [0, 1].map(() => makeEnvelope({ queue: 'q', embed: follow }));
+      await publishAll([prompt as Envelope]);
+      await time.runUntil(5_000);
+      expect([calls.published, store.state.after.size]).toEqual([1, 0]);
+      sleepAt(point, 10_000);
+      await publishAll([late as Envelope]);
+      await time.runUntil(10_000);
+      expect(stateOf(late?.id ?? '')).toBe('done');
+      expect([calls.published, store.state.after.size]).toEqual([1, 1]);
+      await end();
+    },
+  );
 });

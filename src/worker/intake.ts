@@ -1,11 +1,12 @@
-import type { Broker, Delivery } from '../broker/broker.ts';
+import type { Delivery } from '../broker/broker.ts';
+import type { TakeAhead } from './take-ahead.ts';
 
 /**
  * What a worker takes from: its queues, less those that are paused, and its place among those whom the broker hands
  * messages to. Whoever waits for messages is given them, so a queue that is left is left at once.
  */
 export class Intake {
-  readonly #broker: Pick<Broker, 'take' | 'onReady'>;
+  readonly #ahead: Pick<TakeAhead, 'take' | 'onReady' | 'giveBack'>;
   readonly #hint: () => void;
   #queues: Readonly<Record<string, number>>;
   #open: Readonly<Record<string, number>>;
@@ -13,11 +14,11 @@ export class Intake {
   #unsubscribe: (() => void) | null = null;
 
   constructor(
-    broker: Pick<Broker, 'take' | 'onReady'>,
+    ahead: Pick<TakeAhead, 'take' | 'onReady' | 'giveBack'>,
     queues: Readonly<Record<string, number>>,
     hint: () => void,
   ) {
-    this.#broker = broker;
+    this.#ahead = ahead;
     this.#queues = queues;
     this.#open = queues;
     this.#hint = hint;
@@ -47,18 +48,25 @@ export class Intake {
     const { size } = this.#paused;
     if (queues.length === size && queues.every(queue => this.#paused.has(queue))) return;
     this.#paused = new Set(queues);
+    // What was taken ahead may be of a queue that is paused now.
+    this.#giveBack();
     this.#resubscribe();
   }
 
   take(queues: readonly string[], limit: number): Promise<readonly Delivery[]> {
-    this.#unsubscribe ??= this.#broker.onReady(queues, this.#hint);
-    return this.#broker.take(queues, limit);
+    this.#unsubscribe ??= this.#ahead.onReady(queues, this.#hint);
+    return this.#ahead.take(queues, limit);
   }
 
-  /** Messages belong to others as long as nothing can be begun here. */
+  /** Messages belong to others as long as nothing can be begun here; those that are here already too. */
   leave(): void {
     this.#unsubscribe?.();
     this.#unsubscribe = null;
+    this.#giveBack();
+  }
+
+  #giveBack(): void {
+    void this.#ahead.giveBack().catch(() => undefined);
   }
 
   #resubscribe(): void {
@@ -67,7 +75,7 @@ export class Intake {
     if (this.#unsubscribe) {
       // First the new ones: a queue that stays is awaited all the time.
       const leave = this.#unsubscribe;
-      this.#unsubscribe = this.#broker.onReady(Object.keys(this.#open), this.#hint);
+      this.#unsubscribe = this.#ahead.onReady(Object.keys(this.#open), this.#hint);
       leave();
     }
     this.#hint();

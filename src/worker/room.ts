@@ -18,10 +18,15 @@ export interface Room {
   readonly ended: Promise<Error>;
   post(message: ToRoom): void;
   /** One listener at a time, as there is one run at a time. Null: nobody is interested. */
-  listen(fn: ((message: FromRoom) => void) | null): void;
+  listen(fn: RoomListener | null): void;
   /** Ends it for certain; resolves when it is gone. */
   kill(): Promise<void>;
 }
+
+/** Told what a room says, and last that it has ended; at once where it had. */
+export type RoomListener = (
+  message: FromRoom | { readonly kind: 'ended'; readonly how: Error },
+) => void;
 
 export type RoomMode = Exclude<HandlerMode, 'inline'>;
 

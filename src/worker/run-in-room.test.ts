@@ -10,7 +10,7 @@ import { noEvents } from '../telemetry/events.ts';
 import { silentLogger } from '../telemetry/logger.ts';
 import { outlastError } from '../errors/error.ts';
 import { defineHandler } from './handler.ts';
-import type { FromRoom, Room, ToRoom } from './room.ts';
+import type { FromRoom, RoomListener, Room, ToRoom } from './room.ts';
 import { runInRoom } from './run-in-room.ts';
 import { RunStop, type StopReason } from './run-stop.ts';
 
@@ -74,12 +74,18 @@ function setup(
     timer: (ms: number, fn: () => void) => time.after(ms, fn),
   };
   const random = { next: () => 0.5, token: () => 't' };
-  const runtime = { clock, random, faultPoint: noFaults, log: silentLogger, emit: noEvents };
+  const warned: string[] = [];
+  const log = { ...silentLogger, warn: (_: object, text: string) => void warned.push(text) };
+  const runtime = { clock, random, faultPoint: noFaults, log, emit: noEvents };
   const heard: ToRoom[] = [];
-  let say: (message: FromRoom) => void = () => undefined;
-  let end: (how: Error) => void = () => undefined;
+  let say: RoomListener = () => undefined;
+  let resolveEnd: (how: Error) => void = () => undefined;
+  const end = (how: Error): void => {
+    say({ kind: 'ended', how });
+    resolveEnd(how);
+  };
   let killedAt: number | null = null;
-  const ended = new Promise<Error>(resolve => void (end = resolve));
+  const ended = new Promise<Error>(resolve => void (resolveEnd = resolve));
   const room: Room = {
     mode: 'process',
     tasks: new Set([contract.name]),
@@ -130,6 +136,7 @@ function setup(
   return {
     time,
     heard,
+    warned,
     kept,
     settlement,
     draining,
@@ -153,6 +160,17 @@ describe('a run in a room', () => {
     say({ kind: 'settled', settlement: done, rssBytes: 1 });
     expect(await settlement).toEqual(done);
     expect(hasLeft()).toBe(true);
+  });
+
+  it('hears nothing more of its room when it is over', async () => {
+    const { time, settlement, warned, say, end } = setup();
+    await time.runUntil(1);
+    say({ kind: 'begun' });
+    say({ kind: 'settled', settlement: done, rssBytes: 1 });
+    await settlement;
+    end('closed with its worker');
+    await time.runUntil(2);
+    expect(warned).toEqual([]);
   });
 
   it('keeps checkpoints, and hands back what the store said', async () => {

@@ -8,7 +8,7 @@ import type { EffectKey } from './door.ts';
 import { expiredMeanwhile } from './expired-meanwhile.ts';
 import type { Handler } from './handler.ts';
 import { unpackError } from './pack-error.ts';
-import type { FromRoom, PackedSettlement, Room, RoomMode, Rooms } from './room.ts';
+import type { FromRoom, PackedSettlement, Room, RoomListener, RoomMode, Rooms } from './room.ts';
 import type { RunLedger } from './run-scope.ts';
 import type { RunStop } from './run-stop.ts';
 import { crashed, failed, timedOut, type Circumstances, type Settlement } from './settlement.ts';
@@ -122,7 +122,6 @@ class RoomRun {
       this.#end = resolve;
     });
     this.#room.listen(message => this.#hear(message));
-    void this.#room.ended.then(how => this.#crash(how));
     this.#room.post({ kind: 'run', task: tight(task), effect: this.#deps.effect ?? null });
     this.#follow(stop.draining, () => this.#room.post({ kind: 'drain' }));
     this.#undo.push(stop.onStop(() => this.#stop()));
@@ -145,9 +144,11 @@ class RoomRun {
     this.#undo.push(this.#deps.runtime.clock.timer(ms, fn));
   }
 
-  #hear(message: FromRoom): void {
+  #hear(message: Parameters<RoomListener>[0]): void {
     if (this.#isKilling) return;
     switch (message.kind) {
+      case 'ended':
+        return this.#crash(message.how);
       case 'begun':
         this.#hasBegun = true;
         return;
@@ -183,7 +184,6 @@ class RoomRun {
   }
 
   #crash(how: Error): void {
-    if (this.#isKilling) return;
     const { task, handler } = this.#start;
     this.#deps.runtime.log.warn({ task: task.id, error: how }, 'a room ended under its task');
     // It was gone before it had heard of the task, which cannot be why.

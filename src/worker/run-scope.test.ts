@@ -178,6 +178,21 @@ describe('what a handler leaves behind when it returns', () => {
   });
 });
 
+describe('a handler that heeds its signal', () => {
+  it('is not told to go on', async () => {
+    const { time, settlement, warnings } = setup(
+      ctx =>
+        new Promise((_, reject) =>
+          ctx.signal.addEventListener('abort', () => reject(ctx.signal.reason as Error)),
+        ).finally(() => undefined),
+      { timeoutMs: 1_000 },
+    );
+    await time.runUntil(2_000);
+    expect(await settlement).toMatchObject({ kind: 'fail', reason: 'ERR_TIMEOUT' });
+    expect(warnings).toEqual([]);
+  });
+});
+
 describe('a timeout', () => {
   it('is ours only: an error of that name by the handler is an ordinary failure', async () => {
     const timeout = new DOMException('the other side was slow', 'TimeoutError');

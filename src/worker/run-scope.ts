@@ -1,5 +1,6 @@
 import { isUnavailable, outlastError } from '../errors/error.ts';
 import type { BegunTask, Ledger, LiftReply, RunRef } from '../ledger/ledger.ts';
+import { nextTurn } from '../runtime/end-of-tick.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { durationMs } from '../task/duration.ts';
 import type { SendRest, Task, TaskShape } from '../task/define-task.ts';
@@ -169,6 +170,12 @@ export class RunScope implements RunDesk {
   #close(): void {
     this.#isOver = true;
     if (this.#undo !== null) for (const undo of this.#undo) undo();
+    if (!this.#hasEnded) void this.#tellDeaf();
+  }
+
+  /** One that heeds its signal ends a moment after its run. */
+  async #tellDeaf(): Promise<void> {
+    await nextTurn();
     if (!this.#hasEnded)
       this.context.log.warn({}, 'the handler goes on though its run is over; it can write no more');
   }

@@ -178,6 +178,8 @@ export class Run implements RunLedger {
     const followUps = this.#followUps(settlement);
     const answer = kept === 'refused' ? kept : await this.#settle(settlement, followUps);
     const status = answer === 'refused' ? await this.#giveUp() : answer;
+    const owed = status === 'ok' ? [...followUps, ...this.#ended(settlement)] : NOTHING;
+    const settledAt = owed.length > 0 ? runtime.clock.monotonic() : 0;
     // Only what the ledger has ended: a handler that goes on beside a run that was lost still counts until it is swept.
     if (entry !== null && status === 'ok') gate?.leave(entry.places);
     // Before anything else is waited for: the next run of a task may begin meanwhile, and would be told of first.
@@ -192,8 +194,7 @@ export class Run implements RunLedger {
     if (this.#delivery !== null) await this.#acknowledge(status);
     if (status !== 'ok') return await this.#lose(status, settlement);
     if (hold !== null) await hold.ended(settlement);
-    const ends = this.#ended(settlement);
-    if (followUps.length + ends.length > 0) await this.#follow([...followUps, ...ends]);
+    if (owed.length > 0) await this.#follow(owed, settledAt);
   }
 
   /** The limits of its task have no room: it comes again. */
@@ -247,8 +248,9 @@ export class Run implements RunLedger {
 
   async lift(_: RunRef, above: number): Promise<LiftReply> {
     const reply = await this.#deps.ledger.lift(this.#ref, above);
-    const { id, run } = this.#ref;
-    if (reply.status === 'ok') this.#ref = { id, epoch: reply.epoch, run };
+    const { id, epoch, run } = this.#ref;
+    // One that stays as it was begun is committed as such, which costs a ledger less.
+    if (reply.status === 'ok' && reply.epoch !== epoch) this.#ref = { id, epoch: reply.epoch, run };
     return reply;
   }
 
@@ -379,12 +381,11 @@ export class Run implements RunLedger {
   }
 
   /** Carries out what the settling step wrote into `after`, and strikes off what the broker confirmed. */
-  async #follow(entries: readonly AfterEntry[]): Promise<void> {
+  async #follow(entries: readonly AfterEntry[], settledAt: number): Promise<void> {
     const { broker, ledger, runtime, results } = this.#deps;
-    const committedAt = runtime.clock.monotonic();
     await runtime.faultPoint('worker.committed-not-followed');
-    // Whoever slept here leaves it to the resurrector: what it has sent may be done and forgotten by now.
-    if (runtime.clock.monotonic() - committedAt > FOLLOW_WITHIN_MS) return;
+    // Whoever slept since leaves it to the resurrector: what it has sent may be done and forgotten by now.
+    if (runtime.clock.monotonic() - settledAt > FOLLOW_WITHIN_MS) return;
     try {
       const follow = this.#followDeps();
       await carryOut(entries, { broker, ledger, follow, ...(results ? { results } : {}) });

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { VirtualTime } from '../../test/sim/virtual-time.ts';
+import { outlastError } from '../errors/error.ts';
 import { noFaults } from '../runtime/fault-point.ts';
 import { noEvents } from '../telemetry/events.ts';
 import { silentLogger } from '../telemetry/logger.ts';
@@ -13,7 +14,9 @@ interface FakeChild extends Child {
   dismiss(): void;
 }
 
-function setup(processes = 1) {
+const AWAY = outlastError('ERR_STORE_UNAVAILABLE', { message: 'away', hint: '', fields: {} });
+
+function setup(processes = 1, isDeaf = false) {
   const time = new VirtualTime();
   const clock = {
     now: () => time.nowMs,
@@ -41,9 +44,12 @@ function setup(processes = 1) {
       retire: () => void told.push('retire'),
       drain: () => {
         told.push('drain');
-        exit('code 0');
+        if (!isDeaf) exit('code 0');
       },
-      kill: () => exit('SIGKILL'),
+      kill: () => {
+        told.push('kill');
+        exit('SIGKILL');
+      },
       exit: how => exit(how),
       wearOut: why => wearOut(why),
       dismiss: () => dismiss(),
@@ -51,12 +57,19 @@ function setup(processes = 1) {
     children.push(child);
     return child;
   };
+  let isAway = false;
+  let looks = 0;
   const ledger = {
     condemn: (target: { readonly kind: string; readonly process?: string }) => {
+      if (isAway) return Promise.reject(AWAY);
+      if (target.kind === 'expired') looks += 1;
       if (target.process !== undefined) reaped.push(target.process);
       return Promise.resolve({ workers: [], storeMs: time.nowMs });
     },
-    reap: () => Promise.resolve({ returned: [], buried: [], more: false, storeMs: time.nowMs }),
+    reap: () =>
+      isAway
+        ? Promise.reject(AWAY)
+        : Promise.resolve({ returned: [], buried: [], more: false, storeMs: time.nowMs }),
   };
   const settings = {
     processes,
@@ -74,7 +87,8 @@ function setup(processes = 1) {
     await time.runUntil(time.nowMs + 20_000);
     await running;
   };
-  return { time, children, reaped, supervisor, running, end };
+  const cut = (value: boolean): void => void (isAway = value);
+  return { time, children, reaped, looks: () => looks, cut, supervisor, running, stop, end };
 }
 
 describe('a supervisor', () => {
@@ -163,5 +177,34 @@ describe('a supervisor', () => {
     await time.runUntil(41_000);
     await running;
     expect(children).toHaveLength(2);
+  });
+
+  it('tells a store that was away of a death when it is back, and looks for lost hosts again', async () => {
+    const { time, children, reaped, looks, cut, end } = setup();
+    await time.runUntil(10_000);
+    const before = looks();
+    expect(before).toBeGreaterThan(5);
+    cut(true);
+    children[0]?.exit('SIGKILL');
+    await time.runUntil(20_000);
+    expect([reaped, looks(), children.length]).toEqual([[], before, 1]);
+    cut(false);
+    // It declares nobody dead for one lease: the store was away, not the workers.
+    await time.runUntil(22_000);
+    expect([reaped, looks(), children.length]).toEqual([[children[0]?.process], before, 2]);
+    await time.runUntil(30_000);
+    expect(looks()).toBeGreaterThan(before + 5);
+    await end();
+  });
+
+  it('kills a child that does not drain in its time', async () => {
+    const { time, children, stop, running } = setup(1, true);
+    await time.runUntil(10);
+    stop.abort();
+    await time.runUntil(1_000);
+    expect(children[0]?.told).toEqual(['drain']);
+    await time.runUntil(10_000);
+    expect(children[0]?.told).toEqual(['drain', 'kill']);
+    await running;
   });
 });

@@ -5,7 +5,7 @@ import { MemoryIdempotencyStore } from '../adapters/memory/memory-idempotency-st
 import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
 import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
 import { outlastError } from '../errors/error.ts';
-import type { BeginRequest, StepStatus } from '../ledger/ledger.ts';
+import type { BeginRequest, RunRef, StepStatus } from '../ledger/ledger.ts';
 import { ALONE, composeTask } from '../outbox/compose.ts';
 import { envelopeOf } from '../outbox/outbox-writer.ts';
 import { noFaults } from '../runtime/fault-point.ts';
@@ -36,8 +36,10 @@ function setup(shutdownTimeoutMs = 0, timeout: Duration = '1h', idempotent = fal
   const store = new MemoryLedger({ clock });
   let isAway = false;
   const commits: StepStatus[] = [];
+  const committed: RunRef[] = [];
   const commit = store.commit.bind(store);
   store.commit = async items => {
+    committed.push(...items.map(({ ref }) => ref));
     const statuses = await commit(items);
     commits.push(...statuses);
     return statuses;
@@ -66,12 +68,12 @@ function setup(shutdownTimeoutMs = 0, timeout: Duration = '1h', idempotent = fal
   let handling = 0;
   const long = task('worker.long', { timeout, idempotent });
   const keys = new MemoryIdempotencyStore(clock);
-  const seen = { epoch: 0 };
+  const seen: { epoch: number | null } = { epoch: null };
   /** A door that lifts every run above the epoch it has seen. */
   const origin: HandlerOrigin = {
     door: ({ ledger: asked }) => ({
       pass: async (run, _step, fn) => {
-        await asked.lift(run, seen.epoch);
+        await asked.lift(run, seen.epoch ?? 0);
         return await fn(null);
       },
       fence: away,
@@ -81,7 +83,7 @@ function setup(shutdownTimeoutMs = 0, timeout: Duration = '1h', idempotent = fal
   const handler = defineHandler(
     long,
     async (_, ctx) => {
-      if (seen.epoch > 0) await ctx.transaction(async () => undefined);
+      if (seen.epoch !== null) await ctx.transaction(async () => undefined);
       await new Promise<void>((resolve, reject) => {
         handling += 1;
         ctx.signal.addEventListener('abort', () => {
@@ -158,6 +160,7 @@ function setup(shutdownTimeoutMs = 0, timeout: Duration = '1h', idempotent = fal
     seen,
     ranMs,
     commits,
+    committed,
     arrive,
     finish: () => finish(),
     hold,
@@ -307,19 +310,34 @@ describe('a run whose task was taken away', () => {
   });
 });
 
-describe('a run that a door has lifted', () => {
-  it('commits under the epoch it has since', async () => {
-    const { time, store, worker, seen, commits, arrive, finish } = setup();
-    seen.epoch = 10;
+describe('a run that has passed a door', () => {
+  /** Through a door that has seen this epoch, to its end. */
+  async function pass(epoch: number) {
+    const { time, store, worker, seen, commits, committed, arrive, finish } = setup();
+    seen.epoch = epoch;
     finish();
     const stop = new AbortController();
     const id = await arrive();
     const running = worker.run(stop.signal);
     await time.runUntil(2_500);
-    expect([store.state.records.get(id)?.epoch, commits]).toEqual([11, ['ok']]);
     stop.abort();
     await time.runUntil(20_000);
     await running;
+    return { epoch: store.state.records.get(id)?.epoch, commits, committed };
+  }
+
+  it('commits under the epoch it has since, where that has lifted it', async () => {
+    expect(await pass(10)).toMatchObject({
+      epoch: 11,
+      commits: ['ok'],
+      committed: [{ epoch: 11 }],
+    });
+  });
+
+  it('commits as it was begun where that has only asked: the ledger need not read its record', async () => {
+    const { epoch, commits, committed } = await pass(0);
+    expect([epoch, commits]).toEqual([1, ['ok']]);
+    expect(committed[0]).toHaveProperty('envelope');
   });
 });
 

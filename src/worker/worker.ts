@@ -131,8 +131,6 @@ export class Worker {
 
   #obey({ paused, isDraining }: ControlOrders): void {
     this.#intake.pause(paused);
-    // What was taken ahead may be of a queue that is paused now.
-    if (paused.length > 0) void this.#ahead.giveBack().catch(() => undefined);
     if (isDraining && !this.#isLeaving) this.#deps.onDrainAsked?.();
   }
 
@@ -148,6 +146,8 @@ export class Worker {
     try {
       while (!either.aborted) await this.#turn(either);
       this.#isLeaving = true;
+      // What it still runs may take long: nobody's message waits for that.
+      this.#intake.leave();
       await this.#lanes.over();
       while (!signal.aborted && this.#runs.size > 0)
         await this.#wake.sleep(this.#deps.settings.idleTimeMs, signal);
@@ -373,7 +373,6 @@ export class Worker {
     this.#deps.runtime.log.warn({ worker }, 'no beat was answered; handlers are aborted');
     for (const run of this.#runs) run.stop('release');
     this.#intake.leave();
-    void this.#ahead.giveBack().catch(() => undefined);
   }
 
   /** Lets what runs come to an end, releases what does not, and leaves. */

@@ -1,5 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process';
-import { mkdtempSync, rmSync, existsSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -41,6 +41,12 @@ export class ChaosKit {
       env: { OUTLAST_FAULT_POINT: `${name}:${action}:${nth}:${file}` },
       hasHit: () => existsSync(file),
     };
+  }
+
+  /** A file that handlers may wait for. */
+  makeFlag(): { readonly file: string; set(): void } {
+    const file = join(this.#folder, `flag-${++this.#faults}`);
+    return { file, set: () => writeFileSync(file, '') };
   }
 
   /** Starts a verb of the command line on the chaos project. */

@@ -16,8 +16,15 @@ import { FAULT_POINTS, type FaultPointName } from '../../src/runtime/fault-point
 import { until } from '../support/database.ts';
 import { ChaosKit } from './chaos-kit.ts';
 
+interface Input {
+  readonly fails?: boolean;
+  readonly waits?: boolean;
+  readonly saves?: boolean;
+  /** Later runs go on when this file is there. */
+  readonly until?: string;
+}
 const effect = task('chaos.effect', {
-  input: unchecked<{ fails?: boolean; waits?: boolean; saves?: boolean }>(),
+  input: unchecked<Input>(),
   result: unchecked<{ epoch: number }>(),
   queue: 'chaos',
 });
@@ -47,7 +54,7 @@ const startRecovery = (): Promise<Service> =>
   startResurrector(outlast, { interval: '100ms', afterDelay: '500ms' });
 
 const send = (
-  input: { fails?: boolean; waits?: boolean; saves?: boolean } = {},
+  input: Input = {},
   options: SendOptions = {},
 ): Promise<TaskHandle<{ epoch: number }>> =>
   outlast.transaction(tx => outlast.send(tx, effect, input, options));
@@ -55,7 +62,7 @@ const send = (
 interface Scenario {
   readonly point: FaultPointName;
   /** What the task must be asked to do so that the point is reached. */
-  readonly input?: { fails?: boolean; waits?: boolean; saves?: boolean };
+  readonly input?: Input;
   readonly options?: SendOptions;
   /** Runs that the ledger gave out: one more where the first was lost before it was settled. */
   readonly epochs: readonly number[];
@@ -76,11 +83,8 @@ const WORKER_DIES: readonly Scenario[] = [
   { point: 'heart.renewed', input: { waits: true }, epochs: [2] },
 ];
 
-/** Needs a broker that stands apart, which this version has only in memory: the simulator kills there. */
-const SIMULATED: readonly FaultPointName[] = [
-  'worker.taken-not-begun',
-  'worker.committed-not-acked',
-];
+/** Killed in sleepers.test.ts, with a broker apart. */
+const APART: readonly FaultPointName[] = ['worker.taken-not-begun', 'worker.committed-not-acked'];
 /** Killed in relay-faults.test.ts, with outbox and broker in different databases. */
 const RELAY: readonly FaultPointName[] = [
   'relay.claimed',
@@ -107,7 +111,7 @@ const OTHERS: readonly FaultPointName[] = [
 it('covers every fault point there is', () => {
   const covered = [
     ...WORKER_DIES.map(({ point }) => point),
-    ...SIMULATED,
+    ...APART,
     ...RELAY,
     ...RECEIPTS,
     ...KEYS,
@@ -178,6 +182,38 @@ describe('a reaper killed', () => {
         expect(await kit.count('effect', handle.id)).toBe(1);
       }
       await kit.stop(next);
+    },
+    90_000,
+  );
+});
+
+describe('a reaper asleep', () => {
+  it.each(['reaper.closed-not-requeued', 'reaper.mid-chunk'] as const)(
+    'at %s takes nothing from those who run the tasks when it wakes',
+    async point => {
+      await services.pop()?.stop();
+      const fault = kit.arm(point, 'stop');
+      const supervisor = kit.start('worker', fault.env);
+      const goOn = kit.makeFlag();
+      const input = { waits: true, until: goOn.file };
+      const sent = [await send(input), await send(input)];
+      const pids = await Promise.all(sent.map(({ id }) => kit.runnerOf(id)));
+      process.kill(pids[0] as number, 'SIGKILL');
+      await until(async () => fault.hasHit());
+      services.push(await startRecovery());
+      const other = kit.start('worker');
+      for (const { id } of sent)
+        await until(async () => (await kit.runnerOf(id)) !== pids[0] && (await kit.runnerOf(id)));
+      supervisor.kill('SIGCONT');
+      // It is awake when its dead child has a successor.
+      const open = `select 1 from outlast_worker where state = 'open' and deadline > clock_timestamp()`;
+      await until(async () => (await kit.database.pool.query(open)).rowCount === 2);
+      goOn.set();
+      for (const handle of sent) {
+        expect((await handle.result({ timeout: '60s' })).epoch).toBe(2);
+        expect(await kit.count('effect', handle.id)).toBe(1);
+      }
+      for (const child of [supervisor, other]) expect(await kit.stop(child)).toBe('code 0');
     },
     90_000,
   );

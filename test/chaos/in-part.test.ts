@@ -9,7 +9,13 @@ import { rabbitmqUrl } from '../support/servers.ts';
 import { Dormitory, LEASE_MS, ownRedis, type Place } from './dormitory.ts';
 
 const effect = task('sleep.effect', {
-  input: unchecked<{ meets?: string; isBare?: boolean; filling?: string }>(),
+  input: unchecked<{
+    meets?: string;
+    /** Whoever gets the task after the first goes on when this file is there. */
+    heirWaits?: string;
+    isBare?: boolean;
+    filling?: string;
+  }>(),
   result: unchecked<{ pid: number }>(),
 });
 type Sent = TaskHandle<{ pid: number }>;
@@ -19,6 +25,10 @@ interface Half {
   readonly queue: string;
   readonly child: ChildProcess;
   readonly sent: readonly Sent[];
+  /** Those of them that others run by the time it wakes. */
+  readonly lost: readonly Sent[];
+  /** Lets others end what they run. */
+  readonly goOn: () => void;
   readonly cancelled: readonly Sent[];
 }
 
@@ -39,7 +49,7 @@ const beginInPart: Arrange = async (dormitory, action) => {
   }
   const child = dormitory.start([queue], point, { action });
   await until(async () => dormitory.isAsleep(point, action));
-  return { queue, child, sent, cancelled };
+  return { queue, child, sent, lost: [], goOn: () => undefined, cancelled };
 };
 
 /**
@@ -52,18 +62,23 @@ const commitInPart =
     const point = 'ledger.committed-in-part';
     const queue = unique('queue');
     const child = dormitory.start([queue], point, { action });
-    const meets = dormitory.fileOf(point, action, 'meets');
+    const [meets, heirWaits] = ['meets', 'heir'].map(name =>
+      dormitory.fileOf(point, action, name),
+    ) as [string, string];
     // It has its effect beside the door: what the short step has ended must not run again.
     const plain = await dormitory.outlast.push(effect, { meets, isBare: true }, { queue });
     const filling = isTaken ? '' : 'x'.repeat(2_000);
-    const other = await dormitory.outlast.push(effect, { meets, filling }, { queue });
+    const other = await dormitory.outlast.push(effect, { meets, heirWaits, filling }, { queue });
     for (const { id } of [plain, other])
       await until(async () => (await dormitory.epochsOf('effect', id)).length);
     if (isTaken) await other.cancel();
     writeFileSync(meets, '');
     await until(async () => dormitory.isAsleep(point, action));
-    const pair = isTaken ? { sent: [plain], cancelled: [other] } : { sent: [plain, other] };
-    return { queue, child, cancelled: [], ...pair };
+    const goOn = (): void => writeFileSync(heirWaits, '');
+    const pair = isTaken
+      ? { sent: [plain], lost: [], cancelled: [other] }
+      : { sent: [plain, other], lost: [other], cancelled: [] };
+    return { queue, child, goOn, ...pair };
   };
 
 const TIERS: readonly {
@@ -106,10 +121,16 @@ describe.each(TIERS)('on $tier', { timeout: 120_000 }, ({ open, arrange }) => {
     const all = [...killed, ...asleep];
     const others = dormitory.start(all.map(({ queue }) => queue));
     await until(async () => (await dormitory.nowMs()) > asleepAt + 2 * LEASE_MS);
+    for (const { lost } of all)
+      for (const { id } of lost)
+        await until(async () => (await dormitory.epochsOf('run', id)).length === 2);
     for (const { child } of asleep) child.kill('SIGCONT');
     for (const { child } of asleep) expect(await dormitory.end(child)).toBe(0);
     for (const { child } of killed) expect(await dormitory.ended(child)).toBe('SIGKILL');
+    for (const { goOn } of all) goOn();
     for (const { sent } of all) for (const one of sent) await one.result({ timeout: '60s' });
+    for (const { lost } of all)
+      for (const one of lost) expect(await one.result()).toEqual({ pid: others.pid });
     for (const half of all) await audit(dormitory, half);
     expect(await dormitory.end(others)).toBe(0);
   });

@@ -189,31 +189,41 @@ describe.concurrent.each([
     90_000,
   );
 
-  it("stopped past its lease touches no row that is another relay's when it wakes", async () => {
-    const outbox = await makeOutbox();
-    const ids = await sendMany(outbox, 50);
-    const [asleep, claimed] = ['asleep', 'claimed'].map(name =>
-      join(folder, `${dialect}-${name}`),
-    ) as [string, string];
-    const sleeper = startRelay(outbox, `relay.published-not-settled:stop:1:${asleep}`);
-    await until(async () => existsSync(asleep));
-    // One batch is all there is. The heir claims what the sleeper lost, and stands still with it.
-    const heir = startRelay(outbox, `relay.claimed:stop:1:${claimed}`);
-    await until(async () => existsSync(claimed));
-    const before = await outbox.versions();
-    const told = says(sleeper, 'relay:claim-lost');
-    sleeper.kill('SIGCONT');
-    await told;
-    expect(await outbox.versions()).toEqual(before);
-    heir.kill('SIGCONT');
-    await until(() => outbox.isEmpty());
-    await expectAllArrived(ids);
-    const ends = [exited(sleeper), exited(heir)];
-    sleeper.kill('SIGTERM');
-    heir.kill('SIGTERM');
-    await Promise.all(ends);
-    await outbox.dispose();
-  }, 90_000);
+  it.each([
+    'relay.claimed',
+    'relay.before-publish',
+    'relay.written-not-confirmed',
+    'relay.published-not-settled',
+    'relay.mid-settle',
+  ] as const satisfies readonly FaultPointName[])(
+    "stopped past its lease at %s touches no row that is another relay's when it wakes",
+    async point => {
+      const outbox = await makeOutbox();
+      const ids = await sendMany(outbox, 50);
+      const [asleep, claimed] = ['asleep', 'claimed'].map(name =>
+        join(folder, `${dialect}-${point}-${name}`),
+      ) as [string, string];
+      const sleeper = startRelay(outbox, `${point}:stop:1:${asleep}`);
+      await until(async () => existsSync(asleep));
+      // One batch is all there is. The heir claims what the sleeper lost, and stands still with it.
+      const heir = startRelay(outbox, `relay.claimed:stop:1:${claimed}`);
+      await until(async () => existsSync(claimed));
+      const before = await outbox.versions();
+      const told = says(sleeper, 'relay:claim-lost');
+      sleeper.kill('SIGCONT');
+      await told;
+      expect(await outbox.versions()).toEqual(before);
+      heir.kill('SIGCONT');
+      await until(() => outbox.isEmpty());
+      await expectAllArrived(ids);
+      const ends = [exited(sleeper), exited(heir)];
+      sleeper.kill('SIGTERM');
+      heir.kill('SIGTERM');
+      await Promise.all(ends);
+      await outbox.dispose();
+    },
+    90_000,
+  );
 });
 
 describe('a relay in one database', () => {

@@ -1,5 +1,6 @@
 // A worker process without a supervisor. The one that has a fault point waits and fails as its task says; others do not.
 import { existsSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'pg';
 import { createOutlast, startWorker, task, unchecked } from 'outlast';
 import { fromPg } from 'outlast/pg';
@@ -48,6 +49,7 @@ async function run(input, ctx) {
   if (input.isBare) await note(pool, 'effect', ctx);
   else await ctx.transaction(async tx => void (await note(tx, 'effect', ctx)));
   if (input.meets && isSleeper) await together(input.meets);
+  if (input.heirWaits && !isSleeper) while (!existsSync(input.heirWaits)) await sleep(20);
   return { pid: process.pid };
 }
 

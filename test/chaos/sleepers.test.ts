@@ -3,10 +3,14 @@ import { describe, expect, it } from 'vitest';
 import { createAdmin } from '../../dist/admin/index.js';
 import { task, unchecked, type SendOptions, type TaskHandle } from '../../dist/index.js';
 import { FAULT_POINTS, type FaultPointName } from '../../src/runtime/fault-point.ts';
+import { unique } from '../conformance/envelopes.ts';
 import { until } from '../support/database.ts';
+import { rabbitmqUrl } from '../support/servers.ts';
 import { Dormitory, LEASE_MS, ownRedis, type Place } from './dormitory.ts';
 
-const FOLLOW_QUEUE = 'follow';
+/** A RabbitMQ is shared with other tests. */
+const OWN = unique('queue');
+const FOLLOW_QUEUE = `${OWN}-follow`;
 
 interface Input {
   /** Where it sleeps. */
@@ -81,7 +85,13 @@ it('puts workers to sleep at every point that they have', () => {
   expect(ALL.toSorted()).toEqual(own.toSorted());
 });
 
-const queueOf = (point: Point): string => point.replaceAll('.', '-');
+const queueOf = (point: Point): string => `${OWN}-${point.replaceAll('.', '-')}`;
+
+const hasFollowUp = (points: readonly Point[]): number =>
+  points.includes('worker.committed-not-followed') ? 1 : 0;
+
+const followsIn = async ({ database }: Dormitory): Promise<number> =>
+  (await database.pool.query(`select 1 from effect where name = 'sleep.follow'`)).rowCount ?? 0;
 
 /** The task that gets a process to the point. */
 async function push({ outlast }: Dormitory, point: Point): Promise<TaskHandle<{ pid: number }>> {
@@ -96,16 +106,25 @@ interface Sleeper {
   readonly sent: TaskHandle<{ pid: number }>;
 }
 
-async function fallAsleep(dormitory: Dormitory, point: Point): Promise<Sleeper> {
+/** Puts a process to sleep at the point, or kills it there. */
+async function halt(
+  dormitory: Dormitory,
+  point: Point,
+  action: 'stop' | 'kill' = 'stop',
+): Promise<Sleeper> {
   // The one that owes a follow-up could also run it, were it published a second time.
   const owes = point === 'worker.committed-not-followed' ? [FOLLOW_QUEUE] : [];
-  const child = dormitory.start([queueOf(point), ...owes], point);
+  const child = dormitory.start([queueOf(point), ...owes], point, {
+    action,
+    // Shorter than it sleeps: its event loop has stood still, but so has the thread that looks at it.
+    OUTLAST_WORKER_MAX_BLOCK: '3s',
+  });
   const sent = await push(dormitory, point);
   if (point === 'worker.drain-before-release') {
     await until(async () => (await dormitory.epochsOf('run', sent.id)).length);
     child.kill('SIGTERM');
   }
-  await until(async () => dormitory.isAsleep(point));
+  await until(async () => dormitory.isAsleep(point, action));
   return { point, child, sent };
 }
 
@@ -144,7 +163,7 @@ async function audit(dormitory: Dormitory, { point, sent }: Sleeper): Promise<vo
 describe.each(TIERS)('on $tier', { timeout: 150_000 }, ({ points, open }) => {
   it('a worker that sleeps at any point for twice its lease commits nothing late and has no effect twice', async () => {
     const dormitory = await Dormitory.open(await open());
-    const sleepers = await Promise.all(points.map(point => fallAsleep(dormitory, point)));
+    const sleepers = await Promise.all(points.map(point => halt(dormitory, point)));
     const asleepAt = await dormitory.nowMs();
     const others = dormitory.start([...points.map(queueOf), FOLLOW_QUEUE]);
     const endings = await Promise.allSettled(
@@ -159,20 +178,45 @@ describe.each(TIERS)('on $tier', { timeout: 150_000 }, ({ points, open }) => {
     // Its task is a dead letter; the key that it still holds goes to the next that wants it.
     const heir = freed && (await push(dormitory, freed.point));
     expect(await heir?.result({ timeout: '90s' })).toEqual(heir && { pid: others.pid });
-    const hasFollowed = points.includes('worker.committed-not-followed') ? 1 : 0;
-    const follows = async (): Promise<number> =>
-      (await dormitory.database.pool.query(`select 1 from effect where name = 'sleep.follow'`))
-        .rowCount ?? 0;
-    await until(async () => (await follows()) === hasFollowed);
+    await until(async () => (await followsIn(dormitory)) === hasFollowUp(points));
     await until(async () => (await dormitory.nowMs()) > asleepAt + 2 * LEASE_MS);
     expect(await dormitory.end(others)).toBe(0);
 
     await Promise.all(sleepers.map(sleeper => wake(dormitory, sleeper, others.pid)));
-    expect(await follows()).toBe(hasFollowed);
+    expect(await followsIn(dormitory)).toBe(hasFollowUp(points));
     for (const sleeper of sleepers) if (sleeper !== freed) await audit(dormitory, sleeper);
     if (freed === undefined || heir === undefined) return;
     expect(await freed.sent.state()).toBe('dead');
     expect(await dormitory.epochsOf('effect', freed.sent.id)).toEqual([]);
     await audit(dormitory, { ...freed, sent: heir });
+  });
+});
+
+describe.each([
+  ...TIERS,
+  {
+    tier: 'RabbitMQ and PostgreSQL',
+    points: APART,
+    open: async () => ({ broker: rabbitmqUrl() }),
+  },
+])('on $tier', { timeout: 120_000 }, ({ points, open }) => {
+  it('a worker killed at any point loses nothing, and nothing is had twice', async () => {
+    const dormitory = await Dormitory.open(await open());
+    const killed = await Promise.all(points.map(point => halt(dormitory, point, 'kill')));
+    for (const { child } of killed) expect(await dormitory.ended(child)).toBe('SIGKILL');
+    const others = dormitory.start([...points.map(queueOf), FOLLOW_QUEUE]);
+    for (const { point, sent } of killed) {
+      // It dies after its last attempt: its task is a dead letter.
+      if (point === 'worker.ended-not-freed') {
+        await expect(sent.result({ timeout: '60s' })).rejects.toMatchObject({
+          code: 'ERR_TASK_FAILED',
+        });
+        expect(await dormitory.epochsOf('effect', sent.id)).toEqual([]);
+      } else await sent.result({ timeout: '60s' });
+    }
+    await until(async () => (await followsIn(dormitory)) === hasFollowUp(points));
+    for (const one of killed)
+      if (one.point !== 'worker.ended-not-freed') await audit(dormitory, one);
+    expect(await dormitory.end(others)).toBe(0);
   });
 });

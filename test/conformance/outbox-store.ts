@@ -71,6 +71,7 @@ export function describeOutboxStore(name: string, makeFixture: () => Promise<Out
     describe('claim', () => claimSuite(current));
     describe('settle', () => settling(current));
     describe('dead letters', () => deadLetters(current));
+    describe('withdraw', () => withdrawing(current));
     describe('move', () => moving(current));
   });
 }
@@ -396,6 +397,28 @@ function deadLetters(current: Current): void {
 
   it('that are not there cannot be revived', async () => {
     expect(await current().store.reviveDeadLetter(unique('task'), 1)).toBe('absent');
+  });
+}
+
+function withdrawing(current: Current): void {
+  it('takes away the row of one task, however long it would have waited', async () => {
+    const [gone, other] = [
+      makeEnvelope({ etaMs: (await current().nowMs()) + 48 * HOUR }),
+      makeEnvelope(),
+    ];
+    await current().write([gone, other]);
+    expect(await current().store.withdraw(gone.id)).toBe(true);
+    expect(await current().store.withdraw(gone.id)).toBe(false);
+    expect(await current().countRows([gone.id])).toBe(0);
+    expect(taskIds((await claim(current())).rows)).toContain(other.id);
+  });
+
+  it('leaves a row to the relay that has claimed it', async () => {
+    const task = makeEnvelope();
+    await current().write([task]);
+    const { token, rows } = await claim(current());
+    expect(await current().store.withdraw(task.id)).toBe(false);
+    expect(await current().store.settlePublished(token, rowsOf(rows, task))).toBe(1);
   });
 }
 

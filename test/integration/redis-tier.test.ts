@@ -57,6 +57,25 @@ async function serve(outlast: Outlast, tasks: readonly Handler[]): Promise<void>
   });
 }
 
+describe('a task that is cancelled while it waits in the outbox', () => {
+  it.each([
+    ['through its handle', (outlast: Outlast, id: string) => outlast.find(makeTask(), id).cancel()],
+    ['by an operator', (outlast: Outlast, id: string) => createAdmin(outlast).tasks.cancel(id)],
+  ])('%s is never published, however late it is due', async (_, cancel) => {
+    const outlast = connect((await own()).url);
+    const later = makeTask();
+    const options = { countdown: '30d' } as const;
+    const sent = await outlast.transaction(tx => outlast.send(tx, later, 1, options));
+    await cancel(outlast, sent.id);
+    const { rowCount } = await database.pool.query(
+      'select 1 from outlast_outbox where task_id = $1',
+      [sent.id],
+    );
+    expect(rowCount).toBe(0);
+    expect(await sent.state()).toBe('cancelled');
+  });
+});
+
 describe('a Redis that loses all it knew', { timeout: 60_000 }, () => {
   it.each([
     [

@@ -168,6 +168,13 @@ export class MemoryOutboxStore implements OutboxStore {
     return owned.length;
   }
 
+  async withdraw(taskId: string): Promise<boolean> {
+    const found = [...this.rows.values()].find(({ envelope }) => envelope.id === taskId);
+    if (found?.state !== 'pending') return false;
+    this.#remove(found);
+    return true;
+  }
+
   async reviveDeadLetter(id: string, version: number): Promise<ReviveStatus> {
     const record = this.deadLetters.get(id);
     if (record === undefined) return 'absent';

@@ -124,6 +124,10 @@ export class MysqlOutboxStore implements OutboxStore {
     return await this.#db.change(SQL.releaseClaim, [token, rows]);
   }
 
+  async withdraw(taskId: string): Promise<boolean> {
+    return (await this.#db.change(SQL.withdrawRow, [taskId])) > 0;
+  }
+
   async reviveDeadLetter(id: string, version: number): Promise<ReviveStatus> {
     return await this.#db.atomically(async session => {
       const [letter] = await session.rows(SQL.lockDeadLetter, [id]);

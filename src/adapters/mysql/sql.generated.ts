@@ -504,4 +504,8 @@ values (?, ?, ?, ?, utc_timestamp(6) + interval cast(? as signed) * 1000 microse
 on duplicate key update key_hash = outlast_send_key.key_hash`,
     order: [0, 1, 2, 3, 4],
   },
+  withdrawRow: {
+    text: `delete from outlast_outbox where task_id = ? and state = 'pending'`,
+    order: [0],
+  },
 } as const;

@@ -110,6 +110,10 @@ export class PostgresOutboxStore implements OutboxStore {
     return released;
   }
 
+  async withdraw(taskId: string): Promise<boolean> {
+    return (await this.#db.query(SQL.withdrawRow, [taskId])).length > 0;
+  }
+
   async reviveDeadLetter(id: string, version: number): Promise<ReviveStatus> {
     const [row] = await this.#db.query(SQL.reviveDeadLetter, [id, version]);
     return row?.['status'] as ReviveStatus;

@@ -1269,4 +1269,5 @@ select count(*)::int as settled, coalesce(bool_or(is_ordered), false) as is_orde
   update outlast_task t set due = clock_timestamp() from sleeping s where t.id = s.id returning t.id
 )
 select pg_notify('outlast_task', '') from (select 1 from woken limit 1) w`,
+  withdrawRow: `delete from outlast_outbox where task_id = $1 and state = 'pending' returning id::text as row`,
 } as const;

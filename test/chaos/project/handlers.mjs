@@ -1,3 +1,5 @@
+import { existsSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { createOutlast, task, unchecked } from 'outlast';
 import { fromPg } from 'outlast/pg';
@@ -15,7 +17,7 @@ const note = (tx, table, ctx) =>
     process.pid,
   ]);
 
-/** Has its effect through the door, once, whatever dies. `fails`: throws the first time. `waits`: holds until aborted. */
+/** Has its effect through the door, once, whatever dies. `fails`: throws the first time. `waits`: the first run holds until aborted. `until`: those after it, for a file. */
 export const effectHandler = outlast.handler(
   task('chaos.effect', { input: unchecked(), result: unchecked(), queue }),
   {
@@ -28,6 +30,7 @@ export const effectHandler = outlast.handler(
           ctx.signal.addEventListener('abort', () => reject(new Error('aborted')), { once: true }),
         );
       }
+      while (input.until && !existsSync(input.until)) await sleep(20);
       // Too large for the ledger: it is kept in the database and referred to.
       if (input.saves) await ctx.checkpoint('x'.repeat(300_000));
       await ctx.transaction(async tx => void (await note(tx, 'effect', ctx)));

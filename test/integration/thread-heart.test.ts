@@ -1,0 +1,24 @@
+import { expect, it, onTestFinished } from 'vitest';
+import { resolveConfig } from '../../src/config/config.ts';
+import { silentLogger } from '../../src/telemetry/logger.ts';
+import { ThreadHeart } from '../../dist/wiring/thread-heart.js';
+import { freePort } from '../support/free-port.ts';
+import { until } from '../support/database.ts';
+
+it('a heart whose store is away tries again, and is not ready before it can beat', async () => {
+  const config = resolveConfig(
+    {
+      database: 'postgres://127.0.0.1/none',
+      broker: `redis://127.0.0.1:${await freePort()}`,
+      worker: { beat: '20ms' },
+    },
+    {},
+  );
+  let ended = 0;
+  const heart = new ThreadHeart(config, { ...silentLogger, error: () => void (ended += 1) });
+  onTestFinished(() => heart.stop());
+  let isReady = false;
+  void heart.ready().then(() => (isReady = true));
+  await until(async () => ended >= 2);
+  expect(isReady).toBe(false);
+});
