@@ -35,7 +35,9 @@ export async function inTime<T>(
     };
     if (timeoutMs !== undefined) expire(timeoutMs, 'its timeout');
     if (deadlineMs !== undefined) expire(deadlineMs - clock.now(), 'its deadline');
-    undo.push(stop.onStop(() => resolve(stopped(stop))));
+    const end = (): void => resolve(stopped(stop));
+    stop.onStop(end);
+    undo.push(() => stop.offStop(end));
   });
   try {
     return await Promise.race([work, over]);

@@ -124,7 +124,9 @@ class RoomRun {
     this.#room.listen(message => this.#hear(message));
     this.#room.post({ kind: 'run', task: tight(task), effect: this.#deps.effect ?? null });
     this.#follow(stop.draining, () => this.#room.post({ kind: 'drain' }));
-    this.#undo.push(stop.onStop(() => this.#stop()));
+    const end = (): void => this.#stop();
+    stop.onStop(end);
+    this.#undo.push(() => stop.offStop(end));
     this.#startTimers();
     try {
       return await ending;

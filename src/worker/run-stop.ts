@@ -1,8 +1,6 @@
 /** Why a run is ended from outside: `lost` writes nothing, `release` gives back. */
 export type StopReason = 'lost' | 'release';
 
-const NOBODY: readonly (() => void)[] = [];
-
 /**
  * How a worker ends a run from outside. Hardly any run is: the signal is made for whoever asks for it, because making
  * one for every run costs more than a short handler.
@@ -10,8 +8,9 @@ const NOBODY: readonly (() => void)[] = [];
 export class RunStop {
   /** Fires when the worker drains. */
   readonly draining: AbortSignal;
-  /** One at most, nearly always. */
-  #listeners: readonly (() => void)[] = NOBODY;
+  /** One at most, nearly always: the others are in a list of their own. */
+  #listener: (() => void) | null = null;
+  #others: readonly (() => void)[] | null = null;
   #reason: StopReason | null = null;
   #controller: AbortController | null = null;
 
@@ -38,20 +37,22 @@ export class RunStop {
     if (this.#reason !== null) return;
     this.#reason = reason;
     this.#controller?.abort(reason);
-    const listeners = this.#listeners;
-    this.#listeners = NOBODY;
-    for (const listener of listeners) listener();
+    const [listener, others] = [this.#listener, this.#others];
+    this.#listener = this.#others = null;
+    listener?.();
+    if (others !== null) for (const other of others) other();
   }
 
-  /** Calls `fn` when it is stopped, at once where it has been. Returns the undo. */
-  onStop(fn: () => void): () => void {
-    if (this.#reason !== null) {
-      fn();
-      return () => undefined;
-    }
-    this.#listeners = [...this.#listeners, fn];
-    return () => {
-      this.#listeners = this.#listeners.filter(listener => listener !== fn);
-    };
+  /** Calls `fn` when it is stopped, at once where it has been. */
+  onStop(fn: () => void): void {
+    if (this.#reason !== null) fn();
+    else if (this.#listener === null) this.#listener = fn;
+    else this.#others = [...(this.#others ?? []), fn];
+  }
+
+  /** Undoes `onStop`. */
+  offStop(fn: () => void): void {
+    if (this.#listener === fn) this.#listener = null;
+    else if (this.#others !== null) this.#others = this.#others.filter(other => other !== fn);
   }
 }

@@ -129,9 +129,8 @@ export class Run implements RunLedger {
     this.#stop.stop(reason);
   }
 
-  /** Calls `fn` when it is stopped. Returns the undo. */
-  onStop(fn: () => void): () => void {
-    return this.#stop.onStop(fn);
+  get stopping(): RunStop {
+    return this.#stop;
   }
 
   /** From `begin` on the ledger has the task; a copy that was held for too long is let go while it still runs. */

@@ -10,6 +10,10 @@ class Guest extends RunStop implements Seated {
     super(new AbortController().signal);
     this.name = name;
   }
+
+  get stopping(): RunStop {
+    return this;
+  }
 }
 
 function setup(seats: number) {

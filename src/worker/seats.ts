@@ -1,5 +1,5 @@
 import type { Clock } from '../runtime/clock.ts';
-import type { StopReason } from './run-stop.ts';
+import type { RunStop, StopReason } from './run-stop.ts';
 
 /** A run that has waited for a place for this long belongs to whoever has one. */
 const LATE_MS = 250;
@@ -7,14 +7,14 @@ const LATE_MS = 250;
 /** What needs a place. */
 export interface Seated {
   stop(reason: StopReason): void;
-  /** Calls `fn` when it is stopped. Returns the undo. */
-  onStop(fn: () => void): () => void;
+  readonly stopping: Pick<RunStop, 'onStop' | 'offStop'>;
 }
 
 interface Waiting<Run> {
   readonly run: Run;
   readonly sinceMs: number;
-  undo: () => void;
+  /** Called when it is stopped. */
+  readonly wake: () => void;
 }
 
 /**
@@ -59,9 +59,10 @@ export class Seats<Run extends Seated> {
   /** Starts the run as soon as there is a place. */
   enter(run: Run): void {
     if (this.#taken < this.#seats) return this.#seat(run);
-    const entry: Waiting<Run> = { run, sinceMs: this.#clock.monotonic(), undo: () => undefined };
+    const wake = (): void => this.#callUp(entry);
+    const entry: Waiting<Run> = { run, sinceMs: this.#clock.monotonic(), wake };
     this.#waiting.push(entry);
-    entry.undo = run.onStop(() => this.#callUp(entry));
+    run.stopping.onStop(wake);
     this.#watch(LATE_MS);
   }
 
@@ -94,7 +95,7 @@ export class Seats<Run extends Seated> {
   #callUp(entry: Waiting<Run>): void {
     // Nearly always the first.
     this.#waiting.splice(this.#waiting.indexOf(entry), 1);
-    entry.undo();
+    entry.run.stopping.offStop(entry.wake);
     this.#seat(entry.run);
   }
 
