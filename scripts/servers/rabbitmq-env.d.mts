@@ -1,5 +1,7 @@
 export interface RabbitmqPlace {
   readonly folder: string;
+  /** As those who measure speed want it. */
+  readonly isDurable?: boolean;
   port(index?: number): number;
   makeFolder(name: string): string;
 }
