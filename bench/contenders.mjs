@@ -43,7 +43,7 @@ export const INPUT = { customer: 'ada@example.com', pad: 'x'.repeat(162) };
  * @property {(processes: number, options?: { concurrency?: number, isHolding?: boolean }) => Running} start
  * @property {() => Promise<void>} close
  * @property {import('pg').Pool} [pool]
- * @property {boolean} [isSlow] gets a tenth of the tasks
+ * @property {boolean} [isSlow] gets a fifth of the tasks
  */
 
 /** @typedef {Contender & { send: (what: import('../dist/index.js').Task, count: number) => Promise<void>, push: (what: import('../dist/index.js').Task) => Promise<{ readonly id: string }>, queue: string }} OutlastContender */
