@@ -50,5 +50,6 @@ function printColumns(lines) {
 
 /** @param {number} value */
 function short(value) {
-  return value >= 100 ? Math.round(value).toLocaleString('en') : value.toFixed(1);
+  if (value >= 100) return Math.round(value).toLocaleString('en');
+  return value < 1 ? value.toFixed(3) : value.toFixed(1);
 }
