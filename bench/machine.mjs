@@ -80,7 +80,7 @@ async function rabbitmqSettings() {
   const connection = await connect(process.env.OUTLAST_TEST_RABBITMQ_URL ?? '');
   const { version } = connection.connection.serverProperties;
   await connection.close();
-  return { version, messages: 'persistent, confirmed, in durable queues' };
+  return { version, messages: 'persistent, confirmed, in durable queues on disk' };
 }
 
 /**
