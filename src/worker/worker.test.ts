@@ -421,17 +421,28 @@ describe('a worker with more to do than it has places', () => {
   });
 });
 
+/** The same worker, once it has seen that its tasks are over in an instant; from then on they are held. */
+async function warmUp(kit: ReturnType<typeof setup>) {
+  const { time, store, worker, arrive, finish, hold } = kit;
+  const count = (state: string): number =>
+    [...store.state.records.values()].filter(record => record.state === state).length;
+  finish();
+  for (let n = 0; n < 200; n++) await arrive(`short ${n}`);
+  const stop = new AbortController();
+  const running = worker.run(stop.signal);
+  while (count('done') < 200) await time.runUntil(time.nowMs + 100);
+  hold();
+  const leave = async (): Promise<void> => {
+    stop.abort();
+    await time.runUntil(time.nowMs + 30_000);
+    await running;
+  };
+  return { ...kit, records: store.state.records, count, stop, leave };
+}
+
 describe('a worker whose tasks are over in an instant', () => {
   it('begins the next batch early, runs no more at once than it has places, and gives back what has none soon', async () => {
-    const { time, store, worker, arrive, finish, hold, handling } = setup();
-    const count = (state: string): number =>
-      [...store.state.records.values()].filter(record => record.state === state).length;
-    finish();
-    for (let n = 0; n < 200; n++) await arrive(`short ${n}`);
-    const stop = new AbortController();
-    const running = worker.run(stop.signal);
-    while (count('done') < 200) await time.runUntil(time.nowMs + 100);
-    hold();
+    const { time, records, arrive, handling, count, leave } = await warmUp(setup());
     for (let n = 0; n < 30; n++) await arrive(`long ${n}`);
     while (count('running') < 20 || handling() === 0) await time.runUntil(time.nowMs + 1);
     expect(handling()).toBe(5);
@@ -439,40 +450,37 @@ describe('a worker whose tasks are over in an instant', () => {
     expect(handling()).toBe(5);
     await time.runUntil(time.nowMs + 2 * LEASE_MS);
     expect([count('running'), count('waiting'), handling()]).toEqual([5, 25, 5]);
-    for (const record of store.state.records.values())
+    for (const record of records.values())
       expect(record).toMatchObject({ failures: 0, crashes: 0 });
-    stop.abort();
-    await time.runUntil(time.nowMs + 30_000);
-    await running;
+    await leave();
     expect(count('waiting')).toBe(30);
+  });
+
+  it('begins nothing early while tasks come back from a crash: the one that did it may be among them', async () => {
+    const { time, records, arrive, count, leave } = await warmUp(setup());
+    for (let n = 0; n < 30; n++)
+      Object.assign(records.get(await arrive(`back ${n}`)) ?? {}, { crashes: 1 });
+    let most = 0;
+    for (let step = 0; step < 200; step++) {
+      await time.runUntil(time.nowMs + 1);
+      most = Math.max(most, count('running'));
+    }
+    expect(most).toBe(5);
+    await leave();
   });
 });
 
 describe('a task that is begun before there is a place for it', () => {
   /** Five that run, and five that are begun and wait for their places. */
   async function wait(options: SendOptions, timeout?: Duration) {
-    const kit = setup(20_000, timeout);
-    const { time, store, worker, arrive, finish, hold, handling } = kit;
-    finish();
-    for (let n = 0; n < 200; n++) await arrive(`short ${n}`);
-    const stop = new AbortController();
-    const running = worker.run(stop.signal);
-    const { records } = store.state;
-    const count = (state: string): number =>
-      [...records.values()].filter(record => record.state === state).length;
-    while (count('done') < 200) await time.runUntil(time.nowMs + 100);
-    hold();
+    const kit = await warmUp(setup(20_000, timeout));
+    const { time, worker, arrive, handling } = kit;
     for (let n = 0; n < 5; n++) await arrive(`long ${n}`);
     const ids: string[] = [];
     for (let n = 0; n < 5; n++) ids.push(await arrive(`begun ${n}`, options));
     while (worker.runs.length < 10 || handling() === 0) await time.runUntil(time.nowMs + 1);
     expect(handling()).toBe(5);
-    const leave = async (): Promise<void> => {
-      stop.abort();
-      await time.runUntil(time.nowMs + 30_000);
-      await running;
-    };
-    return { ...kit, ids, records, stop, leave };
+    return { ...kit, ids };
   }
 
   it('does not start when it expires meanwhile, and is counted as expired', async () => {
@@ -513,15 +521,14 @@ describe('a task that is begun before there is a place for it', () => {
   });
 
   it('leaves with a drain at once, before it has started, and nothing is counted', async () => {
-    const { time, told, drained, records, handling, stop, leave } = await wait({});
+    const { time, told, drained, records, count, handling, stop, leave } = await wait({});
     const before = told.length;
-    const waiting = (): readonly object[] =>
-      [...records.values()].filter(({ state }) => state === 'waiting');
     stop.abort();
     const untilMs = time.nowMs + 50;
-    while (waiting().length < 5 && time.nowMs < untilMs) await time.runUntil(time.nowMs + 1);
-    expect(waiting()).toHaveLength(5);
-    for (const record of waiting()) expect(record).toMatchObject({ failures: 0, crashes: 0 });
+    while (count('waiting') < 5 && time.nowMs < untilMs) await time.runUntil(time.nowMs + 1);
+    expect(count('waiting')).toBe(5);
+    for (const record of records.values())
+      expect(record).toMatchObject({ failures: 0, crashes: 0 });
     expect([handling(), told.slice(before)]).toEqual([5, []]);
     await leave();
     // Those that had begun to run and did not come to an end are given back as well.
