@@ -203,6 +203,8 @@ export interface BeginRequest {
   readonly worker: string;
   /** Random per call; a repeat after a lost reply names the same one and gets the same tasks. */
   readonly run: string;
+  /** Nobody has asked under this run before: there is nothing to look for. A hint. */
+  readonly isFirst?: boolean;
   /** In order of preference. */
   readonly queues: readonly string[];
   /** How many waiting tasks to hand out beside the messages. */

@@ -22,9 +22,9 @@ export async function beginSurely(
 ): Promise<BeginReply | null> {
   const { clock, log } = runtime;
   const startedAt = clock.monotonic();
-  for (;;) {
+  for (let isFirst = true; ; isFirst = false) {
     try {
-      return await ledger.begin(request);
+      return await ledger.begin({ ...request, isFirst });
     } catch (error) {
       if (!isUnavailable(error)) throw error;
       log.warn({ error }, 'begin failed');

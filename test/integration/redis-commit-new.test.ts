@@ -63,6 +63,27 @@ describe('a task that was new when it was begun', () => {
     },
   );
 
+  it('is not taken for one of another kind in its batch', async () => {
+    const [queue, other] = [unique('queue'), unique('queue')];
+    const kinds = [
+      { queue, name: 'shop.mail' },
+      { queue, name: 'shop.bill', priority: 7, options: bytes('{"keepResult":false}') },
+      { queue: other, name: 'shop.mail' },
+      { queue, name: 'shop.mail', expiresMs: Date.now() + HOUR },
+      { queue, name: 'shop.bill', version: 2 },
+    ];
+    const pairs = kinds.map(kind => makeEnvelopes(2, kind) as [Envelope, Envelope]);
+    const { driver, tasks, recordOf, toldCelery } = await begun(pairs.flat(), 12 * HOUR);
+    const items = tasks.map((task, place) =>
+      driver.commitItem(place % 2 === 0 ? task : runRef(task), place < 4 ? DONE : {}),
+    );
+    expect(await driver.ledger.commit(items)).toEqual(tasks.map(() => 'ok'));
+    for (const [quick, slow] of pairs) {
+      expect(await recordOf(quick)).toEqual(await recordOf(slow));
+      expect(await toldCelery(quick.id)).toEqual(await toldCelery(slow.id));
+    }
+  });
+
   it('is done once, however often one call says so', async () => {
     const { driver, tasks, doneCount } = await begun([makeEnvelope()]);
     const item = driver.commitItem(tasks[0], DONE);

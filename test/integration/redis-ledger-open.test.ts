@@ -201,12 +201,12 @@ describe('dates that a script writes', () => {
   it('are those of the calendar', async () => {
     const folder = new URL('../../src/adapters/redis/lua/includes/', import.meta.url);
     const source = readFileSync(new URL('celery-result.lua', folder), 'utf8');
-    const text = `local now_ms = tonumber(ARGV[1])\n${source}\nreturn iso_text()`;
+    const text = `local now_ms = tonumber(ARGV[1])\n${source}\nreturn iso_json()`;
     await withRedis(redisUrl(), async redis => {
       const instants = fc.integer({ min: 0, max: Date.UTC(2400, 0, 1) });
       const property = fc.asyncProperty(instants, async ms => {
         const written = String(await redis.command('eval', text, 0, ms));
-        expect(written).toBe(new Date(ms).toISOString().replace('Z', '000+00:00'));
+        expect(written).toBe(`"${new Date(ms).toISOString().replace('Z', '000+00:00')}"`);
       });
       const leapDays = [
         Date.UTC(2000, 1, 29),

@@ -99,9 +99,28 @@ describe('a life that is over', () => {
     await driver.reapAll();
     const left = (await fixture.connection.command('keys', `${fixture.root}*`)) as Buffer[];
     const names = left.map(key => String(key).slice(fixture.root.length)).toSorted();
-    expect(names).toEqual(['ended', 'meta', 'recent', 'running', 'seq']);
+    expect(names).toEqual(['ended', 'meta', 'newest', 'running', 'seq']);
     const sums = (await fixture.connection.command('hvals', `${fixture.root}running`)) as Buffer[];
     expect(new Set(sums.map(String))).toEqual(new Set(['0']));
+    await fixture.dispose();
+  });
+});
+
+describe('the newest tasks', () => {
+  it('are the last thousand at least, and take no more and more room', async () => {
+    const fixture = await openTestLedger(redisUrl());
+    const driver = new LedgerDriver(fixture);
+    const { worker } = await driver.open();
+    const ids: string[] = [];
+    for (let batch = 0; batch < 12; batch++) {
+      const messages = makeEnvelopes(250);
+      await driver.begin(worker, { messages });
+      ids.push(...messages.map(({ id }) => id));
+    }
+    const shown = await fixture.reads.recent(1_000);
+    expect(shown.map(({ id }) => id).toSorted()).toEqual(ids.slice(-1_000).toSorted());
+    const size = await fixture.connection.command('strlen', `${fixture.root}newest`);
+    expect(size).toBeLessThanOrEqual(80_000);
     await fixture.dispose();
   });
 });

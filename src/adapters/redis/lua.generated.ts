@@ -342,12 +342,12 @@ redis.call('HDEL', root .. 'after-entries', unpack(ARGV))
 return 1`,
   },
   ledgerBeginFull: {
-    sha: '3e5e15a95fee26e12cf4c2820f2ddf327cd87d34',
+    sha: '253966650000d5835372f5e764284805e2456d07',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local run_id, known_generation, packed_budgets = ARGV[5], tonumber(ARGV[6]), ARGV[8]
-local celery_keep_ms, started = tonumber(ARGV[10]), ARGV[12]
+local celery_keep_ms, started, is_first = tonumber(ARGV[10]), ARGV[12], ARGV[13]
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local function run_id_of_server()
@@ -368,17 +368,14 @@ local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
 local function read(ids)
-  local unknown, keys = {}, {}
-  for _, id in ipairs(ids) do
-    if records[id] == nil then
-      unknown[#unknown + 1] = id
-      keys[#keys + 1] = root .. 't:' .. id
-    end
-  end
-  if #keys == 0 then return end
+  local keys = {}
+  for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
+  if #keys == 0 then return keys end
   for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+    local id = ids[place]
+    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
   end
+  return keys
 end
 local written = {}
 local function digits(number)
@@ -419,8 +416,8 @@ local function new_record(message, seq)
   created[#created + 1] = message[1]
   return record
 end
-local function plan_new(id, raw, body)
-  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+local function plan_new(id, key, raw, body)
+  new_pairs[#new_pairs + 1] = key
   new_pairs[#new_pairs + 1] = raw
   if body then plan('SET', root .. 'b:' .. id, body) end
   created[#created + 1] = id
@@ -493,6 +490,15 @@ local function let_go(id, record)
   moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
   record[OWNER] = ''
 end
+local NEWEST_BYTES = 40000
+local function note_created()
+  local key = root .. 'newest'
+  local length = redis.call('APPEND', key, table.concat(created, '\\n') .. '\\n')
+  if length > 2 * NEWEST_BYTES then
+    local last = redis.call('GETRANGE', key, -NEWEST_BYTES, -1)
+    redis.call('SET', key, string.sub(last, string.find(last, '\\n', 1, true) + 1))
+  end
+end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
   local pairs_of_keys = new_pairs
@@ -514,10 +520,7 @@ local function flush()
   for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
   for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  if #created > 0 then
-    redis.call('LPUSH', root .. 'recent', unpack(created))
-    redis.call('LTRIM', root .. 'recent', 0, 999)
-  end
+  if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
 local URGENCY = 2 ^ 44
@@ -552,7 +555,7 @@ local function wait(id, record, delay_ms)
   enter(id, record)
 end
 local iso
-local function iso_text()
+local function iso_json()
   if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
@@ -564,18 +567,17 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('"%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00"', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
   return iso
-end
-local function json_text(text)
-  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
 local function write_celery(id, status, result, traceback)
   local key = 'celery-task-meta-' .. id
+  local date = UNDER_WAY[status] and 'null' or iso_json()
+  local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
+    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"}'
   plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -669,9 +671,13 @@ local function hand_waiting(id, record)
     of_waiting[#of_waiting + 1] = { id, cmsgpack.pack(record), body, checkpoint_of(id, record) }
   end
 end
-local function answer_known(place, id, record, digest)
+local kinds, ids, keys, kind_of, parts_of, expires_of, body_of
+local function read_parts(place)
+  return cmsgpack.unpack('\\149' .. parts_of[place])
+end
+local function answer_known(place, id, record)
   if record[DIGEST] == '' then return HELD end
-  if record[DIGEST] ~= digest then return CONFLICT end
+  if record[DIGEST] ~= read_parts(place)[1] then return CONFLICT end
   if is_mine(record) then return hand_message(place, id, record) end
   if record[STATE] == 'd' then return DONE end
   if record[ENDING] == 'expired' then return EXPIRED end
@@ -686,64 +692,70 @@ local function answer_known(place, id, record, digest)
   run_now(id, record)
   return hand_message(place, id, record)
 end
-local ID_OF, NAME_OF, QUEUE_OF, DIGEST_OF, EXPIRES_OF, TAG_OF, PART_OF, BODY_OF = 1, 2, 3, 4, 5, 6, 7, 8
 local packed
 local function pack_around()
   local line = 'b' .. now_text .. ' ' .. digits(new_epoch()) .. ' ' .. worker .. '\\n'
   packed = {
     head = RECORD_HEAD .. pack_places('r', new_epoch(), run, worker, ''),
-    faults = pack_places(0, 0),
-    due = pack_places(now_ms),
     tail = pack_places(now_ms, line, 0, 0, 0, '', 0, '', '', false, 0),
     running = digits(new_epoch()) .. ' ' .. run,
+    heads = {},
     budgets = {},
   }
 end
-local function begin_new(message, count_of_messages)
-  local id, name, queue = message[ID_OF], message[NAME_OF], message[QUEUE_OF]
+local function pack_kind(kind)
+  local name, _, places = unpack(kinds[kind])
+  packed.heads[kind] = packed.head .. places
+  packed.budgets[kind] = pack_places(0, 0, budget_of(name), now_ms)
+end
+local function begin_new(place, id)
+  local kind = kind_of[place]
   if not packed then pack_around() end
-  packed.budgets[name] = packed.budgets[name] or cmsgpack.pack(budget_of(name))
-  plan_new(id, packed.head .. message[PART_OF] .. packed.faults .. packed.budgets[name] .. packed.due
-    .. cmsgpack.pack(take_seq(count_of_messages)) .. packed.tail, message[BODY_OF])
+  if not packed.heads[kind] then pack_kind(kind) end
+  plan_new(id, keys[place], packed.heads[kind] .. parts_of[place] .. packed.budgets[kind] .. cmsgpack.pack(take_seq(#ids)) .. packed.tail,
+    body_of[place])
   running_fields[#running_fields + 1] = id
   running_fields[#running_fields + 1] = packed.running
+  local queue = kinds[kind][2]
   moved[queue] = (moved[queue] or 0) + 1
-  fresh[id] = message[DIGEST_OF]
-  if is_start_told then
-    local parts = cmsgpack.unpack('\\153' .. message[PART_OF])
-    tell_celery_started(id, { [OPTIONS] = parts[OPTIONS - NAME + 1] })
-  end
+  fresh[id] = place
+  if is_start_told then tell_celery_started(id, { [OPTIONS] = read_parts(place)[4] }) end
   return BEGUN_NEW
 end
-local function answer(place, message, count_of_messages)
-  local id = message[ID_OF]
+local function answer(place)
+  local id = ids[place]
   local record = records[id]
-  if record then return answer_known(place, id, record, message[DIGEST_OF]) end
-  if fresh[id] then return fresh[id] == message[DIGEST_OF] and BEGUN or CONFLICT end
-  if not message[EXPIRES_OF] or message[EXPIRES_OF] > now_ms then return begin_new(message, count_of_messages) end
-  local parts = cmsgpack.unpack('\\153' .. message[PART_OF])
-  table.insert(parts, 1, id)
-  parts[10] = parts[10] or message[BODY_OF]
-  expire(id, new_record(parts, take_seq(count_of_messages)))
+  if record then return answer_known(place, id, record) end
+  if fresh[id] then return read_parts(fresh[id])[1] == read_parts(place)[1] and BEGUN or CONFLICT end
+  local expires = expires_of[place]
+  if not expires or expires > now_ms then return begin_new(place, id) end
+  local message = { id }
+  for _, part in ipairs(cmsgpack.unpack('\\148' .. kinds[kind_of[place]][3])) do message[#message + 1] = part end
+  for _, part in ipairs(read_parts(place)) do message[#message + 1] = part end
+  message[10] = message[10] or body_of[place]
+  expire(id, new_record(message, take_seq(#ids)))
   return EXPIRED
 end
-local function take_again(message_ids)
-  local ids = {}
+local function take_again()
+  local taken = {}
   for _, value in ipairs(redis.call('HVALS', root .. 'r:' .. worker)) do
     if string.sub(value, -#run - 1) == ' ' .. run then
       local all = redis.call('HGETALL', root .. 'r:' .. worker)
       for place = 1, #all, 2 do
-        if string.sub(all[place + 1], -#run - 1) == ' ' .. run then ids[#ids + 1] = all[place] end
+        if string.sub(all[place + 1], -#run - 1) == ' ' .. run then taken[#taken + 1] = all[place] end
       end
       break
     end
   end
-  read(ids)
-  for _, id in ipairs(ids) do
+  if #taken == 0 then return false end
+  read(taken)
+  local is_message = {}
+  for _, id in ipairs(ids) do is_message[id] = true end
+  for _, id in ipairs(taken) do
     local record = records[id]
-    if record and is_mine(record) and not message_ids[id] then hand_waiting(id, record) end
+    if record and is_mine(record) and not is_message[id] then hand_waiting(id, record) end
   end
-  return #ids > 0
+  return true
 end
 local function promote(queue, suspected)
   local later, ready = waiting_set(queue, suspected, true), waiting_set(queue, suspected, false)
@@ -796,26 +808,24 @@ local function next_due(queues)
   end
   return next
 end
-local function let_elements_go(messages, answers, held_keys)
+local function let_elements_go(answers, tags, held_keys)
   for _, pair in ipairs(held_keys) do
-    local tags = {}
-    for place, message in ipairs(messages) do
-      if message[QUEUE_OF] == pair[1] and answers[place] ~= CONFLICT then tags[#tags + 1] = message[TAG_OF] end
+    local going = {}
+    for place, tag in ipairs(tags) do
+      if kinds[kind_of[place]][2] == pair[1] and answers[place] ~= CONFLICT then going[#going + 1] = tag end
     end
-    if #tags > 0 then plan('HDEL', pair[2], unpack(tags)) end
+    if #going > 0 then plan('HDEL', pair[2], unpack(going)) end
   end
 end
 local function begin(queues, messages, held_keys)
   if not redis.call('ZSCORE', root .. 'leases', worker) then return { 'closed' } end
   if not is_settled() then return { 'unsettled' } end
-  local ids, message_ids, answers = {}, {}, {}
-  for place, message in ipairs(messages) do
-    ids[place] = message[ID_OF]
-    message_ids[message[ID_OF]] = true
-  end
-  local is_repeat = take_again(message_ids)
-  read(ids)
-  for place, message in ipairs(messages) do answers[place] = answer(place, message, #messages) end
+  local tags
+  kinds, ids, kind_of, parts_of, expires_of, body_of, tags = unpack(messages)
+  local answers = {}
+  local is_repeat = is_first == '' and take_again()
+  keys = read(ids)
+  for place in ipairs(ids) do answers[place] = answer(place) end
   if not is_repeat then
     local left = limit
     for _, queue in ipairs(queues) do
@@ -823,7 +833,7 @@ local function begin(queues, messages, held_keys)
       if left > 0 then left = left - hand_out(queue, false, left) end
     end
   end
-  let_elements_go(messages, answers, held_keys)
+  let_elements_go(answers, tags, held_keys)
   if #running_fields > 0 then plan('HSET', root .. 'r:' .. worker, unpack(running_fields)) end
   flush()
   local next = #running_fields + #of_messages == 0 and next_due(queues) or false
@@ -832,12 +842,12 @@ end
 return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]), cmsgpack.unpack(ARGV[11]))`,
   },
   ledgerBegin: {
-    sha: '7bd26df3255736362d866f17d38adfd8f221c7dc',
+    sha: '8a6c792b16febb54b4abe9f0e0e3bc10cb70f5af',
     text: `#!lua
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local run_id, known_generation, packed_budgets = ARGV[5], tonumber(ARGV[6]), ARGV[8]
-local celery_keep_ms, started = tonumber(ARGV[10]), ARGV[12]
+local celery_keep_ms, started, is_first = tonumber(ARGV[10]), ARGV[12], ARGV[13]
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local function run_id_of_server()
@@ -858,17 +868,14 @@ local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
 local function read(ids)
-  local unknown, keys = {}, {}
-  for _, id in ipairs(ids) do
-    if records[id] == nil then
-      unknown[#unknown + 1] = id
-      keys[#keys + 1] = root .. 't:' .. id
-    end
-  end
-  if #keys == 0 then return end
+  local keys = {}
+  for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
+  if #keys == 0 then return keys end
   for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+    local id = ids[place]
+    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
   end
+  return keys
 end
 local written = {}
 local function digits(number)
@@ -909,8 +916,8 @@ local function new_record(message, seq)
   created[#created + 1] = message[1]
   return record
 end
-local function plan_new(id, raw, body)
-  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+local function plan_new(id, key, raw, body)
+  new_pairs[#new_pairs + 1] = key
   new_pairs[#new_pairs + 1] = raw
   if body then plan('SET', root .. 'b:' .. id, body) end
   created[#created + 1] = id
@@ -983,6 +990,15 @@ local function let_go(id, record)
   moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
   record[OWNER] = ''
 end
+local NEWEST_BYTES = 40000
+local function note_created()
+  local key = root .. 'newest'
+  local length = redis.call('APPEND', key, table.concat(created, '\\n') .. '\\n')
+  if length > 2 * NEWEST_BYTES then
+    local last = redis.call('GETRANGE', key, -NEWEST_BYTES, -1)
+    redis.call('SET', key, string.sub(last, string.find(last, '\\n', 1, true) + 1))
+  end
+end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
   local pairs_of_keys = new_pairs
@@ -1004,10 +1020,7 @@ local function flush()
   for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
   for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  if #created > 0 then
-    redis.call('LPUSH', root .. 'recent', unpack(created))
-    redis.call('LTRIM', root .. 'recent', 0, 999)
-  end
+  if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
 local URGENCY = 2 ^ 44
@@ -1042,7 +1055,7 @@ local function wait(id, record, delay_ms)
   enter(id, record)
 end
 local iso
-local function iso_text()
+local function iso_json()
   if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
@@ -1054,18 +1067,17 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('"%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00"', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
   return iso
-end
-local function json_text(text)
-  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
 local function write_celery(id, status, result, traceback)
   local key = 'celery-task-meta-' .. id
+  local date = UNDER_WAY[status] and 'null' or iso_json()
+  local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
+    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"}'
   plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -1159,9 +1171,13 @@ local function hand_waiting(id, record)
     of_waiting[#of_waiting + 1] = { id, cmsgpack.pack(record), body, checkpoint_of(id, record) }
   end
 end
-local function answer_known(place, id, record, digest)
+local kinds, ids, keys, kind_of, parts_of, expires_of, body_of
+local function read_parts(place)
+  return cmsgpack.unpack('\\149' .. parts_of[place])
+end
+local function answer_known(place, id, record)
   if record[DIGEST] == '' then return HELD end
-  if record[DIGEST] ~= digest then return CONFLICT end
+  if record[DIGEST] ~= read_parts(place)[1] then return CONFLICT end
   if is_mine(record) then return hand_message(place, id, record) end
   if record[STATE] == 'd' then return DONE end
   if record[ENDING] == 'expired' then return EXPIRED end
@@ -1176,64 +1192,70 @@ local function answer_known(place, id, record, digest)
   run_now(id, record)
   return hand_message(place, id, record)
 end
-local ID_OF, NAME_OF, QUEUE_OF, DIGEST_OF, EXPIRES_OF, TAG_OF, PART_OF, BODY_OF = 1, 2, 3, 4, 5, 6, 7, 8
 local packed
 local function pack_around()
   local line = 'b' .. now_text .. ' ' .. digits(new_epoch()) .. ' ' .. worker .. '\\n'
   packed = {
     head = RECORD_HEAD .. pack_places('r', new_epoch(), run, worker, ''),
-    faults = pack_places(0, 0),
-    due = pack_places(now_ms),
     tail = pack_places(now_ms, line, 0, 0, 0, '', 0, '', '', false, 0),
     running = digits(new_epoch()) .. ' ' .. run,
+    heads = {},
     budgets = {},
   }
 end
-local function begin_new(message, count_of_messages)
-  local id, name, queue = message[ID_OF], message[NAME_OF], message[QUEUE_OF]
+local function pack_kind(kind)
+  local name, _, places = unpack(kinds[kind])
+  packed.heads[kind] = packed.head .. places
+  packed.budgets[kind] = pack_places(0, 0, budget_of(name), now_ms)
+end
+local function begin_new(place, id)
+  local kind = kind_of[place]
   if not packed then pack_around() end
-  packed.budgets[name] = packed.budgets[name] or cmsgpack.pack(budget_of(name))
-  plan_new(id, packed.head .. message[PART_OF] .. packed.faults .. packed.budgets[name] .. packed.due
-    .. cmsgpack.pack(take_seq(count_of_messages)) .. packed.tail, message[BODY_OF])
+  if not packed.heads[kind] then pack_kind(kind) end
+  plan_new(id, keys[place], packed.heads[kind] .. parts_of[place] .. packed.budgets[kind] .. cmsgpack.pack(take_seq(#ids)) .. packed.tail,
+    body_of[place])
   running_fields[#running_fields + 1] = id
   running_fields[#running_fields + 1] = packed.running
+  local queue = kinds[kind][2]
   moved[queue] = (moved[queue] or 0) + 1
-  fresh[id] = message[DIGEST_OF]
-  if is_start_told then
-    local parts = cmsgpack.unpack('\\153' .. message[PART_OF])
-    tell_celery_started(id, { [OPTIONS] = parts[OPTIONS - NAME + 1] })
-  end
+  fresh[id] = place
+  if is_start_told then tell_celery_started(id, { [OPTIONS] = read_parts(place)[4] }) end
   return BEGUN_NEW
 end
-local function answer(place, message, count_of_messages)
-  local id = message[ID_OF]
+local function answer(place)
+  local id = ids[place]
   local record = records[id]
-  if record then return answer_known(place, id, record, message[DIGEST_OF]) end
-  if fresh[id] then return fresh[id] == message[DIGEST_OF] and BEGUN or CONFLICT end
-  if not message[EXPIRES_OF] or message[EXPIRES_OF] > now_ms then return begin_new(message, count_of_messages) end
-  local parts = cmsgpack.unpack('\\153' .. message[PART_OF])
-  table.insert(parts, 1, id)
-  parts[10] = parts[10] or message[BODY_OF]
-  expire(id, new_record(parts, take_seq(count_of_messages)))
+  if record then return answer_known(place, id, record) end
+  if fresh[id] then return read_parts(fresh[id])[1] == read_parts(place)[1] and BEGUN or CONFLICT end
+  local expires = expires_of[place]
+  if not expires or expires > now_ms then return begin_new(place, id) end
+  local message = { id }
+  for _, part in ipairs(cmsgpack.unpack('\\148' .. kinds[kind_of[place]][3])) do message[#message + 1] = part end
+  for _, part in ipairs(read_parts(place)) do message[#message + 1] = part end
+  message[10] = message[10] or body_of[place]
+  expire(id, new_record(message, take_seq(#ids)))
   return EXPIRED
 end
-local function take_again(message_ids)
-  local ids = {}
+local function take_again()
+  local taken = {}
   for _, value in ipairs(redis.call('HVALS', root .. 'r:' .. worker)) do
     if string.sub(value, -#run - 1) == ' ' .. run then
       local all = redis.call('HGETALL', root .. 'r:' .. worker)
       for place = 1, #all, 2 do
-        if string.sub(all[place + 1], -#run - 1) == ' ' .. run then ids[#ids + 1] = all[place] end
+        if string.sub(all[place + 1], -#run - 1) == ' ' .. run then taken[#taken + 1] = all[place] end
       end
       break
     end
   end
-  read(ids)
-  for _, id in ipairs(ids) do
+  if #taken == 0 then return false end
+  read(taken)
+  local is_message = {}
+  for _, id in ipairs(ids) do is_message[id] = true end
+  for _, id in ipairs(taken) do
     local record = records[id]
-    if record and is_mine(record) and not message_ids[id] then hand_waiting(id, record) end
+    if record and is_mine(record) and not is_message[id] then hand_waiting(id, record) end
   end
-  return #ids > 0
+  return true
 end
 local function promote(queue, suspected)
   local later, ready = waiting_set(queue, suspected, true), waiting_set(queue, suspected, false)
@@ -1286,26 +1308,24 @@ local function next_due(queues)
   end
   return next
 end
-local function let_elements_go(messages, answers, held_keys)
+local function let_elements_go(answers, tags, held_keys)
   for _, pair in ipairs(held_keys) do
-    local tags = {}
-    for place, message in ipairs(messages) do
-      if message[QUEUE_OF] == pair[1] and answers[place] ~= CONFLICT then tags[#tags + 1] = message[TAG_OF] end
+    local going = {}
+    for place, tag in ipairs(tags) do
+      if kinds[kind_of[place]][2] == pair[1] and answers[place] ~= CONFLICT then going[#going + 1] = tag end
     end
-    if #tags > 0 then plan('HDEL', pair[2], unpack(tags)) end
+    if #going > 0 then plan('HDEL', pair[2], unpack(going)) end
   end
 end
 local function begin(queues, messages, held_keys)
   if not redis.call('ZSCORE', root .. 'leases', worker) then return { 'closed' } end
   if not is_settled() then return { 'unsettled' } end
-  local ids, message_ids, answers = {}, {}, {}
-  for place, message in ipairs(messages) do
-    ids[place] = message[ID_OF]
-    message_ids[message[ID_OF]] = true
-  end
-  local is_repeat = take_again(message_ids)
-  read(ids)
-  for place, message in ipairs(messages) do answers[place] = answer(place, message, #messages) end
+  local tags
+  kinds, ids, kind_of, parts_of, expires_of, body_of, tags = unpack(messages)
+  local answers = {}
+  local is_repeat = is_first == '' and take_again()
+  keys = read(ids)
+  for place in ipairs(ids) do answers[place] = answer(place) end
   if not is_repeat then
     local left = limit
     for _, queue in ipairs(queues) do
@@ -1313,7 +1333,7 @@ local function begin(queues, messages, held_keys)
       if left > 0 then left = left - hand_out(queue, false, left) end
     end
   end
-  let_elements_go(messages, answers, held_keys)
+  let_elements_go(answers, tags, held_keys)
   if #running_fields > 0 then plan('HSET', root .. 'r:' .. worker, unpack(running_fields)) end
   flush()
   local next = #running_fields + #of_messages == 0 and next_due(queues) or false
@@ -1322,7 +1342,7 @@ end
 return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]), cmsgpack.unpack(ARGV[11]))`,
   },
   ledgerBuryMessages: {
-    sha: 'f62e19d7c5cf289bfbb4a4e17e93288b4e880f51',
+    sha: 'ea36a1bd67a82726c2c82bc760e10b6aa3f0f49e',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -1341,17 +1361,14 @@ local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
 local function read(ids)
-  local unknown, keys = {}, {}
-  for _, id in ipairs(ids) do
-    if records[id] == nil then
-      unknown[#unknown + 1] = id
-      keys[#keys + 1] = root .. 't:' .. id
-    end
-  end
-  if #keys == 0 then return end
+  local keys = {}
+  for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
+  if #keys == 0 then return keys end
   for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+    local id = ids[place]
+    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
   end
+  return keys
 end
 local written = {}
 local function digits(number)
@@ -1392,8 +1409,8 @@ local function new_record(message, seq)
   created[#created + 1] = message[1]
   return record
 end
-local function plan_new(id, raw, body)
-  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+local function plan_new(id, key, raw, body)
+  new_pairs[#new_pairs + 1] = key
   new_pairs[#new_pairs + 1] = raw
   if body then plan('SET', root .. 'b:' .. id, body) end
   created[#created + 1] = id
@@ -1466,6 +1483,15 @@ local function let_go(id, record)
   moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
   record[OWNER] = ''
 end
+local NEWEST_BYTES = 40000
+local function note_created()
+  local key = root .. 'newest'
+  local length = redis.call('APPEND', key, table.concat(created, '\\n') .. '\\n')
+  if length > 2 * NEWEST_BYTES then
+    local last = redis.call('GETRANGE', key, -NEWEST_BYTES, -1)
+    redis.call('SET', key, string.sub(last, string.find(last, '\\n', 1, true) + 1))
+  end
+end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
   local pairs_of_keys = new_pairs
@@ -1487,10 +1513,7 @@ local function flush()
   for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
   for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  if #created > 0 then
-    redis.call('LPUSH', root .. 'recent', unpack(created))
-    redis.call('LTRIM', root .. 'recent', 0, 999)
-  end
+  if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
 local function bury_message(message, reason, err, most)
@@ -1513,7 +1536,7 @@ flush()
 return statuses`,
   },
   ledgerBuryRuns: {
-    sha: '0fd628a5131cd530ea5f098bdeb5496b4ab05eb4',
+    sha: '2f0e22280801c2a167dd403cc77c4dc40af8173c',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -1532,17 +1555,14 @@ local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
 local function read(ids)
-  local unknown, keys = {}, {}
-  for _, id in ipairs(ids) do
-    if records[id] == nil then
-      unknown[#unknown + 1] = id
-      keys[#keys + 1] = root .. 't:' .. id
-    end
-  end
-  if #keys == 0 then return end
+  local keys = {}
+  for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
+  if #keys == 0 then return keys end
   for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+    local id = ids[place]
+    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
   end
+  return keys
 end
 local written = {}
 local function digits(number)
@@ -1583,8 +1603,8 @@ local function new_record(message, seq)
   created[#created + 1] = message[1]
   return record
 end
-local function plan_new(id, raw, body)
-  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+local function plan_new(id, key, raw, body)
+  new_pairs[#new_pairs + 1] = key
   new_pairs[#new_pairs + 1] = raw
   if body then plan('SET', root .. 'b:' .. id, body) end
   created[#created + 1] = id
@@ -1657,6 +1677,15 @@ local function let_go(id, record)
   moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
   record[OWNER] = ''
 end
+local NEWEST_BYTES = 40000
+local function note_created()
+  local key = root .. 'newest'
+  local length = redis.call('APPEND', key, table.concat(created, '\\n') .. '\\n')
+  if length > 2 * NEWEST_BYTES then
+    local last = redis.call('GETRANGE', key, -NEWEST_BYTES, -1)
+    redis.call('SET', key, string.sub(last, string.find(last, '\\n', 1, true) + 1))
+  end
+end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
   local pairs_of_keys = new_pairs
@@ -1678,14 +1707,11 @@ local function flush()
   for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
   for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  if #created > 0 then
-    redis.call('LPUSH', root .. 'recent', unpack(created))
-    redis.call('LTRIM', root .. 'recent', 0, 999)
-  end
+  if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
 local iso
-local function iso_text()
+local function iso_json()
   if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
@@ -1697,18 +1723,17 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('"%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00"', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
   return iso
-end
-local function json_text(text)
-  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
 local function write_celery(id, status, result, traceback)
   local key = 'celery-task-meta-' .. id
+  local date = UNDER_WAY[status] and 'null' or iso_json()
+  local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
+    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"}'
   plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -1761,7 +1786,7 @@ return settle(cmsgpack.unpack(ARGV[1]), 'u', function(id, record, item)
 end)`,
   },
   ledgerCancel: {
-    sha: 'de2c16acd78af17ec6ba48038448e79fc61d1a33',
+    sha: 'dd5ada5999cb12404f45a6aa884609a461d0cb06',
     text: `#!lua flags=allow-oom
 local root, id, how, celery_keep_ms = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local time = redis.call('TIME')
@@ -1780,17 +1805,14 @@ local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
 local function read(ids)
-  local unknown, keys = {}, {}
-  for _, id in ipairs(ids) do
-    if records[id] == nil then
-      unknown[#unknown + 1] = id
-      keys[#keys + 1] = root .. 't:' .. id
-    end
-  end
-  if #keys == 0 then return end
+  local keys = {}
+  for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
+  if #keys == 0 then return keys end
   for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+    local id = ids[place]
+    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
   end
+  return keys
 end
 local written = {}
 local function digits(number)
@@ -1831,8 +1853,8 @@ local function new_record(message, seq)
   created[#created + 1] = message[1]
   return record
 end
-local function plan_new(id, raw, body)
-  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+local function plan_new(id, key, raw, body)
+  new_pairs[#new_pairs + 1] = key
   new_pairs[#new_pairs + 1] = raw
   if body then plan('SET', root .. 'b:' .. id, body) end
   created[#created + 1] = id
@@ -1905,6 +1927,15 @@ local function let_go(id, record)
   moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
   record[OWNER] = ''
 end
+local NEWEST_BYTES = 40000
+local function note_created()
+  local key = root .. 'newest'
+  local length = redis.call('APPEND', key, table.concat(created, '\\n') .. '\\n')
+  if length > 2 * NEWEST_BYTES then
+    local last = redis.call('GETRANGE', key, -NEWEST_BYTES, -1)
+    redis.call('SET', key, string.sub(last, string.find(last, '\\n', 1, true) + 1))
+  end
+end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
   local pairs_of_keys = new_pairs
@@ -1926,10 +1957,7 @@ local function flush()
   for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
   for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  if #created > 0 then
-    redis.call('LPUSH', root .. 'recent', unpack(created))
-    redis.call('LTRIM', root .. 'recent', 0, 999)
-  end
+  if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
 local URGENCY = 2 ^ 44
@@ -1964,7 +1992,7 @@ local function wait(id, record, delay_ms)
   enter(id, record)
 end
 local iso
-local function iso_text()
+local function iso_json()
   if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
@@ -1976,18 +2004,17 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('"%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00"', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
   return iso
-end
-local function json_text(text)
-  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
 local function write_celery(id, status, result, traceback)
   local key = 'celery-task-meta-' .. id
+  local date = UNDER_WAY[status] and 'null' or iso_json()
+  local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
+    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"}'
   plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -2031,7 +2058,7 @@ flush()
 return 1`,
   },
   ledgerCheckpoint: {
-    sha: '6438e6d5bcb135e15c14de49d33fb76c78ad3d22',
+    sha: '5e991c8ceecfb09e4bae92508a96efe6537dbd5d',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local id, epoch, run, seq, data = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
@@ -2051,17 +2078,14 @@ local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
 local function read(ids)
-  local unknown, keys = {}, {}
-  for _, id in ipairs(ids) do
-    if records[id] == nil then
-      unknown[#unknown + 1] = id
-      keys[#keys + 1] = root .. 't:' .. id
-    end
-  end
-  if #keys == 0 then return end
+  local keys = {}
+  for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
+  if #keys == 0 then return keys end
   for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+    local id = ids[place]
+    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
   end
+  return keys
 end
 local written = {}
 local function digits(number)
@@ -2102,8 +2126,8 @@ local function new_record(message, seq)
   created[#created + 1] = message[1]
   return record
 end
-local function plan_new(id, raw, body)
-  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+local function plan_new(id, key, raw, body)
+  new_pairs[#new_pairs + 1] = key
   new_pairs[#new_pairs + 1] = raw
   if body then plan('SET', root .. 'b:' .. id, body) end
   created[#created + 1] = id
@@ -2176,6 +2200,15 @@ local function let_go(id, record)
   moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
   record[OWNER] = ''
 end
+local NEWEST_BYTES = 40000
+local function note_created()
+  local key = root .. 'newest'
+  local length = redis.call('APPEND', key, table.concat(created, '\\n') .. '\\n')
+  if length > 2 * NEWEST_BYTES then
+    local last = redis.call('GETRANGE', key, -NEWEST_BYTES, -1)
+    redis.call('SET', key, string.sub(last, string.find(last, '\\n', 1, true) + 1))
+  end
+end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
   local pairs_of_keys = new_pairs
@@ -2197,10 +2230,7 @@ local function flush()
   for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
   for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  if #created > 0 then
-    redis.call('LPUSH', root .. 'recent', unpack(created))
-    redis.call('LTRIM', root .. 'recent', 0, 999)
-  end
+  if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
 read({ id })
@@ -2219,7 +2249,7 @@ flush()
 return 1`,
   },
   ledgerCommitNew: {
-    sha: 'a41b97def1d5865dc063e866a02af458a0c7748b',
+    sha: 'e28d5fabd538a9a4cf7af9628a66bd2789f0e504',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -2238,17 +2268,14 @@ local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
 local function read(ids)
-  local unknown, keys = {}, {}
-  for _, id in ipairs(ids) do
-    if records[id] == nil then
-      unknown[#unknown + 1] = id
-      keys[#keys + 1] = root .. 't:' .. id
-    end
-  end
-  if #keys == 0 then return end
+  local keys = {}
+  for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
+  if #keys == 0 then return keys end
   for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+    local id = ids[place]
+    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
   end
+  return keys
 end
 local written = {}
 local function digits(number)
@@ -2289,8 +2316,8 @@ local function new_record(message, seq)
   created[#created + 1] = message[1]
   return record
 end
-local function plan_new(id, raw, body)
-  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+local function plan_new(id, key, raw, body)
+  new_pairs[#new_pairs + 1] = key
   new_pairs[#new_pairs + 1] = raw
   if body then plan('SET', root .. 'b:' .. id, body) end
   created[#created + 1] = id
@@ -2363,6 +2390,15 @@ local function let_go(id, record)
   moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
   record[OWNER] = ''
 end
+local NEWEST_BYTES = 40000
+local function note_created()
+  local key = root .. 'newest'
+  local length = redis.call('APPEND', key, table.concat(created, '\\n') .. '\\n')
+  if length > 2 * NEWEST_BYTES then
+    local last = redis.call('GETRANGE', key, -NEWEST_BYTES, -1)
+    redis.call('SET', key, string.sub(last, string.find(last, '\\n', 1, true) + 1))
+  end
+end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
   local pairs_of_keys = new_pairs
@@ -2384,14 +2420,11 @@ local function flush()
   for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
   for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  if #created > 0 then
-    redis.call('LPUSH', root .. 'recent', unpack(created))
-    redis.call('LTRIM', root .. 'recent', 0, 999)
-  end
+  if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
 local iso
-local function iso_text()
+local function iso_json()
   if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
@@ -2403,18 +2436,17 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('"%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00"', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
   return iso
-end
-local function json_text(text)
-  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
 local function write_celery(id, status, result, traceback)
   local key = 'celery-task-meta-' .. id
+  local date = UNDER_WAY[status] and 'null' or iso_json()
+  local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
+    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"}'
   plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -2444,24 +2476,28 @@ local function around(worker, epoch, run, begun_ms, keep_ms)
 end
 local statuses, is_ended = {}, {}
 for _, batch in ipairs(cmsgpack.unpack(ARGV[1])) do
-  local worker, epoch, run, begun_ms, keep_ms, tasks = unpack(batch)
-  local ids, noted = {}, digits(epoch) .. ' ' .. run
-  for place, task in ipairs(tasks) do ids[place] = task[1] end
+  local worker, epoch, run, begun_ms, keep_ms, kinds, ids, kind_of, parts_of, results, after, untold = unpack(batch)
+  local noted = digits(epoch) .. ' ' .. run
   local found = redis.call('HMGET', root .. 'r:' .. worker, unpack(ids))
   local head, middle, tail, keep = around(worker, epoch, run, begun_ms, keep_ms)
+  local heads, tails = {}, {}
+  for number, kind in ipairs(kinds) do
+    heads[number], tails[number] = head .. kind[2], kind[3] .. middle
+  end
   local done = ended[worker] or {}
-  for place, task in ipairs(tasks) do
-    local id, queue, result = task[1], task[2], task[4]
+  for place, id in ipairs(ids) do
     local is_ours = found[place] == noted and not is_ended[id]
     statuses[#statuses + 1] = is_ours and 1 or 0
     if is_ours then
       is_ended[id] = true
       done[#done + 1] = id
+      local kind, result = kind_of[place], results[place]
+      local queue = kinds[kind][1]
       moved[queue] = (moved[queue] or 0) - 1
       local kept = cmsgpack.pack(celery_keep_ms == 0 and result)
-      plan('SET', root .. 't:' .. id, head .. task[3] .. middle .. kept .. tail, 'PXAT', keep)
-      if celery_keep_ms > 0 then write_celery(id, 'SUCCESS', result or 'null', 'null') end
-      write_all_after(task[5])
+      plan('SET', root .. 't:' .. id, heads[kind] .. parts_of[place] .. tails[kind] .. kept .. tail, 'PXAT', keep)
+      if celery_keep_ms > 0 and not untold[place] then write_celery(id, 'SUCCESS', result or 'null', 'null') end
+      if after[place] then write_all_after(after[place]) end
     end
   end
   if #done > 0 then ended[worker] = done end
@@ -2471,7 +2507,7 @@ flush()
 return statuses`,
   },
   ledgerCommit: {
-    sha: '1707340867b11b21e4e443fa372d8db4df57046b',
+    sha: '7e54ae1d42f6d051a283c9016562e583baaa35ce',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -2490,17 +2526,14 @@ local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
 local function read(ids)
-  local unknown, keys = {}, {}
-  for _, id in ipairs(ids) do
-    if records[id] == nil then
-      unknown[#unknown + 1] = id
-      keys[#keys + 1] = root .. 't:' .. id
-    end
-  end
-  if #keys == 0 then return end
+  local keys = {}
+  for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
+  if #keys == 0 then return keys end
   for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+    local id = ids[place]
+    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
   end
+  return keys
 end
 local written = {}
 local function digits(number)
@@ -2541,8 +2574,8 @@ local function new_record(message, seq)
   created[#created + 1] = message[1]
   return record
 end
-local function plan_new(id, raw, body)
-  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+local function plan_new(id, key, raw, body)
+  new_pairs[#new_pairs + 1] = key
   new_pairs[#new_pairs + 1] = raw
   if body then plan('SET', root .. 'b:' .. id, body) end
   created[#created + 1] = id
@@ -2615,6 +2648,15 @@ local function let_go(id, record)
   moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
   record[OWNER] = ''
 end
+local NEWEST_BYTES = 40000
+local function note_created()
+  local key = root .. 'newest'
+  local length = redis.call('APPEND', key, table.concat(created, '\\n') .. '\\n')
+  if length > 2 * NEWEST_BYTES then
+    local last = redis.call('GETRANGE', key, -NEWEST_BYTES, -1)
+    redis.call('SET', key, string.sub(last, string.find(last, '\\n', 1, true) + 1))
+  end
+end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
   local pairs_of_keys = new_pairs
@@ -2636,14 +2678,11 @@ local function flush()
   for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
   for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  if #created > 0 then
-    redis.call('LPUSH', root .. 'recent', unpack(created))
-    redis.call('LTRIM', root .. 'recent', 0, 999)
-  end
+  if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
 local iso
-local function iso_text()
+local function iso_json()
   if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
@@ -2655,18 +2694,17 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('"%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00"', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
   return iso
-end
-local function json_text(text)
-  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
 local function write_celery(id, status, result, traceback)
   local key = 'celery-task-meta-' .. id
+  local date = UNDER_WAY[status] and 'null' or iso_json()
+  local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
+    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"}'
   plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -2783,7 +2821,7 @@ end
 return close(cmsgpack.unpack(ARGV[2]), ARGV[1] == '1')`,
   },
   ledgerFail: {
-    sha: 'f26f374b397961c1a2f25913bb3049038dce905f',
+    sha: 'f71071f75b841dfa8daba1140417ae7a977a80f9',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -2802,17 +2840,14 @@ local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
 local function read(ids)
-  local unknown, keys = {}, {}
-  for _, id in ipairs(ids) do
-    if records[id] == nil then
-      unknown[#unknown + 1] = id
-      keys[#keys + 1] = root .. 't:' .. id
-    end
-  end
-  if #keys == 0 then return end
+  local keys = {}
+  for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
+  if #keys == 0 then return keys end
   for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+    local id = ids[place]
+    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
   end
+  return keys
 end
 local written = {}
 local function digits(number)
@@ -2853,8 +2888,8 @@ local function new_record(message, seq)
   created[#created + 1] = message[1]
   return record
 end
-local function plan_new(id, raw, body)
-  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+local function plan_new(id, key, raw, body)
+  new_pairs[#new_pairs + 1] = key
   new_pairs[#new_pairs + 1] = raw
   if body then plan('SET', root .. 'b:' .. id, body) end
   created[#created + 1] = id
@@ -2927,6 +2962,15 @@ local function let_go(id, record)
   moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
   record[OWNER] = ''
 end
+local NEWEST_BYTES = 40000
+local function note_created()
+  local key = root .. 'newest'
+  local length = redis.call('APPEND', key, table.concat(created, '\\n') .. '\\n')
+  if length > 2 * NEWEST_BYTES then
+    local last = redis.call('GETRANGE', key, -NEWEST_BYTES, -1)
+    redis.call('SET', key, string.sub(last, string.find(last, '\\n', 1, true) + 1))
+  end
+end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
   local pairs_of_keys = new_pairs
@@ -2948,14 +2992,11 @@ local function flush()
   for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
   for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  if #created > 0 then
-    redis.call('LPUSH', root .. 'recent', unpack(created))
-    redis.call('LTRIM', root .. 'recent', 0, 999)
-  end
+  if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
 local iso
-local function iso_text()
+local function iso_json()
   if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
@@ -2967,18 +3008,17 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('"%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00"', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
   return iso
-end
-local function json_text(text)
-  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
 local function write_celery(id, status, result, traceback)
   local key = 'celery-task-meta-' .. id
+  local date = UNDER_WAY[status] and 'null' or iso_json()
+  local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
+    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"}'
   plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -3184,7 +3224,7 @@ redis.call('PEXPIRE', chord, KEEP_COMPLETE_MS, 'LT')
 return { 3, results }`,
   },
   ledgerLate: {
-    sha: '40d40df7eaa67994440941e65335832f1c47e054',
+    sha: '98ecc7404eafe4b2ee1f1b3cde78ea91cf224ea9',
     text: `#!lua flags=no-writes
 local root, late_ms = KEYS[1], tonumber(ARGV[1])
 local time = redis.call('TIME')
@@ -3203,17 +3243,14 @@ local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
 local function read(ids)
-  local unknown, keys = {}, {}
-  for _, id in ipairs(ids) do
-    if records[id] == nil then
-      unknown[#unknown + 1] = id
-      keys[#keys + 1] = root .. 't:' .. id
-    end
-  end
-  if #keys == 0 then return end
+  local keys = {}
+  for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
+  if #keys == 0 then return keys end
   for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+    local id = ids[place]
+    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
   end
+  return keys
 end
 local written = {}
 local function digits(number)
@@ -3254,8 +3291,8 @@ local function new_record(message, seq)
   created[#created + 1] = message[1]
   return record
 end
-local function plan_new(id, raw, body)
-  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+local function plan_new(id, key, raw, body)
+  new_pairs[#new_pairs + 1] = key
   new_pairs[#new_pairs + 1] = raw
   if body then plan('SET', root .. 'b:' .. id, body) end
   created[#created + 1] = id
@@ -3328,6 +3365,15 @@ local function let_go(id, record)
   moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
   record[OWNER] = ''
 end
+local NEWEST_BYTES = 40000
+local function note_created()
+  local key = root .. 'newest'
+  local length = redis.call('APPEND', key, table.concat(created, '\\n') .. '\\n')
+  if length > 2 * NEWEST_BYTES then
+    local last = redis.call('GETRANGE', key, -NEWEST_BYTES, -1)
+    redis.call('SET', key, string.sub(last, string.find(last, '\\n', 1, true) + 1))
+  end
+end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
   local pairs_of_keys = new_pairs
@@ -3349,10 +3395,7 @@ local function flush()
   for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
   for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  if #created > 0 then
-    redis.call('LPUSH', root .. 'recent', unpack(created))
-    redis.call('LTRIM', root .. 'recent', 0, 999)
-  end
+  if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
 local URGENCY = 2 ^ 44
@@ -3404,7 +3447,7 @@ end
 return found`,
   },
   ledgerLift: {
-    sha: '9f42782923569a9df9880782f4d8220634729b9d',
+    sha: '5105d86384b44a5d83f27a17aec55c32870ddfa0',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local id, epoch, run, above = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
@@ -3424,17 +3467,14 @@ local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
 local function read(ids)
-  local unknown, keys = {}, {}
-  for _, id in ipairs(ids) do
-    if records[id] == nil then
-      unknown[#unknown + 1] = id
-      keys[#keys + 1] = root .. 't:' .. id
-    end
-  end
-  if #keys == 0 then return end
+  local keys = {}
+  for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
+  if #keys == 0 then return keys end
   for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+    local id = ids[place]
+    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
   end
+  return keys
 end
 local written = {}
 local function digits(number)
@@ -3475,8 +3515,8 @@ local function new_record(message, seq)
   created[#created + 1] = message[1]
   return record
 end
-local function plan_new(id, raw, body)
-  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+local function plan_new(id, key, raw, body)
+  new_pairs[#new_pairs + 1] = key
   new_pairs[#new_pairs + 1] = raw
   if body then plan('SET', root .. 'b:' .. id, body) end
   created[#created + 1] = id
@@ -3549,6 +3589,15 @@ local function let_go(id, record)
   moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
   record[OWNER] = ''
 end
+local NEWEST_BYTES = 40000
+local function note_created()
+  local key = root .. 'newest'
+  local length = redis.call('APPEND', key, table.concat(created, '\\n') .. '\\n')
+  if length > 2 * NEWEST_BYTES then
+    local last = redis.call('GETRANGE', key, -NEWEST_BYTES, -1)
+    redis.call('SET', key, string.sub(last, string.find(last, '\\n', 1, true) + 1))
+  end
+end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
   local pairs_of_keys = new_pairs
@@ -3570,10 +3619,7 @@ local function flush()
   for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
   for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  if #created > 0 then
-    redis.call('LPUSH', root .. 'recent', unpack(created))
-    redis.call('LTRIM', root .. 'recent', 0, 999)
-  end
+  if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
 read({ id })
@@ -3662,7 +3708,7 @@ redis.call('ZADD', leases, now_ms + lease_ms, worker)
 return 1`,
   },
   ledgerPark: {
-    sha: 'efca02d489b2bbc7e9d2ff2a3b3ab346bef585b4',
+    sha: '4cd2537f48f52e119768cf931a0269bc84446d8c',
     text: `#!lua
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -3681,17 +3727,14 @@ local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
 local function read(ids)
-  local unknown, keys = {}, {}
-  for _, id in ipairs(ids) do
-    if records[id] == nil then
-      unknown[#unknown + 1] = id
-      keys[#keys + 1] = root .. 't:' .. id
-    end
-  end
-  if #keys == 0 then return end
+  local keys = {}
+  for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
+  if #keys == 0 then return keys end
   for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+    local id = ids[place]
+    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
   end
+  return keys
 end
 local written = {}
 local function digits(number)
@@ -3732,8 +3775,8 @@ local function new_record(message, seq)
   created[#created + 1] = message[1]
   return record
 end
-local function plan_new(id, raw, body)
-  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+local function plan_new(id, key, raw, body)
+  new_pairs[#new_pairs + 1] = key
   new_pairs[#new_pairs + 1] = raw
   if body then plan('SET', root .. 'b:' .. id, body) end
   created[#created + 1] = id
@@ -3806,6 +3849,15 @@ local function let_go(id, record)
   moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
   record[OWNER] = ''
 end
+local NEWEST_BYTES = 40000
+local function note_created()
+  local key = root .. 'newest'
+  local length = redis.call('APPEND', key, table.concat(created, '\\n') .. '\\n')
+  if length > 2 * NEWEST_BYTES then
+    local last = redis.call('GETRANGE', key, -NEWEST_BYTES, -1)
+    redis.call('SET', key, string.sub(last, string.find(last, '\\n', 1, true) + 1))
+  end
+end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
   local pairs_of_keys = new_pairs
@@ -3827,10 +3879,7 @@ local function flush()
   for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
   for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  if #created > 0 then
-    redis.call('LPUSH', root .. 'recent', unpack(created))
-    redis.call('LTRIM', root .. 'recent', 0, 999)
-  end
+  if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
 local URGENCY = 2 ^ 44
@@ -3900,7 +3949,7 @@ flush()
 return 1`,
   },
   ledgerPurge: {
-    sha: '71ec1d34fdadc13868380639d33d1184e2794964',
+    sha: 'f09650ddb72ddb2ff3f916cef4aa5202f3147e00',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -3919,17 +3968,14 @@ local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
 local function read(ids)
-  local unknown, keys = {}, {}
-  for _, id in ipairs(ids) do
-    if records[id] == nil then
-      unknown[#unknown + 1] = id
-      keys[#keys + 1] = root .. 't:' .. id
-    end
-  end
-  if #keys == 0 then return end
+  local keys = {}
+  for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
+  if #keys == 0 then return keys end
   for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+    local id = ids[place]
+    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
   end
+  return keys
 end
 local written = {}
 local function digits(number)
@@ -3970,8 +4016,8 @@ local function new_record(message, seq)
   created[#created + 1] = message[1]
   return record
 end
-local function plan_new(id, raw, body)
-  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+local function plan_new(id, key, raw, body)
+  new_pairs[#new_pairs + 1] = key
   new_pairs[#new_pairs + 1] = raw
   if body then plan('SET', root .. 'b:' .. id, body) end
   created[#created + 1] = id
@@ -4044,6 +4090,15 @@ local function let_go(id, record)
   moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
   record[OWNER] = ''
 end
+local NEWEST_BYTES = 40000
+local function note_created()
+  local key = root .. 'newest'
+  local length = redis.call('APPEND', key, table.concat(created, '\\n') .. '\\n')
+  if length > 2 * NEWEST_BYTES then
+    local last = redis.call('GETRANGE', key, -NEWEST_BYTES, -1)
+    redis.call('SET', key, string.sub(last, string.find(last, '\\n', 1, true) + 1))
+  end
+end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
   local pairs_of_keys = new_pairs
@@ -4065,10 +4120,7 @@ local function flush()
   for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
   for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  if #created > 0 then
-    redis.call('LPUSH', root .. 'recent', unpack(created))
-    redis.call('LTRIM', root .. 'recent', 0, 999)
-  end
+  if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
 local items, ids, statuses = cmsgpack.unpack(ARGV[1]), {}, {}
@@ -4090,7 +4142,7 @@ flush()
 return statuses`,
   },
   ledgerReap: {
-    sha: 'dbba0f3d0ffa9bc5950f77c3bc030b90b80f6f4c',
+    sha: 'd2a883e0eabd6f6771f0d4468fbd44ced6cd0055',
     text: `#!lua flags=allow-oom
 local root, limit, celery_keep_ms = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -4109,17 +4161,14 @@ local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
 local function read(ids)
-  local unknown, keys = {}, {}
-  for _, id in ipairs(ids) do
-    if records[id] == nil then
-      unknown[#unknown + 1] = id
-      keys[#keys + 1] = root .. 't:' .. id
-    end
-  end
-  if #keys == 0 then return end
+  local keys = {}
+  for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
+  if #keys == 0 then return keys end
   for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+    local id = ids[place]
+    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
   end
+  return keys
 end
 local written = {}
 local function digits(number)
@@ -4160,8 +4209,8 @@ local function new_record(message, seq)
   created[#created + 1] = message[1]
   return record
 end
-local function plan_new(id, raw, body)
-  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+local function plan_new(id, key, raw, body)
+  new_pairs[#new_pairs + 1] = key
   new_pairs[#new_pairs + 1] = raw
   if body then plan('SET', root .. 'b:' .. id, body) end
   created[#created + 1] = id
@@ -4234,6 +4283,15 @@ local function let_go(id, record)
   moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
   record[OWNER] = ''
 end
+local NEWEST_BYTES = 40000
+local function note_created()
+  local key = root .. 'newest'
+  local length = redis.call('APPEND', key, table.concat(created, '\\n') .. '\\n')
+  if length > 2 * NEWEST_BYTES then
+    local last = redis.call('GETRANGE', key, -NEWEST_BYTES, -1)
+    redis.call('SET', key, string.sub(last, string.find(last, '\\n', 1, true) + 1))
+  end
+end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
   local pairs_of_keys = new_pairs
@@ -4255,10 +4313,7 @@ local function flush()
   for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
   for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  if #created > 0 then
-    redis.call('LPUSH', root .. 'recent', unpack(created))
-    redis.call('LTRIM', root .. 'recent', 0, 999)
-  end
+  if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
 local URGENCY = 2 ^ 44
@@ -4293,7 +4348,7 @@ local function wait(id, record, delay_ms)
   enter(id, record)
 end
 local iso
-local function iso_text()
+local function iso_json()
   if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   local shifted = days + 719468
@@ -4305,18 +4360,17 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('"%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00"', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
   return iso
-end
-local function json_text(text)
-  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
 local function write_celery(id, status, result, traceback)
   local key = 'celery-task-meta-' .. id
+  local date = UNDER_WAY[status] and 'null' or iso_json()
+  local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
+    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"}'
   plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -4381,7 +4435,7 @@ end
 return { now_ms, tasks }`,
   },
   ledgerRelease: {
-    sha: 'd992032cd6dda76a6c3e72ab548b15f5e416b7d3',
+    sha: '486cb2db62f635a048e2575382149e712627c657',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -4400,17 +4454,14 @@ local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
 local function read(ids)
-  local unknown, keys = {}, {}
-  for _, id in ipairs(ids) do
-    if records[id] == nil then
-      unknown[#unknown + 1] = id
-      keys[#keys + 1] = root .. 't:' .. id
-    end
-  end
-  if #keys == 0 then return end
+  local keys = {}
+  for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
+  if #keys == 0 then return keys end
   for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+    local id = ids[place]
+    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
   end
+  return keys
 end
 local written = {}
 local function digits(number)
@@ -4451,8 +4502,8 @@ local function new_record(message, seq)
   created[#created + 1] = message[1]
   return record
 end
-local function plan_new(id, raw, body)
-  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+local function plan_new(id, key, raw, body)
+  new_pairs[#new_pairs + 1] = key
   new_pairs[#new_pairs + 1] = raw
   if body then plan('SET', root .. 'b:' .. id, body) end
   created[#created + 1] = id
@@ -4525,6 +4576,15 @@ local function let_go(id, record)
   moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
   record[OWNER] = ''
 end
+local NEWEST_BYTES = 40000
+local function note_created()
+  local key = root .. 'newest'
+  local length = redis.call('APPEND', key, table.concat(created, '\\n') .. '\\n')
+  if length > 2 * NEWEST_BYTES then
+    local last = redis.call('GETRANGE', key, -NEWEST_BYTES, -1)
+    redis.call('SET', key, string.sub(last, string.find(last, '\\n', 1, true) + 1))
+  end
+end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
   local pairs_of_keys = new_pairs
@@ -4546,10 +4606,7 @@ local function flush()
   for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
   for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  if #created > 0 then
-    redis.call('LPUSH', root .. 'recent', unpack(created))
-    redis.call('LTRIM', root .. 'recent', 0, 999)
-  end
+  if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
 local URGENCY = 2 ^ 44
@@ -4627,7 +4684,7 @@ redis.call('ZADD', leases, now_ms + cmsgpack.unpack(row)[4], worker)
 return { 'open', redis.call('HGETALL', root .. 'r:' .. worker) }`,
   },
   ledgerRevive: {
-    sha: 'a5e64995ff5072f98a676675ceffff524754ef5a',
+    sha: 'e7e7a1b22c744a1a4adeba5b301718fdd9d9b370',
     text: `#!lua flags=allow-oom
 local root, id, version = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -4646,17 +4703,14 @@ local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
 local function read(ids)
-  local unknown, keys = {}, {}
-  for _, id in ipairs(ids) do
-    if records[id] == nil then
-      unknown[#unknown + 1] = id
-      keys[#keys + 1] = root .. 't:' .. id
-    end
-  end
-  if #keys == 0 then return end
+  local keys = {}
+  for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
+  if #keys == 0 then return keys end
   for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+    local id = ids[place]
+    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
   end
+  return keys
 end
 local written = {}
 local function digits(number)
@@ -4697,8 +4751,8 @@ local function new_record(message, seq)
   created[#created + 1] = message[1]
   return record
 end
-local function plan_new(id, raw, body)
-  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+local function plan_new(id, key, raw, body)
+  new_pairs[#new_pairs + 1] = key
   new_pairs[#new_pairs + 1] = raw
   if body then plan('SET', root .. 'b:' .. id, body) end
   created[#created + 1] = id
@@ -4771,6 +4825,15 @@ local function let_go(id, record)
   moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
   record[OWNER] = ''
 end
+local NEWEST_BYTES = 40000
+local function note_created()
+  local key = root .. 'newest'
+  local length = redis.call('APPEND', key, table.concat(created, '\\n') .. '\\n')
+  if length > 2 * NEWEST_BYTES then
+    local last = redis.call('GETRANGE', key, -NEWEST_BYTES, -1)
+    redis.call('SET', key, string.sub(last, string.find(last, '\\n', 1, true) + 1))
+  end
+end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
   local pairs_of_keys = new_pairs
@@ -4792,10 +4855,7 @@ local function flush()
   for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
   for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  if #created > 0 then
-    redis.call('LPUSH', root .. 'recent', unpack(created))
-    redis.call('LTRIM', root .. 'recent', 0, 999)
-  end
+  if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
 local URGENCY = 2 ^ 44
@@ -4869,7 +4929,7 @@ return {
 }`,
   },
   ledgerWake: {
-    sha: 'bc42e3b75ba88c7b1663564037ceb0f90904e416',
+    sha: '6785aa73a9d43c51d697510f2b9cecd65d862eb2',
     text: `#!lua flags=allow-oom
 local root, ids = KEYS[1], cmsgpack.unpack(ARGV[1])
 local time = redis.call('TIME')
@@ -4888,17 +4948,14 @@ local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
 local function read(ids)
-  local unknown, keys = {}, {}
-  for _, id in ipairs(ids) do
-    if records[id] == nil then
-      unknown[#unknown + 1] = id
-      keys[#keys + 1] = root .. 't:' .. id
-    end
-  end
-  if #keys == 0 then return end
+  local keys = {}
+  for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
+  if #keys == 0 then return keys end
   for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+    local id = ids[place]
+    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
   end
+  return keys
 end
 local written = {}
 local function digits(number)
@@ -4939,8 +4996,8 @@ local function new_record(message, seq)
   created[#created + 1] = message[1]
   return record
 end
-local function plan_new(id, raw, body)
-  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+local function plan_new(id, key, raw, body)
+  new_pairs[#new_pairs + 1] = key
   new_pairs[#new_pairs + 1] = raw
   if body then plan('SET', root .. 'b:' .. id, body) end
   created[#created + 1] = id
@@ -5013,6 +5070,15 @@ local function let_go(id, record)
   moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
   record[OWNER] = ''
 end
+local NEWEST_BYTES = 40000
+local function note_created()
+  local key = root .. 'newest'
+  local length = redis.call('APPEND', key, table.concat(created, '\\n') .. '\\n')
+  if length > 2 * NEWEST_BYTES then
+    local last = redis.call('GETRANGE', key, -NEWEST_BYTES, -1)
+    redis.call('SET', key, string.sub(last, string.find(last, '\\n', 1, true) + 1))
+  end
+end
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
   local pairs_of_keys = new_pairs
@@ -5034,10 +5100,7 @@ local function flush()
   for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
   for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  if #created > 0 then
-    redis.call('LPUSH', root .. 'recent', unpack(created))
-    redis.call('LTRIM', root .. 'recent', 0, 999)
-  end
+  if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
 local URGENCY = 2 ^ 44

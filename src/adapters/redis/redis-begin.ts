@@ -1,9 +1,10 @@
 import type { BeginOpen, BeginRequest, BegunTask, MessageAnswer } from '../../ledger/ledger.ts';
 import { isSuspect } from '../../ledger/suspect.ts';
 import type { Envelope } from '../../task/envelope.ts';
-import { pack } from './redis-pack.ts';
+import { packMessages } from './redis-batch.ts';
 import type { RedisArgument } from './redis-connection.ts';
-import { beginParts, envelopeOf, isInline, keepsNoResult, readRecord } from './redis-record.ts';
+import { pack } from './redis-pack.ts';
+import { envelopeOf, isInline, readRecord } from './redis-record.ts';
 import { readRef } from './redis-replies.ts';
 
 const ANSWERS: readonly MessageAnswer[] = ['begun', 'held', 'done', 'expired', 'conflict', 'begun'];
@@ -24,7 +25,7 @@ export function beginArguments(
     ...identity,
     pack(queues),
     pack(new Map(Object.entries(crashBudgets))),
-    pack(messages.map((message, place) => beginParts(message, tags?.[place] ?? ''))),
+    pack(packMessages(messages, tags ?? [])),
   ];
 }
 
@@ -85,9 +86,9 @@ export class NewTask implements BegunTask {
     this.batch = batch;
   }
 
-  /** Its record is all there is: its body is in it, and its result goes where those of most tasks go. */
+  /** Its record is all there is: its body is in it. */
   get isPlain(): boolean {
-    return isInline(this.envelope) && !keepsNoResult(this.envelope);
+    return isInline(this.envelope);
   }
 }
 

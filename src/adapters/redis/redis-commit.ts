@@ -1,8 +1,10 @@
 import type { CommitItem } from '../../ledger/ledger.ts';
+import type { Envelope } from '../../task/envelope.ts';
 import { encodeAfter } from './redis-after.ts';
 import { NewTask, type NewBatch } from './redis-begin.ts';
-import { PackedApart, type Packable } from './redis-pack.ts';
-import { tombstonePlaces } from './redis-record.ts';
+import { idsOf, Kinds, placesOfKind, sparse } from './redis-batch.ts';
+import { Column, PackedApart, type Packable, type Packer } from './redis-pack.ts';
+import { keepsNoResult, putDigest } from './redis-record.ts';
 
 /** A commit of a task whose whole record is known here. */
 export type NewCommit = CommitItem & { readonly ref: NewTask };
@@ -29,24 +31,52 @@ export function commitParts(item: CommitItem, celeryResultMs: number): Packable[
 /** Items as `ledger-commit-new` takes them: by the batches in which they were begun. */
 export function newCommitParts(items: readonly NewCommit[], celeryResultMs: number): Packable[] {
   const batches: Packable[] = [];
-  let [last, lastKeepMs, tasks]: [NewBatch | null, number, Packable[]] = [null, 0, []];
+  let [batch, keepMs, some]: [NewBatch | null, number, NewCommit[]] = [null, 0, []];
   for (const item of items) {
-    const { batch } = item.ref;
-    const keepMs = keepMsOf(item, celeryResultMs);
-    if (batch !== last || keepMs !== lastKeepMs) {
-      [last, lastKeepMs, tasks] = [batch, keepMs, []];
-      batches.push([batch.worker, batch.epoch, batch.run, batch.begunMs, keepMs, tasks]);
+    const itsKeepMs = keepMsOf(item, celeryResultMs);
+    if (item.ref.batch !== batch || itsKeepMs !== keepMs) {
+      if (batch !== null) batches.push(batchParts(batch, keepMs, some));
+      [batch, keepMs, some] = [item.ref.batch, itsKeepMs, []];
     }
-    tasks.push(taskParts(item));
+    some.push(item);
   }
+  if (batch !== null) batches.push(batchParts(batch, keepMs, some));
   return batches;
 }
 
-function taskParts(item: NewCommit): Packable[] {
-  const { envelope, batch } = item.ref;
-  const budget = batch.crashBudgets[envelope.name] ?? batch.crashBudgets['*'] ?? 0;
-  const kept = new PackedApart(tombstonePlaces(envelope, budget));
-  return [envelope.id, envelope.queue, kept, resultOf(item), afterOf(item)];
+function batchParts(batch: NewBatch, keepMs: number, items: readonly NewCommit[]): Packable[] {
+  const { worker, epoch, run, begunMs, crashBudgets } = batch;
+  const envelopes = items.map(({ ref }) => ref.envelope);
+  const kinds = new Kinds();
+  const kindOf = envelopes.map(envelope => kinds.numberOf(envelope));
+  const budgetOf = ({ name }: Envelope): number => crashBudgets[name] ?? crashBudgets['*'] ?? 0;
+  return [
+    worker,
+    epoch,
+    run,
+    begunMs,
+    keepMs,
+    kinds.first.map(kind => [
+      kind.queue,
+      placesOfKind(kind),
+      new PackedApart(['', '', 0, 0, budgetOf(kind)]),
+    ]),
+    idsOf(envelopes),
+    kindOf,
+    new Column(items.length, (packer, place) => putTold(packer, envelopes[place] as Envelope)),
+    sparse(items, resultOf),
+    sparse(items, item => item.after.length > 0 && afterOf(item)),
+    sparse(envelopes, keepsNoResult),
+  ];
+}
+
+/** The places DIGEST to EXPIRES of a tombstone. */
+function putTold(packer: Packer, envelope: Envelope): void {
+  const head = packer.open();
+  putDigest(packer, envelope);
+  packer.put(envelope.etaMs ?? false);
+  packer.put(envelope.expiresMs ?? false);
+  packer.close(head);
 }
 
 const resultOf = ({ outcome }: CommitItem): Packable =>

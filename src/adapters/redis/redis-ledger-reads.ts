@@ -130,17 +130,17 @@ export class RedisLedgerReads implements LedgerReads {
 
   async recent(limit: number): Promise<readonly TaskDetails[]> {
     const lists = await this.#perRoot(async root => {
-      const ids = (await this.#connection.command(
-        'lrange',
-        `${root}recent`,
-        0,
-        limit - 1,
-      )) as readonly Buffer[];
+      const lines = (await this.#connection.command('get', `${root}newest`)) as Buffer | null;
+      const ids = String(lines ?? '')
+        .split('\n')
+        .slice(0, -1)
+        .toReversed()
+        .slice(0, limit);
       if (ids.length === 0) return [];
-      const keys = ids.map(id => `${root}t:${String(id)}`);
+      const keys = ids.map(id => `${root}t:${id}`);
       const raws = (await this.#connection.command('mget', ...keys)) as readonly (Buffer | null)[];
       return raws.flatMap((raw, index) =>
-        raw === null ? [] : [detailsOf(String(ids[index]), readRecord(raw))],
+        raw === null ? [] : [detailsOf(ids[index] as string, readRecord(raw))],
       );
     });
     const newest = lists.flat().sort((a, b) => (a.createdAt < b.createdAt ? 1 : -1));

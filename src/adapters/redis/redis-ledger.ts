@@ -114,7 +114,8 @@ export class RedisLedger implements Ledger {
       const held = consumer === undefined ? [] : heldKeys(request, consumer);
       const { runsAt } = request;
       const started = runsAt === undefined ? '' : JSON.stringify(runsAt);
-      const args = [...beginArguments(request, identity), celeryResultMs, pack(held), started];
+      const rest = [celeryResultMs, pack(held), started, request.isFirst === true ? '1' : ''];
+      const args = [...beginArguments(request, identity), ...rest];
       const [status, ...parts] = (await this.#run(script, ...args)) as readonly unknown[];
       const word = String(status);
       if (word === 'closed') return { status: 'closed' };

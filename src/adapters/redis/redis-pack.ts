@@ -6,7 +6,8 @@ export type Packable =
   | boolean
   | readonly Packable[]
   | ReadonlyMap<string, number>
-  | PackedApart;
+  | PackedApart
+  | Column;
 
 /** Values that a script gets as one text of bytes: it can pass them on as they are, without unpacking them. */
 export class PackedApart {
@@ -14,6 +15,17 @@ export class PackedApart {
 
   constructor(values: readonly Packable[]) {
     this.values = values;
+  }
+}
+
+/** A list whose entries are written one by one: hundreds of tasks need no objects of their own for that. */
+export class Column {
+  readonly length: number;
+  readonly putAt: (packer: Packer, place: number) => void;
+
+  constructor(length: number, putAt: (packer: Packer, place: number) => void) {
+    this.length = length;
+    this.putAt = putAt;
   }
 }
 
@@ -31,8 +43,10 @@ export function pack(value: Packable): Buffer {
 }
 
 const FIRST_BYTES = 4_096;
+/** Up to here a loop is faster than two calls of the runtime. */
+const SHORT_TEXT = 64;
 
-class Packer {
+export class Packer {
   #buffer = Buffer.allocUnsafe(FIRST_BYTES);
   #length = 0;
 
@@ -47,22 +61,51 @@ class Packer {
     else if (value instanceof Uint8Array) this.#putBytes(value);
     else if (value instanceof Map) this.#putMap(value);
     else if (value instanceof PackedApart) this.#putApart(value);
+    else if (value instanceof Column) this.#putColumn(value);
     else this.#putArray(value as readonly Packable[]);
   }
 
-  #putArray(values: readonly Packable[]): void {
-    if (values.length < 16) this.#putByte(0x90 | values.length);
-    else this.#putHead(0xdc, values.length);
-    for (const value of values) this.put(value);
-  }
-
-  #putApart({ values }: PackedApart): void {
+  /** What is put until `close` is one text of bytes. */
+  open(): number {
     this.#reserve(5);
     const head = this.#length;
     this.#length += 5;
-    for (const value of values) this.put(value);
+    return head;
+  }
+
+  close(head: number): void {
     this.#buffer[head] = 0xdb;
     this.#buffer.writeUInt32BE(this.#length - head - 5, head + 1);
+  }
+
+  /** A text of this byte and what the digits stand for. */
+  putHex(first: number, digits: string): void {
+    const size = 1 + digits.length / 2;
+    this.#reserve(size + 5);
+    this.#putLength(size);
+    this.#buffer[this.#length] = first;
+    this.#length += 1 + this.#buffer.write(digits, this.#length + 1, 'hex');
+  }
+
+  #putArray(values: readonly Packable[]): void {
+    this.#putCount(values.length);
+    for (const value of values) this.put(value);
+  }
+
+  #putColumn({ length, putAt }: Column): void {
+    this.#putCount(length);
+    for (let place = 0; place < length; place++) putAt(this, place);
+  }
+
+  #putCount(length: number): void {
+    if (length < 16) this.#putByte(0x90 | length);
+    else this.#putHead(0xdc, length);
+  }
+
+  #putApart({ values }: PackedApart): void {
+    const head = this.open();
+    for (const value of values) this.put(value);
+    this.close(head);
   }
 
   #putMap(map: ReadonlyMap<string, number>): void {
@@ -88,9 +131,25 @@ class Packer {
   #putText(text: string): void {
     // Three bytes for a unit of UTF-16 at most, so that the length is known before the place for it is left.
     this.#reserve(text.length * 3 + 5);
+    if (text.length < SHORT_TEXT && this.#putAscii(text)) return;
     const size = Buffer.byteLength(text);
     this.#putLength(size);
     this.#length += this.#buffer.write(text, this.#length);
+  }
+
+  /** False: it is not, and nothing was put. */
+  #putAscii(text: string): boolean {
+    const start = this.#length;
+    this.#putLength(text.length);
+    for (let place = 0; place < text.length; place++) {
+      const code = text.charCodeAt(place);
+      if (code > 0x7f) {
+        this.#length = start;
+        return false;
+      }
+      this.#buffer[this.#length++] = code;
+    }
+    return true;
   }
 
   #putBytes(bytes: Uint8Array): void {

@@ -4,7 +4,7 @@ import type { Ending } from '../../result/result-store.ts';
 import { MeasuredEnvelope } from '../../task/digest.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { decodeJson, toBytes } from '../../task/json.ts';
-import { PackedApart, unpack, type Packable, type Unpacked } from './redis-pack.ts';
+import { unpack, type Packable, type Packer, type Unpacked } from './redis-pack.ts';
 
 /** A record as it is stored, with its times. `lua/includes/ledger-record.lua` writes it. */
 export interface StoredRecord {
@@ -111,26 +111,6 @@ export const isInline = ({ body }: Envelope): boolean => body.length <= INLINE_B
 export const keepsNoResult = ({ options }: Envelope): boolean =>
   Buffer.from(options.buffer, options.byteOffset, options.length).includes('"keepResult":false');
 
-/** What the tombstone of a task that was done at its first run keeps of it: the places NAME to BUDGET. */
-export function tombstonePlaces(envelope: Envelope, budget: number): Packable[] {
-  const { name, queue, priority, version, etaMs, expiresMs } = envelope;
-  const times = [etaMs ?? false, expiresMs ?? false];
-  return [name, queue, priority, version, writeDigest(envelope), ...times, '', '', 0, 0, budget];
-}
-
-/**
- * A message as `begin` takes it: what the script has to know, then what a record keeps of it, packed as it is kept: of
- * most messages the script reads no more, and a body that has a key of its own.
- */
-export function beginParts(envelope: Envelope, tag: string): Packable[] {
-  const { id, name, queue, priority, version, etaMs, expiresMs, options, body } = envelope;
-  const kept = writeDigest(envelope);
-  const isLong = !isInline(envelope);
-  const times = [etaMs ?? false, expiresMs ?? false];
-  const rest = [name, queue, priority, version, kept, ...times, options, isLong ? false : body];
-  return [id, name, queue, kept, expiresMs ?? false, tag, new PackedApart(rest), isLong && body];
-}
-
 export function envelopeOfParts(parts: Unpacked): Envelope {
   const [id, name, queue, priority, version, digest, etaMs, expiresMs, options, body] =
     parts as readonly Unpacked[];
@@ -168,14 +148,19 @@ export function envelopeOf(id: string, record: StoredRecord, body: Uint8Array | 
 const HEX = /^[0-9a-f]{64}$/;
 const PACKED_BYTES = 33;
 
+const isHex = (envelope: Envelope): boolean =>
+  MeasuredEnvelope.is(envelope) || HEX.test(envelope.digest);
+
 /** A NUL and the bytes: half as long as the text, in every record and every tombstone. Other texts stay what they are. */
 function writeDigest(envelope: Envelope): Packable {
   const { digest } = envelope;
-  if (!MeasuredEnvelope.is(envelope) && !HEX.test(digest)) return digest;
-  const bytes = Buffer.allocUnsafe(PACKED_BYTES);
-  bytes[0] = 0;
-  bytes.write(digest, 1, 'hex');
-  return bytes;
+  return isHex(envelope) ? Buffer.from(`00${digest}`, 'hex') : digest;
+}
+
+/** The same, where it is packed. */
+export function putDigest(packer: Packer, envelope: Envelope): void {
+  if (isHex(envelope)) packer.putHex(0, envelope.digest);
+  else packer.put(envelope.digest);
 }
 
 function readDigest(bytes: Buffer): string {

@@ -22,25 +22,31 @@ end
 
 local statuses, is_ended = {}, {}
 for _, batch in ipairs(cmsgpack.unpack(ARGV[1])) do
-  -- A task is: id, queue, the places NAME to BUDGET of its tombstone, result, keys and bytes of what must follow.
-  local worker, epoch, run, begun_ms, keep_ms, tasks = unpack(batch)
-  local ids, noted = {}, digits(epoch) .. ' ' .. run
-  for place, task in ipairs(tasks) do ids[place] = task[1] end
+  -- Lists that have a place for each task: ids, the number of its kind, and the places DIGEST to EXPIRES of its tombstone;
+  -- results, keys and bytes of what must follow, and whether Celery is told nothing. Those of which no task has anything
+  -- are empty. A kind is: queue, its places NAME to VERSION, and the places OPTIONS to BUDGET.
+  local worker, epoch, run, begun_ms, keep_ms, kinds, ids, kind_of, parts_of, results, after, untold = unpack(batch)
+  local noted = digits(epoch) .. ' ' .. run
   local found = redis.call('HMGET', root .. 'r:' .. worker, unpack(ids))
   local head, middle, tail, keep = around(worker, epoch, run, begun_ms, keep_ms)
+  local heads, tails = {}, {}
+  for number, kind in ipairs(kinds) do
+    heads[number], tails[number] = head .. kind[2], kind[3] .. middle
+  end
   local done = ended[worker] or {}
-  for place, task in ipairs(tasks) do
-    local id, queue, result = task[1], task[2], task[4]
+  for place, id in ipairs(ids) do
     local is_ours = found[place] == noted and not is_ended[id]
     statuses[#statuses + 1] = is_ours and 1 or 0
     if is_ours then
       is_ended[id] = true
       done[#done + 1] = id
+      local kind, result = kind_of[place], results[place]
+      local queue = kinds[kind][1]
       moved[queue] = (moved[queue] or 0) - 1
       local kept = cmsgpack.pack(celery_keep_ms == 0 and result)
-      plan('SET', root .. 't:' .. id, head .. task[3] .. middle .. kept .. tail, 'PXAT', keep)
-      if celery_keep_ms > 0 then write_celery(id, 'SUCCESS', result or 'null', 'null') end
-      write_all_after(task[5])
+      plan('SET', root .. 't:' .. id, heads[kind] .. parts_of[place] .. tails[kind] .. kept .. tail, 'PXAT', keep)
+      if celery_keep_ms > 0 and not untold[place] then write_celery(id, 'SUCCESS', result or 'null', 'null') end
+      if after[place] then write_all_after(after[place]) end
     end
   end
   if #done > 0 then ended[worker] = done end

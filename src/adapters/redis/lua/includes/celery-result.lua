@@ -2,7 +2,7 @@
 -- wait. Only where that was asked for, and not for tasks whose results nobody wants. These keys are not under the root: a
 -- cluster has none of them.
 local iso
-local function iso_text()
+local function iso_json()
   if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
   -- Days since the first of March of the year 0, in eras of 400 years.
@@ -15,13 +15,9 @@ local function iso_text()
   local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
   local month = from_march + (from_march < 10 and 3 or -9)
   local seconds = math.floor(ms / 1000)
-  iso = string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+  iso = string.format('"%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00"', year + era * 400 + (month <= 2 and 1 or 0), month, day,
     math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
   return iso
-end
-
-local function json_text(text)
-  return string.find(text, '^[%w-]+$') and '"' .. text .. '"' or cjson.encode(text)
 end
 
 -- Of these Celery says no time: they are not over.
@@ -29,8 +25,11 @@ local UNDER_WAY = { STARTED = true, RETRY = true }
 
 local function write_celery(id, status, result, traceback)
   local key = 'celery-task-meta-' .. id
+  local date = UNDER_WAY[status] and 'null' or iso_json()
+  -- Without its quotes, which are written in any case: most ids need no more.
+  local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. (UNDER_WAY[status] and 'null' or '"' .. iso_text() .. '"') .. ', "task_id": ' .. json_text(id) .. '}'
+    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"}'
   plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
 end

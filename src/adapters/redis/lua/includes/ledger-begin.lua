@@ -90,10 +90,20 @@ local function hand_waiting(id, record)
   end
 end
 
-local function answer_known(place, id, record, digest)
+-- Messages come as lists that have a place for each of them: ids, the number of its kind, and the places DIGEST to BODY
+-- of its record as they are packed there; when it expires, and its body where that is too long for a record. Those of
+-- which no message has anything are empty. A kind is: name, queue, and its places NAME to VERSION.
+local kinds, ids, keys, kind_of, parts_of, expires_of, body_of
+
+-- The places DIGEST to BODY, in the order of a record.
+local function read_parts(place)
+  return cmsgpack.unpack('\149' .. parts_of[place])
+end
+
+local function answer_known(place, id, record)
   -- A tombstone without bytes was left for whatever comes under this id.
   if record[DIGEST] == '' then return HELD end
-  if record[DIGEST] ~= digest then return CONFLICT end
+  if record[DIGEST] ~= read_parts(place)[1] then return CONFLICT end
   if is_mine(record) then return hand_message(place, id, record) end
   if record[STATE] == 'd' then return DONE end
   if record[ENDING] == 'expired' then return EXPIRED end
@@ -109,74 +119,79 @@ local function answer_known(place, id, record, digest)
   return hand_message(place, id, record)
 end
 
--- A message is: id, name, queue, digest, when it expires, tag, its part of a record (the places NAME to BODY) as it is
--- packed there, and the body where it is too long for that.
-local ID_OF, NAME_OF, QUEUE_OF, DIGEST_OF, EXPIRES_OF, TAG_OF, PART_OF, BODY_OF = 1, 2, 3, 4, 5, 6, 7, 8
-
--- The records of new tasks differ in their part, budget and number; all else is packed once.
+-- The records of new tasks differ in their parts and number; all else is packed once, or once for a kind.
 local packed
 local function pack_around()
   local line = 'b' .. now_text .. ' ' .. digits(new_epoch()) .. ' ' .. worker .. '\n'
   packed = {
     head = RECORD_HEAD .. pack_places('r', new_epoch(), run, worker, ''),
-    faults = pack_places(0, 0),
-    due = pack_places(now_ms),
     tail = pack_places(now_ms, line, 0, 0, 0, '', 0, '', '', false, 0),
     running = digits(new_epoch()) .. ' ' .. run,
+    heads = {},
     budgets = {},
   }
 end
 
+local function pack_kind(kind)
+  local name, _, places = unpack(kinds[kind])
+  packed.heads[kind] = packed.head .. places
+  packed.budgets[kind] = pack_places(0, 0, budget_of(name), now_ms)
+end
+
 -- Most messages are these: no record knows them, and they are begun at once.
-local function begin_new(message, count_of_messages)
-  local id, name, queue = message[ID_OF], message[NAME_OF], message[QUEUE_OF]
+local function begin_new(place, id)
+  local kind = kind_of[place]
   if not packed then pack_around() end
-  packed.budgets[name] = packed.budgets[name] or cmsgpack.pack(budget_of(name))
-  plan_new(id, packed.head .. message[PART_OF] .. packed.faults .. packed.budgets[name] .. packed.due
-    .. cmsgpack.pack(take_seq(count_of_messages)) .. packed.tail, message[BODY_OF])
+  if not packed.heads[kind] then pack_kind(kind) end
+  plan_new(id, keys[place], packed.heads[kind] .. parts_of[place] .. packed.budgets[kind] .. cmsgpack.pack(take_seq(#ids)) .. packed.tail,
+    body_of[place])
   running_fields[#running_fields + 1] = id
   running_fields[#running_fields + 1] = packed.running
+  local queue = kinds[kind][2]
   moved[queue] = (moved[queue] or 0) + 1
-  fresh[id] = message[DIGEST_OF]
-  if is_start_told then
-    local parts = cmsgpack.unpack('\153' .. message[PART_OF])
-    tell_celery_started(id, { [OPTIONS] = parts[OPTIONS - NAME + 1] })
-  end
+  fresh[id] = place
+  if is_start_told then tell_celery_started(id, { [OPTIONS] = read_parts(place)[4] }) end
   return BEGUN_NEW
 end
 
-local function answer(place, message, count_of_messages)
-  local id = message[ID_OF]
+local function answer(place)
+  local id = ids[place]
   local record = records[id]
-  if record then return answer_known(place, id, record, message[DIGEST_OF]) end
+  if record then return answer_known(place, id, record) end
   -- A second copy in the same call.
-  if fresh[id] then return fresh[id] == message[DIGEST_OF] and BEGUN or CONFLICT end
-  if not message[EXPIRES_OF] or message[EXPIRES_OF] > now_ms then return begin_new(message, count_of_messages) end
-  local parts = cmsgpack.unpack('\153' .. message[PART_OF])
-  table.insert(parts, 1, id)
-  parts[10] = parts[10] or message[BODY_OF]
-  expire(id, new_record(parts, take_seq(count_of_messages)))
+  if fresh[id] then return read_parts(fresh[id])[1] == read_parts(place)[1] and BEGUN or CONFLICT end
+  local expires = expires_of[place]
+  if not expires or expires > now_ms then return begin_new(place, id) end
+  local message = { id }
+  for _, part in ipairs(cmsgpack.unpack('\148' .. kinds[kind_of[place]][3])) do message[#message + 1] = part end
+  for _, part in ipairs(read_parts(place)) do message[#message + 1] = part end
+  message[10] = message[10] or body_of[place]
+  expire(id, new_record(message, take_seq(#ids)))
   return EXPIRED
 end
 
--- What this very call was given before its reply was lost; then it is given nothing else.
-local function take_again(message_ids)
-  local ids = {}
+-- What this very call was given before its reply was lost; then it is given nothing else. Who asks for the first time says
+-- so: this looks at all that its worker has.
+local function take_again()
+  local taken = {}
   for _, value in ipairs(redis.call('HVALS', root .. 'r:' .. worker)) do
     if string.sub(value, -#run - 1) == ' ' .. run then
       local all = redis.call('HGETALL', root .. 'r:' .. worker)
       for place = 1, #all, 2 do
-        if string.sub(all[place + 1], -#run - 1) == ' ' .. run then ids[#ids + 1] = all[place] end
+        if string.sub(all[place + 1], -#run - 1) == ' ' .. run then taken[#taken + 1] = all[place] end
       end
       break
     end
   end
-  read(ids)
-  for _, id in ipairs(ids) do
+  if #taken == 0 then return false end
+  read(taken)
+  local is_message = {}
+  for _, id in ipairs(ids) do is_message[id] = true end
+  for _, id in ipairs(taken) do
     local record = records[id]
-    if record and is_mine(record) and not message_ids[id] then hand_waiting(id, record) end
+    if record and is_mine(record) and not is_message[id] then hand_waiting(id, record) end
   end
-  return #ids > 0
+  return true
 end
 
 -- Those whose time has come stand among the ready ones, by urgency.
@@ -238,27 +253,25 @@ end
 
 -- Where the broker keeps its elements here too, it need not be told: from here on the ledger has these tasks. One that
 -- stands in the way of another with its id is answered by whoever buries it.
-local function let_elements_go(messages, answers, held_keys)
+local function let_elements_go(answers, tags, held_keys)
   for _, pair in ipairs(held_keys) do
-    local tags = {}
-    for place, message in ipairs(messages) do
-      if message[QUEUE_OF] == pair[1] and answers[place] ~= CONFLICT then tags[#tags + 1] = message[TAG_OF] end
+    local going = {}
+    for place, tag in ipairs(tags) do
+      if kinds[kind_of[place]][2] == pair[1] and answers[place] ~= CONFLICT then going[#going + 1] = tag end
     end
-    if #tags > 0 then plan('HDEL', pair[2], unpack(tags)) end
+    if #going > 0 then plan('HDEL', pair[2], unpack(going)) end
   end
 end
 
 local function begin(queues, messages, held_keys)
   if not redis.call('ZSCORE', root .. 'leases', worker) then return { 'closed' } end
   if not is_settled() then return { 'unsettled' } end
-  local ids, message_ids, answers = {}, {}, {}
-  for place, message in ipairs(messages) do
-    ids[place] = message[ID_OF]
-    message_ids[message[ID_OF]] = true
-  end
-  local is_repeat = take_again(message_ids)
-  read(ids)
-  for place, message in ipairs(messages) do answers[place] = answer(place, message, #messages) end
+  local tags
+  kinds, ids, kind_of, parts_of, expires_of, body_of, tags = unpack(messages)
+  local answers = {}
+  local is_repeat = is_first == '' and take_again()
+  keys = read(ids)
+  for place in ipairs(ids) do answers[place] = answer(place) end
   if not is_repeat then
     local left = limit
     for _, queue in ipairs(queues) do
@@ -266,7 +279,7 @@ local function begin(queues, messages, held_keys)
       if left > 0 then left = left - hand_out(queue, false, left) end
     end
   end
-  let_elements_go(messages, answers, held_keys)
+  let_elements_go(answers, tags, held_keys)
   if #running_fields > 0 then plan('HSET', root .. 'r:' .. worker, unpack(running_fields)) end
   flush()
   local next = #running_fields + #of_messages == 0 and next_due(queues) or false

@@ -20,19 +20,16 @@ local is_ready = false
 
 local function plan(...) planned[#planned + 1] = { ... } end
 
--- What was read before stays as it is: it may have been changed since.
+-- The keys of these tasks. What was read before stays as it is: it may have been changed since.
 local function read(ids)
-  local unknown, keys = {}, {}
-  for _, id in ipairs(ids) do
-    if records[id] == nil then
-      unknown[#unknown + 1] = id
-      keys[#keys + 1] = root .. 't:' .. id
-    end
-  end
-  if #keys == 0 then return end
+  local keys = {}
+  for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
+  if #keys == 0 then return keys end
   for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    records[unknown[place]] = raw and cmsgpack.unpack(raw)
+    local id = ids[place]
+    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
   end
+  return keys
 end
 
 -- A whole number as text: Lua's own way, which is faster, rounds what has more than 14 digits. The tasks of a batch have
@@ -87,8 +84,8 @@ local function new_record(message, seq)
 end
 
 -- A record that was packed by the caller; its body has a key of its own where there is one here.
-local function plan_new(id, raw, body)
-  new_pairs[#new_pairs + 1] = root .. 't:' .. id
+local function plan_new(id, key, raw, body)
+  new_pairs[#new_pairs + 1] = key
   new_pairs[#new_pairs + 1] = raw
   if body then plan('SET', root .. 'b:' .. id, body) end
   created[#created + 1] = id
@@ -184,6 +181,17 @@ local function let_go(id, record)
   record[OWNER] = ''
 end
 
+-- For people: the ids of the newest tasks, a line for each. A list would cost as much as all else that is written of them.
+local NEWEST_BYTES = 40000
+local function note_created()
+  local key = root .. 'newest'
+  local length = redis.call('APPEND', key, table.concat(created, '\n') .. '\n')
+  if length > 2 * NEWEST_BYTES then
+    local last = redis.call('GETRANGE', key, -NEWEST_BYTES, -1)
+    redis.call('SET', key, string.sub(last, string.find(last, '\n', 1, true) + 1))
+  end
+end
+
 local function flush()
   for _, command in ipairs(planned) do redis.call(unpack(command)) end
   local pairs_of_keys = new_pairs
@@ -205,9 +213,6 @@ local function flush()
   for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
   for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  if #created > 0 then
-    redis.call('LPUSH', root .. 'recent', unpack(created))
-    redis.call('LTRIM', root .. 'recent', 0, 999)
-  end
+  if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end

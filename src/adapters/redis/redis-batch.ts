@@ -1,0 +1,78 @@
+import type { Envelope } from '../../task/envelope.ts';
+import { Column, PackedApart, type Packable, type Packer } from './redis-pack.ts';
+import { isInline, putDigest } from './redis-record.ts';
+
+/**
+ * Tasks of one kind have name, queue, priority and version in common. Most batches are of one kind: its places in a record
+ * are packed once, and a script looks at them once.
+ */
+export class Kinds {
+  readonly first: Envelope[] = [];
+  readonly #numbers = new Map<string, number>();
+  #last = 0;
+
+  /** The number of its kind, from one. */
+  numberOf(envelope: Envelope): number {
+    const last = this.first[this.#last - 1];
+    if (last === undefined || !isSame(last, envelope)) this.#last = this.#find(envelope);
+    return this.#last;
+  }
+
+  #find(envelope: Envelope): number {
+    const { name, queue, priority, version } = envelope;
+    const key = JSON.stringify([name, queue, priority, version]);
+    const known = this.#numbers.get(key);
+    if (known !== undefined) return known;
+    this.#numbers.set(key, this.first.push(envelope));
+    return this.first.length;
+  }
+}
+
+const isSame = (one: Envelope, other: Envelope): boolean =>
+  one.name === other.name &&
+  one.queue === other.queue &&
+  one.priority === other.priority &&
+  one.version === other.version;
+
+/** The places NAME to VERSION of a record. */
+export const placesOfKind = ({ name, queue, priority, version }: Envelope): PackedApart =>
+  new PackedApart([name, queue, priority, version]);
+
+/** A list with a place for each of them; empty when none has anything there. */
+export function sparse<T>(
+  items: readonly T[],
+  valueOf: (item: T) => Packable,
+): readonly Packable[] {
+  const values = items.map(valueOf);
+  return values.every(value => value === false) ? [] : values;
+}
+
+/** A list of what each of them is called. */
+export const idsOf = (envelopes: readonly Envelope[]): Column =>
+  new Column(envelopes.length, (packer, place) => packer.put((envelopes[place] as Envelope).id));
+
+/** Messages as `begin` takes them: what most have in common once, and of each what a record keeps, packed as it is kept. */
+export function packMessages(messages: readonly Envelope[], tags: readonly string[]): Packable[] {
+  const kinds = new Kinds();
+  const kindOf = messages.map(message => kinds.numberOf(message));
+  return [
+    kinds.first.map(kind => [kind.name, kind.queue, placesOfKind(kind)]),
+    idsOf(messages),
+    kindOf,
+    new Column(messages.length, (packer, place) => putKept(packer, messages[place] as Envelope)),
+    sparse(messages, ({ expiresMs }) => expiresMs ?? false),
+    sparse(messages, message => !isInline(message) && message.body),
+    tags,
+  ];
+}
+
+/** The places DIGEST to BODY of a record. */
+function putKept(packer: Packer, message: Envelope): void {
+  const head = packer.open();
+  putDigest(packer, message);
+  packer.put(message.etaMs ?? false);
+  packer.put(message.expiresMs ?? false);
+  packer.put(message.options);
+  packer.put(isInline(message) && message.body);
+  packer.close(head);
+}
