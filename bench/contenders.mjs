@@ -50,10 +50,10 @@ export const INPUT = { customer: 'ada@example.com', pad: 'x'.repeat(162) };
 
 /**
  * @param {string} name
- * @param {{ database: string, queue: string, broker?: string, ledger?: string, store: 'redis' | 'postgres' }} parts
+ * @param {{ database: string, queue: string, broker?: string, ledger?: string, store: 'redis' | 'postgres', keepResult?: boolean }} parts
  * @returns {Promise<OutlastContender>}
  */
-async function outlastOn(name, { database, queue, broker, ledger, store }) {
+async function outlastOn(name, { database, queue, broker, ledger, store, keepResult = true }) {
   const { url, pool } = await makeDatabase(database);
   const config = {
     database: url,
@@ -69,7 +69,7 @@ async function outlastOn(name, { database, queue, broker, ledger, store }) {
   ) => {
     for (let left = count; left > 0; left -= BATCH) {
       const calls = Array.from({ length: Math.min(left, BATCH) }, () =>
-        what.with(INPUT, { queue }),
+        what.with(INPUT, { queue, keepResult }),
       );
       await outlast.transaction(tx => outlast.sendMany(tx, calls));
     }
@@ -116,6 +116,15 @@ export const TIERS = {
       broker: RABBITMQ_URL,
       ledger: REDIS_URL,
       store: 'redis',
+    }),
+  'RabbitMQ + Redis, no results': () =>
+    outlastOn('Outlast, RabbitMQ + Redis, no results', {
+      database: 'bench_worker_rabbit_untold',
+      queue: 'bench_rabbit_untold',
+      broker: RABBITMQ_URL,
+      ledger: REDIS_URL,
+      store: 'redis',
+      keepResult: false,
     }),
   'RabbitMQ + PostgreSQL': () =>
     outlastOn('Outlast, RabbitMQ + PostgreSQL', {

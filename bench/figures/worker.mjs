@@ -22,6 +22,7 @@ const ORDER = [
   'BullMQ',
   'RabbitMQ + Redis',
   'Celery, RabbitMQ',
+  'RabbitMQ + Redis, no results',
   'Celery, RabbitMQ, results in Redis',
   'Celery, Redis',
   'RabbitMQ + PostgreSQL',
@@ -36,6 +37,7 @@ const BARS = [
   { of: 'Outlast, RabbitMQ + PostgreSQL', other: 'BullMQ', bar: '' },
   { of: 'Outlast, Redis', other: 'Celery, Redis', bar: 'at least 5' },
   { of: 'Outlast, RabbitMQ + Redis', other: 'Celery, RabbitMQ', bar: 'at least 5' },
+  { of: 'Outlast, RabbitMQ + Redis, no results', other: 'Celery, RabbitMQ', bar: 'at least 5' },
   {
     of: 'Outlast, RabbitMQ + Redis',
     other: 'Celery, RabbitMQ, results in Redis',
@@ -82,7 +84,7 @@ export async function measureFigure({ isQuick, log }) {
       'Round trips: requests that Redis read from sockets, or transactions of PostgreSQL, for each task; of the ancestor 13.',
       'Redis and its log are emptied before each round of each candidate; Outlast keeps a record of every task for a day, BullMQ removes its own, or keeps them, as its default is.',
       'Memory of a task in flight: of the ancestor 1,936 bytes and 11 keys.',
-      'Celery has two prefork children and acknowledges late; it has a fifth of the tasks, in the format of Outlast.',
+      'Celery has two prefork children and acknowledges late; it has a fifth of the tasks, in the format of Outlast. It keeps results only where that is said; Outlast keeps them unless it is told not to (`keepResult: false`).',
     ],
   };
 }

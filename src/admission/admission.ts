@@ -1,7 +1,7 @@
 import { isUnavailable } from '../errors/error.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import type { Envelope } from '../task/envelope.ts';
-import { readOptions } from '../wire/encode-message.ts';
+import { readOptions } from '../task/read-options.ts';
 import type { AdmissionStore } from './admission-store.ts';
 import type { Limit, LimitBook, Subject } from './limits.ts';
 import { subjectOf } from './subject.ts';

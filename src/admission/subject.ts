@@ -2,7 +2,7 @@ import type { Contract } from '../task/contract.ts';
 import type { Envelope, OwnAdmission } from '../task/envelope.ts';
 import { decodeBody, inputFromCall } from '../task/input.ts';
 import { safeKey } from '../task/names.ts';
-import { readOptions } from '../wire/encode-message.ts';
+import { readOptions } from '../task/read-options.ts';
 import type { Subject } from './limits.ts';
 
 /** What travels of a contract's limits, with the key of this input. */

@@ -2,7 +2,7 @@ import type { BegunTask, ErrorRecord } from '../ledger/ledger.ts';
 import type { Envelope } from '../task/envelope.ts';
 import type { Redact } from '../task/redact.ts';
 import { shorten } from '../wire/describe-call.ts';
-import { readOptions } from '../wire/encode-message.ts';
+import { readOptions } from '../task/read-options.ts';
 import { formatInstant } from '../wire/iso-time.ts';
 import type { Settlement } from '../worker/settlement.ts';
 import { shownCall } from './shown-call.ts';

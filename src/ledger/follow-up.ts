@@ -1,11 +1,12 @@
 import { derivedId, digestOf } from '../task/digest.ts';
 import { earliest, type Envelope, type EnvelopeOptions } from '../task/envelope.ts';
 import { chordLetterId, readChordLink, type ChordPlace } from '../task/chord-link.ts';
-import { decodeJson, encodeJson, toBytes, toText } from '../task/json.ts';
+import { decodeJson, encodeJson, toBytes } from '../task/json.ts';
 import { NO_KEYS, type Keyring } from '../task/keyring.ts';
 import { safeKey } from '../task/names.ts';
 import { redactEmbed, type Redact } from '../task/redact.ts';
 import { membersOf } from '../task/json-slices.ts';
+import { readOptions } from '../task/read-options.ts';
 import {
   EMBED,
   encodeEmbed,
@@ -29,9 +30,6 @@ export interface FollowDeps {
   /** Senders that wait for an answer get one. */
   readonly answers: boolean;
 }
-
-const readOptions = (envelope: Envelope): EnvelopeOptions =>
-  JSON.parse(toText(envelope.options)) as EnvelopeOptions;
 
 function parentOf(envelope: Envelope, options: EnvelopeOptions): Parent {
   const { id, queue } = envelope;

@@ -1,8 +1,9 @@
 import { derivedId, digestOf } from './digest.ts';
-import type { Envelope, EnvelopeOptions } from './envelope.ts';
+import type { Envelope } from './envelope.ts';
 import { itemsOf, membersOf, objectOf } from './json-slices.ts';
 import { isJson, toBytes, toText } from './json.ts';
 import type { Keyring } from './keyring.ts';
+import { readOptions } from './read-options.ts';
 import {
   CHORD_LINKS,
   encodeSignature,
@@ -97,7 +98,7 @@ export function readToldPart({ name, body, options, id }: Envelope): ToldPart {
   const [args = '[]', kwargs = '{}'] = itemsOf(toText(body));
   const [argument] = itemsOf(args);
   if (argument === undefined) throw new TypeError('it does not say how the part ended');
-  const { parentId = id, rootId = parentId } = JSON.parse(toText(options)) as EnvelopeOptions;
+  const { parentId = id, rootId = parentId } = readOptions({ options });
   // Python also writes NaN and Infinity, which nobody else could read in the arguments of a body.
   const result = name === DONE && isJson(argument) ? argument : null;
   return { place: placeIn(kwargs), taskId: parentId, rootId, result };
@@ -134,7 +135,7 @@ export interface ChordNote {
 export function chordOf(message: Pick<Envelope, 'body' | 'options'>): ChordNote | null {
   try {
     const { callbacks, chain, chord } = readEmbed(message.body);
-    const { groupId } = JSON.parse(toText(message.options)) as EnvelopeOptions;
+    const { groupId } = readOptions(message);
     if (chord !== null) return noteOf(groupId, readSignature(chord));
     // Of a chain the last step is the part.
     const last = chain?.[0] === undefined ? null : readSignature(chain[0]).options;

@@ -1,6 +1,6 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import type { Envelope, EnvelopeOptions } from './envelope.ts';
-import { toText } from './json.ts';
+import type { Envelope } from './envelope.ts';
+import { readOptions } from './read-options.ts';
 
 /** A secret that producers and workers share, under the name by which messages say which one it was. */
 export interface SigningKey {
@@ -40,7 +40,7 @@ export class Keyring {
     options,
   }: Pick<Envelope, 'queue' | 'digest' | 'options'>): string | null {
     if (this.#keys.length === 0 || this.#unsignedQueues.has(queue)) return null;
-    const { signature } = JSON.parse(toText(options)) as EnvelopeOptions;
+    const { signature } = readOptions({ options });
     if (signature === undefined) return `it is not signed, and ${queue} is not in unsignedQueues`;
     const [id = '', mac = ''] = signature.split('.');
     const key = this.#keys.find(known => known.id === id);

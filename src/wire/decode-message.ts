@@ -11,6 +11,7 @@ import {
 } from '../task/envelope.ts';
 import { isJson, toBytes } from '../task/json.ts';
 import { safeKey, safeName } from '../task/names.ts';
+import { NO_OPTIONS_BYTES, UNKEPT_BYTES } from '../task/read-options.ts';
 import { isReserved, OWN_HEADERS } from './header-names.ts';
 import { parseInstant } from './iso-time.ts';
 import { MAX_HEADER_BYTES, type IncomingMessage, type UndecodableMessage } from './message.ts';
@@ -60,7 +61,7 @@ function decode(message: IncomingMessage): Envelope {
   const body = inflated(headers, message.body);
   const digest = digestOf({ name, id, version, body });
   const signature = checkBody(headers, body, digest);
-  const isPlain = signature === undefined && hasNoOptions(id, headers, message.properties);
+  const common = signature === undefined ? commonOptions(id, headers, message.properties) : null;
   return new MeasuredEnvelope({
     id,
     name,
@@ -68,20 +69,16 @@ function decode(message: IncomingMessage): Envelope {
     priority: priorityOf(message.properties.priority),
     version,
     body,
-    options: isPlain
-      ? NO_OPTIONS
-      : writeOptions(optionsOf({ id, signature }, headers, message.properties)),
+    options: common ?? writeOptions(optionsOf({ id, signature }, headers, message.properties)),
     digest,
     // Not before, and not after: a fraction of a millisecond is given away in the safe direction.
     etaMs: instantOf(headers, 'eta', Math.ceil),
     expiresMs: earliest(
       instantOf(headers, 'expires', Math.floor),
-      isPlain ? null : deadlineOf(headers),
+      common ? null : deadlineOf(headers),
     ),
   });
 }
-
-const NO_OPTIONS = toBytes('{}');
 
 /** Headers that are no options, whatever they say. */
 const SAYS_NO_OPTION: ReadonlySet<string> = new Set(
@@ -91,29 +88,32 @@ const SAYS_NO_OPTION: ReadonlySet<string> = new Set(
   ]),
 );
 
-/** Most messages have none: one look at each header is a third of what reading all options costs. */
-function hasNoOptions(
+/**
+ * Most messages have none, or say only that nobody wants their result: one look at each header is a third of what reading
+ * all options costs. Null: these have others.
+ */
+function commonOptions(
   id: string,
   headers: Table,
   { replyTo, correlationId }: IncomingMessage['properties'],
-): boolean {
-  if (replyTo !== undefined || (correlationId !== undefined && correlationId !== id)) return false;
+): Uint8Array | null {
+  if (replyTo !== undefined || (correlationId !== undefined && correlationId !== id)) return null;
   for (const name of Object.keys(headers)) {
     const value = headers[name];
     if (value === null || value === undefined || SAYS_NO_OPTION.has(name)) continue;
     const isDefault =
       (name === 'root_id' && value === id) ||
-      (name === 'ignore_result' && value === false) ||
+      (name === 'ignore_result' && typeof value === 'boolean') ||
       (name === 'timelimit' && Array.isArray(value) && value.every(limit => limit === null));
-    if (!isDefault) return false;
+    if (!isDefault) return null;
   }
-  return true;
+  return headers['ignore_result'] === true ? UNKEPT_BYTES : NO_OPTIONS_BYTES;
 }
 
 /** Those that have none share these bytes. */
 function writeOptions(options: EnvelopeOptions): Uint8Array {
   for (const _ in options) return toBytes(JSON.stringify(options));
-  return NO_OPTIONS;
+  return NO_OPTIONS_BYTES;
 }
 
 const isText = (encoding: unknown): boolean =>

@@ -1,18 +1,10 @@
 import type { Envelope, EnvelopeOptions } from '../task/envelope.ts';
-import { toText } from '../task/json.ts';
+import { readOptions } from '../task/read-options.ts';
 import { describeCall, shorten } from './describe-call.ts';
 import { isReserved, OWN_HEADERS } from './header-names.ts';
 import { formatInstant } from './iso-time.ts';
 import type { WireMessage } from './message.ts';
 import { checkUserHeaders } from './user-headers.ts';
-
-const NO_OPTIONS: EnvelopeOptions = Object.freeze({});
-
-/** The options of an envelope; most have none. */
-export function readOptions(envelope: Pick<Envelope, 'options'>): EnvelopeOptions {
-  if (envelope.options.length <= 2) return NO_OPTIONS;
-  return JSON.parse(toText(envelope.options)) as EnvelopeOptions;
-}
 
 /**
  * The message of an envelope, as Celery would send it; `origin` says who sends, as `gen<pid>@<host>`. An ordinary

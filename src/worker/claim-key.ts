@@ -9,11 +9,11 @@ import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import type { BegunTask, Ledger } from '../ledger/ledger.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { isIntact } from '../task/digest.ts';
-import type { EnvelopeOptions } from '../task/envelope.ts';
 import type { CallKey } from '../task/call-key.ts';
 import type { Idempotency } from '../task/idempotency.ts';
 import { toText } from '../task/json.ts';
 import { NO_KEYS, type Keyring } from '../task/keyring.ts';
+import { readOptions } from '../task/read-options.ts';
 import { callKeyOf } from './call-key-of.ts';
 import { errorRecord } from './error-record.ts';
 import type { Handler } from './handler.ts';
@@ -164,7 +164,7 @@ function answer(
   handler: Handler,
   { result }: Extract<AcquireReply, { readonly status: 'done' }>,
 ): Settlement {
-  const options = JSON.parse(toText(envelope.options)) as EnvelopeOptions;
+  const options = readOptions(envelope);
   const isKept = handler.task.contract.result !== null && options.keepResult !== false;
   const outcome = { kind: 'done', result: isKept ? result : null } as const;
   return { kind: 'commit', outcome, value: result === null ? 'null' : toText(result) };

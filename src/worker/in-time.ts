@@ -1,7 +1,6 @@
 import type { BegunTask } from '../ledger/ledger.ts';
 import type { Runtime } from '../runtime/runtime.ts';
-import type { EnvelopeOptions } from '../task/envelope.ts';
-import { toText } from '../task/json.ts';
+import { readOptions } from '../task/read-options.ts';
 import type { Handler } from './handler.ts';
 import { circumstancesOf, stopped } from './run-in-room.ts';
 import type { RunStop } from './run-stop.ts';
@@ -24,7 +23,7 @@ export async function inTime<T>(
 ): Promise<T | Settlement> {
   const { clock } = runtime;
   const undo: (() => void)[] = [];
-  const { timeoutMs, deadlineMs } = JSON.parse(toText(task.envelope.options)) as EnvelopeOptions;
+  const { timeoutMs, deadlineMs } = readOptions(task.envelope);
   const over = new Promise<Settlement>(resolve => {
     const expire = (ms: number, what: string): void => {
       const end = (): void => {

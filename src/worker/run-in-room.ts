@@ -2,8 +2,7 @@ import { encodeError } from '../errors/wire-error.ts';
 import type { BegunTask } from '../ledger/ledger.ts';
 import { sleep } from '../runtime/clock.ts';
 import type { Runtime } from '../runtime/runtime.ts';
-import type { EnvelopeOptions } from '../task/envelope.ts';
-import { toText } from '../task/json.ts';
+import { readOptions } from '../task/read-options.ts';
 import type { EffectKey } from './door.ts';
 import { expiredMeanwhile } from './expired-meanwhile.ts';
 import type { Handler } from './handler.ts';
@@ -74,12 +73,8 @@ export function stopped(stop: RunStop): Settlement {
   return { kind: stop.reason === 'lost' ? 'drop' : 'release' };
 }
 
-function optionsOf(task: BegunTask): EnvelopeOptions {
-  return JSON.parse(toText(task.envelope.options)) as EnvelopeOptions;
-}
-
 export function circumstancesOf(task: BegunTask, { clock, random }: Runtime): Circumstances {
-  const { deadlineMs } = optionsOf(task);
+  const { deadlineMs } = readOptions(task.envelope);
   return {
     isPastDeadline: () => deadlineMs !== undefined && deadlineMs <= clock.now(),
     random: () => random.next(),
@@ -202,7 +197,7 @@ class RoomRun {
   #startTimers(): void {
     const { task, handler } = this.#start;
     const { clock } = this.#deps.runtime;
-    const { timeoutMs, deadlineMs } = optionsOf(task);
+    const { timeoutMs, deadlineMs } = readOptions(task.envelope);
     const expire = (ms: number, what: string): void =>
       this.#after(ms + KILL_GRACE_MS, () => {
         const cause = timedOut(task, ms, what);

@@ -10,6 +10,7 @@ import { check } from '../task/input.ts';
 import { decodeJson, encodeJson, toBytes, toText } from '../task/json.ts';
 import { safeName } from '../task/names.ts';
 import type { SendOptions } from '../task/define-task.ts';
+import { NO_OPTIONS, readOptions } from '../task/read-options.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { TaskContext } from './context.ts';
 import { fenceStale, type EffectDoor, type EffectKey } from './door.ts';
@@ -86,7 +87,7 @@ export class RunScope implements RunDesk {
     this.#deps = deps;
     this.#epoch = task.epoch;
     this.#seq = task.checkpointSeq;
-    this.options = optionsOf(task);
+    this.options = readOptions(task.envelope);
     this.context = new RunContext(task, input, this.options, this);
     if (this.options !== NO_OPTIONS) this.#startTimers();
     stop.onStop(() => {
@@ -374,13 +375,6 @@ export class RunScope implements RunDesk {
       fields: { step },
     });
   }
-}
-
-const NO_OPTIONS: EnvelopeOptions = Object.freeze({});
-
-/** Most tasks have none: `{}`. */
-function optionsOf({ envelope: { options } }: BegunTask): EnvelopeOptions {
-  return options.length === 2 ? NO_OPTIONS : (JSON.parse(toText(options)) as EnvelopeOptions);
 }
 
 /** Why `ctx.signal` fires when neither a timeout nor a deadline has passed. */

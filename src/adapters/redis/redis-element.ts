@@ -3,7 +3,8 @@ import { randomUUID } from 'node:crypto';
 import type { UndecodableMessage } from '../../broker/broker.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { decodeMessage } from '../../wire/decode-message.ts';
-import { encodeMessage, readOptions } from '../../wire/encode-message.ts';
+import { readOptions } from '../../task/read-options.ts';
+import { encodeMessage } from '../../wire/encode-message.ts';
 import { celeryPriority, placeOf, STEPS } from './redis-keys.ts';
 
 /** A message as an element of a list: one JSON document, as kombu writes it. */

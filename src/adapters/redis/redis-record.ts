@@ -109,6 +109,7 @@ export const isInline = ({ body }: Envelope): boolean => body.length <= INLINE_B
 
 /** As `celery-result.lua` looks for it. */
 export const keepsNoResult = ({ options }: Envelope): boolean =>
+  options.length > 2 &&
   Buffer.from(options.buffer, options.byteOffset, options.length).includes('"keepResult":false');
 
 export function envelopeOfParts(parts: Unpacked): Envelope {
