@@ -1,7 +1,8 @@
 // @ts-check
 /**
- * `npm run torture -- --tasks 10000 --kills 40`: the command line as real processes on a private PostgreSQL, killed and
- * stopped at random while a producer works; then the count. Longer than a test run may be, hence a command of its own.
+ * `npm run torture -- --tier redis --tasks 10000 --kills 40`: the command line as real processes on private servers,
+ * killed and stopped at random while a producer works; then the count. Longer than a test run may be, hence a command of
+ * its own.
  */
 import { join } from 'node:path';
 import { ROOT, ensureInstalled, requireNode } from './prepare.mjs';
@@ -19,7 +20,9 @@ const inRoot = (program, args) =>
 try {
   requireNode();
   await ensureInstalled({ output: 1 });
-  run.env = { ...run.env, ...(await provide(run, ['postgres'])) };
+  const needs = process.argv.slice(2).join(' ');
+  const apart = ['redis', 'rabbitmq'].filter(name => needs.includes(name));
+  run.env = { ...run.env, ...(await provide(run, ['postgres', ...apart])) };
   const steps = [
     () => inRoot('npm', ['run', '--silent', 'build']),
     () => inRoot('npm', ['run', '--silent', 'build:tools']),

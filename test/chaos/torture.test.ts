@@ -1,13 +1,18 @@
 import { fileURLToPath } from 'node:url';
-import { expect, it, onTestFinished } from 'vitest';
-import { withDatabase } from '../support/servers.ts';
-import { Torture } from '../torture/torture.ts';
+import { describe, expect, it, type TestContext } from 'vitest';
+import { unique } from '../conformance/envelopes.ts';
+import { startRedis } from '../support/redis-server.ts';
+import { rabbitmqUrl, withDatabase } from '../support/servers.ts';
+import { Torture, type TortureReport, type TortureServers } from '../torture/torture.ts';
 
-/** A short form of `npm run torture`, so that every test run has seen real processes die at random. */
-it('loses nothing and has no effect twice while relays, workers and resurrectors are killed at random', async () => {
+const repo = fileURLToPath(new URL('../../', import.meta.url)).replace(/\/$/, '');
+
+async function torture(
+  apart: Omit<TortureServers, 'database'>,
+  { onTestFinished }: TestContext,
+): Promise<TortureReport> {
   const database = await withDatabase('torture');
   onTestFinished(() => database.drop());
-  const repo = fileURLToPath(new URL('../../', import.meta.url)).replace(/\/$/, '');
   const said: string[] = [];
   const plan = {
     tasks: 600,
@@ -18,9 +23,29 @@ it('loses nothing and has no effect twice while relays, workers and resurrectors
     repo,
     say: (line: string) => void said.push(line),
   };
-  const report = await new Torture(plan, database.url).run();
+  const report = await new Torture(plan, { database: database.url, ...apart }).run();
   expect(said).toEqual([]);
-  expect(report.violations).toEqual([]);
-  expect(report.verdict).toMatchObject({ committed: 600, done: 600, lost: 0 });
-  expect(report.rolledBack).toBeGreaterThan(0);
-}, 180_000);
+  return report;
+}
+
+/** A short form of `npm run torture`, so that every test run has seen real processes die at random. */
+describe.concurrent('a fleet', () => {
+  const title =
+    'loses nothing and has no effect twice while relays, workers and resurrectors are killed at random';
+
+  it(`${title}, on PostgreSQL`, async test => {
+    const report = await torture({ queue: 'torture' }, test);
+    expect(report.violations).toEqual([]);
+    expect(report.verdict).toMatchObject({ committed: 600, done: 600, lost: 0 });
+    expect(report.rolledBack).toBeGreaterThan(0);
+  }, 180_000);
+
+  it(`${title}, on RabbitMQ and Redis`, async test => {
+    const redis = await startRedis();
+    test.onTestFinished(() => redis.dispose());
+    const apart = { broker: rabbitmqUrl(), ledger: redis.url, queue: unique('torture') };
+    const report = await torture(apart, test);
+    expect(report.violations).toEqual([]);
+    expect(report.verdict).toMatchObject({ committed: 600, done: 600, lost: 0 });
+  }, 180_000);
+});

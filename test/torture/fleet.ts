@@ -15,8 +15,9 @@ export class Fleet {
   #isStopping = false;
   restarts = 0;
 
-  constructor(databaseUrl: string, repo: string) {
-    this.#env = { ...process.env, OUTLAST_DATABASE_URL: databaseUrl };
+  /** @param servers the variables that say where everything is */
+  constructor(servers: Readonly<Record<string, string>>, repo: string) {
+    this.#env = { ...process.env, ...servers };
     this.#project = `${repo}/test/torture/project`;
     this.repo = repo;
   }

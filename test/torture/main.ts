@@ -1,17 +1,28 @@
 import { parseArgs } from 'node:util';
 import { fileURLToPath } from 'node:url';
-import { withDatabase } from '../support/servers.ts';
-import { Torture } from './torture.ts';
+import { rabbitmqUrl, redisUrl, withDatabase } from '../support/servers.ts';
+import { Torture, type TortureServers } from './torture.ts';
 
-/** `npm run torture -- --tasks 10000 --kills 30`: real processes, real kills, then the count. */
+/** `npm run torture -- --tier redis --tasks 10000 --kills 30`: real processes, real kills, then the count. */
 const { values } = parseArgs({
   options: {
     tasks: { type: 'string', default: '10000' },
     kills: { type: 'string', default: '40' },
     rate: { type: 'string', default: '250' },
     seed: { type: 'string', default: '1' },
+    tier: { type: 'string', default: 'postgres' },
   },
 });
+
+const TIERS: Readonly<Record<string, () => Pick<TortureServers, 'broker' | 'ledger'>>> = {
+  postgres: () => ({}),
+  redis: () => ({ broker: redisUrl() }),
+  rabbitmq: () => ({ broker: rabbitmqUrl() }),
+  'rabbitmq+redis': () => ({ broker: rabbitmqUrl(), ledger: redisUrl() }),
+};
+const tier = TIERS[values.tier];
+if (tier === undefined)
+  throw new RangeError(`--tier is one of ${Object.keys(TIERS).join(', ')}, not ${values.tier}`);
 
 const percentile = (sorted: readonly number[], share: number): string =>
   sorted.length === 0
@@ -31,7 +42,8 @@ const plan = {
   repo,
   say,
 };
-const report = await new Torture(plan, database.url).run();
+const servers = { database: database.url, queue: 'torture', ...tier() };
+const report = await new Torture(plan, servers).run();
 await database.drop();
 
 const sorted = report.recoveryMs.toSorted((a, b) => a - b);
@@ -39,7 +51,7 @@ const kills = Object.entries(report.kills)
   .map(([name, count]) => `${name} ${count}`)
   .join(', ');
 say(
-  `seed ${plan.seed}: ${report.verdict.committed} tasks committed, ${report.rolledBack} rolled back, ${report.seconds.toFixed(1)} s`,
+  `${values.tier}, seed ${plan.seed}: ${report.verdict.committed} tasks committed, ${report.rolledBack} rolled back, ${report.seconds.toFixed(1)} s`,
 );
 say(
   `SIGKILL ${Object.values(report.kills).reduce((sum, count) => sum + count, 0)} (${kills}), SIGSTOP past the lease ${report.pauses}`,

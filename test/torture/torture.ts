@@ -2,10 +2,14 @@ import { Pool } from 'pg';
 import { migrate } from '../../src/adapters/postgres/migrate.ts';
 import { PgDatabase } from '../../src/adapters/postgres/pg-database.ts';
 import { fromPg } from '../../src/adapters/transactions/pg.ts';
-import { createOutlast } from '../../src/wiring/create-outlast.ts';
+import { resolveConfig } from '../../src/config/config.ts';
 import { task } from '../../src/task/define-task.ts';
 import { unchecked } from '../../src/task/standard-schema.ts';
-import { check, VIOLATIONS, type Verdict } from './checker.ts';
+import { silentLogger } from '../../src/telemetry/logger.ts';
+import { createOutlast } from '../../src/wiring/create-outlast.ts';
+import { messagingOf } from '../../src/wiring/messaging.ts';
+import { openStores, type Stores } from '../../src/wiring/stores.ts';
+import { BOOKS, check, tellLedger, VIOLATIONS, type Verdict } from './checker.ts';
 import { Fleet, type Verb } from './fleet.ts';
 
 export interface TorturePlan {
@@ -20,6 +24,24 @@ export interface TorturePlan {
   readonly say: (line: string) => void;
 }
 
+/** Where everything is. Without a broker all of it is in the database. */
+export interface TortureServers {
+  readonly database: string;
+  readonly broker?: string;
+  /** Left out: that of the broker if it is Redis, else the database. */
+  readonly ledger?: string;
+  readonly queue: string;
+}
+
+function variablesOf({ database, broker, ledger, queue }: TortureServers): Record<string, string> {
+  return {
+    OUTLAST_DATABASE_URL: database,
+    TORTURE_QUEUE: queue,
+    ...(broker === undefined ? {} : { OUTLAST_BROKER_URL: broker }),
+    ...(ledger === undefined ? {} : { OUTLAST_LEDGER_URL: ledger }),
+  };
+}
+
 export interface TortureReport {
   readonly verdict: Verdict;
   readonly violations: readonly string[];
@@ -30,17 +52,12 @@ export interface TortureReport {
   readonly seconds: number;
 }
 
-const effect = task('torture.effect', {
-  input: unchecked<{ n: number; workMs: number; follows: boolean }>(),
-  result: unchecked<{ n: number }>(),
-  queue: 'torture',
-});
-
 const LEDGERS = [
   'create table led_commit (task_id text primary key, follows boolean not null)',
   'create table led_exec (task_id text not null, epoch bigint not null, pid int not null, at timestamptz not null default clock_timestamp())',
   'create table led_effect (task_id text not null, epoch bigint not null, at timestamptz not null default clock_timestamp())',
   'create table led_follow (parent text not null, task_id text not null)',
+  ...BOOKS,
 ];
 
 /** A small generator that a seed replays; the processes it torments are not so obedient. */
@@ -59,6 +76,7 @@ const pause = (ms: number): Promise<void> => new Promise(resolve => setTimeout(r
 /** Torments a fleet of real processes while a producer commits and rolls back; then counts. */
 export class Torture {
   readonly #plan: TorturePlan;
+  readonly #servers: TortureServers;
   readonly #pool: Pool;
   readonly #fleet: Fleet;
   readonly #random: () => number;
@@ -68,20 +86,20 @@ export class Torture {
   #rolledBack = 0;
   #isProducing = true;
 
-  constructor(plan: TorturePlan, databaseUrl: string) {
+  constructor(plan: TorturePlan, servers: TortureServers) {
     this.#plan = plan;
+    this.#servers = servers;
     this.#random = mulberry(plan.seed);
-    this.#pool = new Pool({ connectionString: databaseUrl, max: 5 });
+    this.#pool = new Pool({ connectionString: servers.database, max: 5 });
     this.#pool.on('error', () => undefined);
-    this.#fleet = new Fleet(databaseUrl, plan.repo);
-    this.#databaseUrl = databaseUrl;
+    this.#fleet = new Fleet(variablesOf(servers), plan.repo);
   }
-
-  readonly #databaseUrl: string;
 
   async run(): Promise<TortureReport> {
     const startedAt = performance.now();
     await this.#prepare();
+    const config = resolveConfig({}, variablesOf(this.#servers));
+    const stores = await openStores(config.database, messagingOf(config, silentLogger));
     for (const verb of [
       'relay',
       'relay',
@@ -93,7 +111,8 @@ export class Torture {
       this.#fleet.start(verb);
     try {
       await Promise.all([this.#produce(), this.#torment()]);
-      await this.#heal();
+      await this.#heal(stores);
+      await tellLedger(this.#pool, stores.ledgerReads);
       const verdict = await check(this.#pool);
       const recoveryMs = await this.#recoveries();
       const violations = VIOLATIONS.filter(name => verdict[name] !== 0);
@@ -109,13 +128,14 @@ export class Torture {
       };
     } finally {
       await this.#fleet.stop();
+      await stores.close();
       await this.#pool.end();
     }
   }
 
   async #prepare(): Promise<void> {
     const db = await PgDatabase.open({
-      url: this.#databaseUrl,
+      url: this.#servers.database,
       poolSize: 1,
       queryTimeoutMs: 30_000,
     });
@@ -126,7 +146,13 @@ export class Torture {
 
   /** Order and task in one transaction; a sixth of them is rolled back and must never be seen. */
   async #produce(): Promise<void> {
-    const outlast = createOutlast({ database: this.#databaseUrl, adapter: fromPg(this.#pool) });
+    const { database, queue } = this.#servers;
+    const outlast = createOutlast({ database, adapter: fromPg(this.#pool) });
+    const effect = task('torture.effect', {
+      input: unchecked<{ n: number; workMs: number; follows: boolean }>(),
+      result: unchecked<{ n: number }>(),
+      queue,
+    });
     const startedAt = performance.now();
     let committed = 0;
     while (committed < this.#plan.tasks) {
@@ -188,10 +214,10 @@ export class Torture {
     if (member?.process.kill('SIGKILL')) this.#kills[verb] = (this.#kills[verb] ?? 0) + 1;
   }
 
-  /** A child of a supervisor, found by the pid of an incarnation that is running tasks right now. */
+  /** A child of a supervisor, found by what its handlers write: it has begun tasks just now. */
   async #hitChild(signal: 'SIGKILL' | 'SIGSTOP'): Promise<void> {
     const { rows } = await this.#pool.query<{ pid: number }>(
-      `select distinct w.pid from outlast_worker w join outlast_task t on t.owner = w.id and t.state = 'running' where w.state = 'open'`,
+      `select distinct pid from led_exec where at > clock_timestamp() - interval '100 ms'`,
     );
     const pid = rows[Math.floor(this.#random() * rows.length)]?.pid;
     if (pid === undefined) return;
@@ -219,16 +245,21 @@ export class Torture {
     }, 10_000);
   }
 
-  async #heal(): Promise<void> {
+  /** Until nothing is on its way any more: in the outbox, with the broker, in the ledger, or about to follow. */
+  async #heal({ ledger, ledgerReads }: Stores): Promise<void> {
     const endsAt = performance.now() + this.#plan.healMs;
     for (;;) {
-      const { rows } = await this.#pool.query<{ open: string }>(
-        `select ((select count(*) from outlast_outbox) + (select count(*) from outlast_after)
-          + (select count(*) from outlast_task where state in ('waiting', 'running')))::text as open`,
+      const { rows } = await this.#pool.query<{ rows: string; tasks: string }>(
+        `select (select count(*) from outlast_outbox)::text as rows,
+          (select count(*) + count(*) filter (where follows) from led_commit)::text as tasks`,
       );
-      if (rows[0]?.open === '0' && performance.now() > endsAt - this.#plan.healMs + 500) return;
+      const { tasks } = await ledgerReads.sample(0);
+      const over = tasks.done + tasks.dead;
+      const following = (await ledger.after.list(0, 1)).length;
+      const open = Number(rows[0]?.rows) + tasks.waiting + tasks.running + following;
+      if (open === 0 && over >= Number(rows[0]?.tasks)) return;
       if (performance.now() > endsAt)
-        return this.#plan.say(`not settled: ${rows[0]?.open ?? '?'} tasks are still open`);
+        return this.#plan.say(`not settled: ${open} are open, ${over} of ${rows[0]?.tasks} over`);
       await pause(100);
     }
   }
@@ -241,9 +272,9 @@ export class Torture {
          select task_id, epoch, pid, extract(epoch from at) * 1000 as ms,
            lead(extract(epoch from at) * 1000) over (partition by task_id order by epoch) as next
          from led_exec)
-       select e.pid, e.ms::text, e.next::text from e join outlast_task t on t.id = e.task_id
-       where e.next is not null
-         and convert_from(t.history, 'UTF8') like '%"step":"reaped","epoch":' || e.epoch || ',%'`,
+       select e.pid, e.ms::text, e.next::text from e
+       where e.next is not null and exists
+         (select 1 from led_line l where l.task_id = e.task_id and l.epoch = e.epoch and l.step = 'reaped')`,
     );
     return rows.flatMap(({ pid, ms, next }) => {
       const killedAt = this.#killedAt.get(pid);

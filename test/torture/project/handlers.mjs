@@ -7,12 +7,9 @@ const pool = new pg.Pool({ connectionString: process.env.OUTLAST_DATABASE_URL, m
 pool.on('error', () => undefined);
 const outlast = createOutlast({ ...config, adapter: fromPg(pool) });
 
-const effect = task('torture.effect', {
-  input: unchecked(),
-  result: unchecked(),
-  queue: 'torture',
-});
-const follow = task('torture.follow', { input: unchecked(), queue: 'torture' });
+const queue = process.env.TORTURE_QUEUE;
+const effect = task('torture.effect', { input: unchecked(), result: unchecked(), queue });
+const follow = task('torture.follow', { input: unchecked(), queue });
 
 const wait = ms => new Promise(resolve => setTimeout(resolve, ms));
 
