@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { ReadModel } from '../../src/admin/read-model.ts';
-import type { Ledger } from '../../src/ledger/ledger.ts';
+import { endedKey, type Ledger } from '../../src/ledger/ledger.ts';
 import type { OutboxRow, OutboxStore } from '../../src/outbox/outbox-store.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
 import {
@@ -477,6 +477,9 @@ function moving(current: Current): void {
     expect(await current().countRows(ids([done, running, cancelled]))).toBe(0);
     expect(await parts.driver.commit(task)).toBe('ok');
     expect(await parts.driver.state(cancelled.id)).toBe('cancelled');
+    // Only its row could say who follows it.
+    const entries = await parts.driver.ledger.after.list(0, 10_000);
+    expect(entries.map(({ key }) => key)).toContain(endedKey(cancelled.id, 0));
   });
 
   it('keeps a row that has the id of another task as a dead letter, and leaves that task alone', async () => {
