@@ -407,8 +407,15 @@ function withdrawing(current: Current): void {
       makeEnvelope(),
     ];
     await current().write([gone, other]);
-    expect(await current().store.withdraw(gone.id)).toBe(true);
-    expect(await current().store.withdraw(gone.id)).toBe(false);
+    const told: Envelope[] = [];
+    const tell = async (envelope: Envelope): Promise<void> => {
+      told.push(envelope);
+      // Whoever dies here finds it again.
+      expect(await current().countRows([gone.id])).toBe(1);
+    };
+    expect(await current().store.withdraw(gone.id, tell)).toBe(true);
+    expect(await current().store.withdraw(gone.id, tell)).toBe(false);
+    expect(told.map(plainEnvelope)).toEqual([plainEnvelope(gone)]);
     expect(await current().countRows([gone.id])).toBe(0);
     expect(taskIds((await claim(current())).rows)).toContain(other.id);
   });
@@ -417,7 +424,8 @@ function withdrawing(current: Current): void {
     const task = makeEnvelope();
     await current().write([task]);
     const { token, rows } = await claim(current());
-    expect(await current().store.withdraw(task.id)).toBe(false);
+    const untold = (): Promise<void> => Promise.reject(new Error('not asked for'));
+    expect(await current().store.withdraw(task.id, untold)).toBe(false);
     expect(await current().store.settlePublished(token, rowsOf(rows, task))).toBe(1);
   });
 }

@@ -1284,5 +1284,10 @@ select count(*)::int as settled, coalesce(bool_or(is_ordered), false) as is_orde
   update outlast_task t set due = clock_timestamp() from sleeping s where t.id = s.id returning t.id
 )
 select pg_notify('outlast_task', '') from (select 1 from woken limit 1) w`,
+  withdrawLook: `select o.task_id as id, o.task_name as name, o.queue, o.priority, o.payload_version,
+  '\\x5b'::bytea || o.args || '\\x2c'::bytea || o.kwargs || '\\x2c'::bytea || o.embed || '\\x5d'::bytea as body,
+  o.options, o.digest, (extract(epoch from o.eta) * 1000)::bigint::text as eta_ms,
+  (extract(epoch from o.expires_at) * 1000)::bigint::text as expires_ms
+from outlast_outbox o where o.task_id = $1 and o.state = 'pending'`,
   withdrawRow: `delete from outlast_outbox where task_id = $1 and state = 'pending' returning id::text as row`,
 } as const;
