@@ -33,6 +33,8 @@ export interface Admin {
   stats(options?: { readonly top?: number }): Promise<Stats>;
   /** What is taken, held and waited for under every key of admission that was used lately. */
   admission(): Promise<readonly KeyFigures[]>;
+  /** Not null: the store of the ledger is nearly full, and nothing new is pushed or published, limited or not. */
+  admissionClosed(): Promise<{ readonly why: string; readonly retryAfterMs: number } | null>;
   readonly outbox: {
     /** Rows that wait for a relay, oldest first. */
     list(options?: { readonly limit?: number; readonly cursor?: string }): Promise<OutboxPage>;
@@ -88,7 +90,7 @@ export interface AdminStores {
   readonly ledgerReads: LedgerReads;
   readonly idempotency: IdempotencyStore;
   readonly reads: ReadModel;
-  readonly admission: Pick<AdmissionStore, 'figures'>;
+  readonly admission: Pick<AdmissionStore, 'figures' | 'pressure'>;
 }
 
 /**
@@ -107,6 +109,7 @@ export function adminOn(stores: () => Promise<AdminStores>): Admin {
   return {
     stats: async options => await (await stores()).reads.stats(options?.top ?? 5),
     admission: async () => await (await stores()).admission.figures(),
+    admissionClosed: async () => await (await stores()).admission.pressure(),
     outbox: {
       list: async options => {
         const page = {

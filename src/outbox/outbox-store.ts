@@ -25,8 +25,8 @@ export interface OutboxStore {
   defer(token: string, rows: readonly string[], delayMs: number): Promise<number>;
   /** Gives back all that still carries the token, due at once; costs no retry. */
   release(token: string): Promise<number>;
-  /** Its task was cancelled: a row that nobody has claimed goes. Whether there was one. */
-  withdraw(taskId: string): Promise<boolean>;
+  /** Its task was cancelled: a row that nobody has claimed goes, after `tell` has ended well. Whether there was one. */
+  withdraw(taskId: string, tell: (envelope: Envelope) => Promise<void>): Promise<boolean>;
   /** A dead row becomes pending again, once: the version names the death that is undone. Its history says so. */
   reviveDeadLetter(id: string, version: number): Promise<ReviveStatus>;
   /** Deletes up to `limit` dead letters that match, oldest first; a dry run deletes none and counts all. */

@@ -30,8 +30,9 @@ parentPort?.on('message', (next: string) => {
 // A beat that hangs in a lost network must not keep the next ones waiting.
 const patienceMs = 2 * data.beatMs;
 const ledger = await openLedger(data.target);
+// Connects, where that is left to the first question: the first beat is sent without delay.
+await ledger.renew('');
 
-/** Resolves when it is connected: the first beat is sent without delay. */
 async function openLedger(target: HeartTarget): Promise<Pick<Ledger, 'renew'>> {
   if (target.kind === 'database') {
     const db = await openDatabase(target.database, {
@@ -46,7 +47,6 @@ async function openLedger(target: HeartTarget): Promise<Pick<Ledger, 'renew'>> {
   // Beats compare no generation: an incarnation that is not there says it all.
   const { openRedisLedger } = await import('../adapters/redis/open-redis-ledger.ts');
   const opened = await openRedisLedger(url, { ...options, generations: null });
-  await opened.ledger.renew('');
   return opened.ledger;
 }
 

@@ -3,8 +3,6 @@ import { undecodable } from '../ledger/undecodable.ts';
 import type { BuryItem, Ledger, MessageAnswer, TaskRef } from '../ledger/ledger.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import type { Envelope } from '../task/envelope.ts';
-import type { ResultStore } from '../result/result-store.ts';
-import { replyOf } from '../wire/reply.ts';
 import type { RunObserver } from './run-observer.ts';
 
 interface DeliveryDeps {
@@ -12,7 +10,6 @@ interface DeliveryDeps {
   readonly broker: Broker;
   readonly runtime: Runtime;
   readonly observer?: RunObserver;
-  readonly results?: ResultStore;
 }
 
 /** A message that can be begun. */
@@ -82,7 +79,6 @@ export async function answerDeliveries(
       // Waiting, running, done or ended: from `begin` on the ledger alone brings a task back.
       case 'held':
         deps.observer?.held(envelope);
-        await answerRevoked(envelope, deps);
         settled.push(delivery);
         break;
       case 'expired':
@@ -113,20 +109,6 @@ export function tellExpired(tasks: readonly TaskRef[], deps: DeliveryDeps): void
   for (const { id, name, queue } of tasks) {
     deps.runtime.emit('task:expired', { id, name, queue });
     deps.observer?.expired({ id, name, queue });
-  }
-}
-
-/** Revoked before it came: only its message says who waits for it. As with Celery it is told once. */
-async function answerRevoked(envelope: Envelope, deps: DeliveryDeps): Promise<void> {
-  const { broker, results, runtime } = deps;
-  if (!broker.reply || !results) return;
-  const reply = replyOf(envelope, { status: 'REVOKED', why: 'revoked' });
-  if (reply === null) return;
-  try {
-    const { ending } = await results.read(envelope.id);
-    if (ending === 'cancelled') await broker.reply([reply]);
-  } catch (error) {
-    runtime.log.warn({ error, task: envelope.id }, 'nobody was told that it is revoked');
   }
 }
 

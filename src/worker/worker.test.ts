@@ -1,179 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { ledgerBroker } from '../adapters/memory/memory-broker.ts';
-import { MemoryControlStore } from '../adapters/memory/memory-control-store.ts';
-import { MemoryIdempotencyStore } from '../adapters/memory/memory-idempotency-store.ts';
-import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
-import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
-import { outlastError } from '../errors/error.ts';
-import type { BeginRequest, RunRef, StepStatus } from '../ledger/ledger.ts';
-import { ALONE, composeTask } from '../outbox/compose.ts';
-import { envelopeOf } from '../outbox/outbox-writer.ts';
-import { noFaults } from '../runtime/fault-point.ts';
-import { task, type SendOptions } from '../task/define-task.ts';
-import type { Duration } from '../task/duration.ts';
-import { NO_KEYS } from '../task/keyring.ts';
-import type { EventSink } from '../telemetry/events.ts';
-import { silentLogger } from '../telemetry/logger.ts';
-import { VirtualTime } from '../../test/sim/virtual-time.ts';
-import type { HandlerOrigin } from './door.ts';
-import { defineHandler } from './handler.ts';
-import { LoopHeart } from './heart.ts';
-import type { RunObserver } from './run-observer.ts';
-import { Worker } from './worker.ts';
-
-const LEASE_MS = 5_000;
-const away = (): Promise<never> =>
-  Promise.reject(outlastError('ERR_STORE_UNAVAILABLE', { message: 'away', hint: '', fields: {} }));
-
-/** A worker on a store that can be cut off, under a clock that the test moves. */
-function setup(shutdownTimeoutMs = 0, timeout: Duration = '1h', idempotent = false) {
-  const time = new VirtualTime();
-  const clock = {
-    now: () => time.nowMs,
-    monotonic: () => time.nowMs,
-    timer: (ms: number, fn: () => void) => time.after(ms, fn),
-  };
-  const store = new MemoryLedger({ clock });
-  let isAway = false;
-  const commits: StepStatus[] = [];
-  const committed: RunRef[] = [];
-  const commit = store.commit.bind(store);
-  store.commit = async items => {
-    committed.push(...items.map(({ ref }) => ref));
-    const statuses = await commit(items);
-    commits.push(...statuses);
-    return statuses;
-  };
-  const ledger = new Proxy(store, {
-    get: (target, key) => {
-      const value: unknown = Reflect.get(target, key, target);
-      if (typeof value !== 'function') return value;
-      return (...args: unknown[]): unknown =>
-        isAway ? away() : (value as (...given: unknown[]) => unknown).apply(target, args);
-    },
-  });
-  let token = 0;
-  const random = { next: () => 0.5, token: () => `t${++token}` };
-  const told: string[] = [];
-  const drained: number[] = [];
-  const emit: EventSink = (event, payload) => {
-    if ('released' in payload) drained.push(payload.released);
-    if (event.startsWith('task:')) told.push(`${event} ${'epoch' in payload ? payload.epoch : ''}`);
-  };
-  const runtime = { clock, random, faultPoint: noFaults, log: silentLogger, emit };
-  const aborts: number[] = [];
-  let [finish, finished] = [(): void => undefined, Promise.resolve()];
-  const hold = (): void => void (finished = new Promise<void>(resolve => (finish = resolve)));
-  hold();
-  let handling = 0;
-  const long = task('worker.long', { timeout, idempotent });
-  const keys = new MemoryIdempotencyStore(clock);
-  const seen: { epoch: number | null } = { epoch: null };
-  /** A door that lifts every run above the epoch it has seen. */
-  const origin: HandlerOrigin = {
-    door: ({ ledger: asked }) => ({
-      pass: async (run, _step, fn) => {
-        await asked.lift(run, seen.epoch ?? 0);
-        return await fn(null);
-      },
-      fence: away,
-    }),
-    sendInside: away,
-  };
-  const handler = defineHandler(
-    long,
-    async (_, ctx) => {
-      if (seen.epoch !== null) await ctx.transaction(async () => undefined);
-      await new Promise<void>((resolve, reject) => {
-        handling += 1;
-        ctx.signal.addEventListener('abort', () => {
-          aborts.push(time.nowMs);
-          reject(new Error('aborted'));
-        });
-        void finished.then(resolve);
-      }).finally(() => (handling -= 1));
-    },
-    origin,
-  );
-  const settings = {
-    queues: { default: 1 },
-    concurrency: 5,
-    leaseMs: LEASE_MS,
-    idleTimeMs: 1_000,
-    shutdownTimeoutMs,
-    dedupWindowMs: 60_000,
-    resultTtlMs: 60_000,
-    ackOn: 'commit' as const,
-    process: 'p',
-    host: 'h',
-    pid: 1,
-  };
-  const control = new MemoryControlStore(clock);
-  const hurry = new AbortController();
-  const heart = new LoopHeart(ledger, runtime, 1_000);
-  const ranMs: number[] = [];
-  const ignore = (): void => undefined;
-  const observer: RunObserver = {
-    parked: ignore,
-    held: ignore,
-    expired: ignore,
-    started: ({ id }) => {
-      if (id === 'broken') throw new TypeError('a defect of ours');
-    },
-    lost: ignore,
-    settled: (_, __, ms) => void ranMs.push(ms),
-  };
-  const worker = new Worker({
-    observer,
-    ledger,
-    broker: ledgerBroker(store),
-    keys: { store: keys, reads: new MemoryLedgerReads(store) },
-    handlers: new Map([[long.name, handler]]),
-    runtime,
-    heart,
-    control,
-    settings,
-    hurry: hurry.signal,
-  });
-  const arrive = async (id = 'one', options: SendOptions = {}): Promise<string> => {
-    const deps = {
-      nowMs: time.nowMs,
-      newId: () => id,
-      maxPayloadBytes: 1_000,
-      redact: null,
-      keyring: NO_KEYS,
-      parent: null,
-    };
-    const envelope = envelopeOf(await composeTask(long.with(undefined, options), ALONE, deps));
-    store.receive(envelope);
-    return envelope.id;
-  };
-  return {
-    time,
-    store,
-    keys,
-    control,
-    worker,
-    aborts,
-    told,
-    drained,
-    seen,
-    ranMs,
-    commits,
-    committed,
-    arrive,
-    finish: () => finish(),
-    hold,
-    handling: () => handling,
-    hurry,
-    ownerOf: (id: string) => store.state.records.get(id)?.worker ?? '',
-    cut: (value: boolean) => void (isAway = value),
-  };
-}
+import type { VirtualTime } from '../../test/sim/virtual-time.ts';
+import { away, LEASE_MS, memoryWorker } from '../../test/support/memory-worker.ts';
 
 describe('a worker whose beats are not answered', () => {
   it('aborts its handlers before its lease is over, begins nothing, and gives them back when the store is there again', async () => {
-    const { time, store, worker, aborts, arrive, cut } = setup();
+    const { time, store, worker, aborts, arrive, cut } = memoryWorker();
     const stop = new AbortController();
     const id = await arrive();
     const running = worker.run(stop.signal);
@@ -197,7 +28,7 @@ describe('a worker whose beats are not answered', () => {
   });
 
   it('beats on when the store is back within its lease, and nobody notices', async () => {
-    const { time, store, worker, aborts, arrive, cut, ownerOf } = setup();
+    const { time, store, worker, aborts, arrive, cut, ownerOf } = memoryWorker();
     const stop = new AbortController();
     const id = await arrive();
     const running = worker.run(stop.signal);
@@ -230,7 +61,7 @@ describe('an answer of the store that comes late', () => {
     new Promise(resolve => void time.after(ms, () => resolve(answer)));
 
   it('to a begin is waited for: what it brings is not taken for forgotten by a beat meanwhile', async () => {
-    const { time, store, worker, arrive, handling } = setup();
+    const { time, store, worker, arrive, handling } = memoryWorker();
     const begin = store.begin.bind(store);
     store.begin = async request => await late(time, 2_500, await begin(request));
     const stop = new AbortController();
@@ -245,7 +76,7 @@ describe('an answer of the store that comes late', () => {
   });
 
   it('to a beat says nothing of what was begun since it was asked', async () => {
-    const { time, store, worker, aborts, arrive, handling } = setup();
+    const { time, store, worker, aborts, arrive, handling } = memoryWorker();
     const renew = store.renew.bind(store);
     store.renew = async name => await late(time, 500, await renew(name));
     const stop = new AbortController();
@@ -260,7 +91,7 @@ describe('an answer of the store that comes late', () => {
   });
 
   it('or never keeps nobody from leaving', async () => {
-    const { time, worker, arrive, finish, cut } = setup();
+    const { time, worker, arrive, finish, cut } = memoryWorker();
     const stop = new AbortController();
     await arrive();
     const running = worker.run(stop.signal);
@@ -277,7 +108,7 @@ describe('an answer of the store that comes late', () => {
 
 describe('a run whose task was taken away', () => {
   it('is aborted by the first beat that is refused', async () => {
-    const { time, store, worker, aborts, arrive, ownerOf } = setup();
+    const { time, store, worker, aborts, arrive, ownerOf } = memoryWorker();
     const stop = new AbortController();
     const id = await arrive();
     const running = worker.run(stop.signal);
@@ -291,7 +122,7 @@ describe('a run whose task was taken away', () => {
   });
 
   it('tells of no end: whoever ends the task tells it, once', async () => {
-    const { time, store, worker, told, commits, arrive, finish, ownerOf } = setup();
+    const { time, store, worker, told, commits, arrive, finish, ownerOf } = memoryWorker();
     const stop = new AbortController();
     const id = await arrive();
     const running = worker.run(stop.signal);
@@ -313,7 +144,7 @@ describe('a run whose task was taken away', () => {
 describe('a run that has passed a door', () => {
   /** Through a door that has seen this epoch, to its end. */
   async function pass(epoch: number) {
-    const { time, store, worker, seen, commits, committed, arrive, finish } = setup();
+    const { time, store, worker, seen, commits, committed, arrive, finish } = memoryWorker();
     seen.epoch = epoch;
     finish();
     const stop = new AbortController();
@@ -343,7 +174,7 @@ describe('a run that has passed a door', () => {
 
 describe('a run that the store lists and the worker does not know', () => {
   it('is given back: a living process keeps nothing that nobody runs', async () => {
-    const { time, store, worker, arrive, ownerOf } = setup();
+    const { time, store, worker, arrive, ownerOf } = memoryWorker();
     const stop = new AbortController();
     const first = await arrive();
     const running = worker.run(stop.signal);
@@ -364,7 +195,7 @@ describe('a run that the store lists and the worker does not know', () => {
 
 describe('a run that breaks off by an error that is not its handler’s', () => {
   it('counts as a crash: a task that does so every time ends as a dead letter, and others go on', async () => {
-    const { time, store, worker, arrive, finish } = setup();
+    const { time, store, worker, arrive, finish } = memoryWorker();
     const stop = new AbortController();
     const broken = await arrive('broken');
     const other = await arrive('other');
@@ -384,161 +215,9 @@ describe('a run that breaks off by an error that is not its handler’s', () => 
   });
 });
 
-describe('a worker with more to do than it has places', () => {
-  it('has one batch begun while it runs another, and promises no place and no suspect twice', async () => {
-    const { time, store, worker, arrive, finish } = setup();
-    finish();
-    for (let n = 0; n < 40; n++) await arrive(`task ${n}`);
-    const begin = store.begin.bind(store);
-    const asked = new Set<BeginRequest>();
-    const most = { batches: 0, places: 0, suspects: 0 };
-    store.begin = async request => {
-      asked.add(request);
-      const sum = (of: (asked: BeginRequest) => number): number =>
-        [...asked].reduce((total, one) => total + of(one), 0);
-      most.batches = Math.max(most.batches, asked.size);
-      most.places = Math.max(
-        most.places,
-        sum(({ limit }) => limit),
-      );
-      most.suspects = Math.max(
-        most.suspects,
-        sum(({ suspects }) => suspects),
-      );
-      await new Promise<void>(resolve => void time.after(10, resolve));
-      asked.delete(request);
-      return await begin(request);
-    };
-    const stop = new AbortController();
-    const running = worker.run(stop.signal);
-    await time.runUntil(3_000);
-    const states = [...store.state.records.values()].map(({ state }) => state);
-    expect(states).toEqual(Array.from({ length: 40 }, () => 'done'));
-    expect(most).toEqual({ batches: 2, places: 5, suspects: 1 });
-    stop.abort();
-    await time.runUntil(20_000);
-    await running;
-  });
-});
-
-/** The same worker, once it has seen that its tasks are over in an instant; from then on they are held. */
-async function warmUp(kit: ReturnType<typeof setup>) {
-  const { time, store, worker, arrive, finish, hold } = kit;
-  const count = (state: string): number =>
-    [...store.state.records.values()].filter(record => record.state === state).length;
-  finish();
-  for (let n = 0; n < 200; n++) await arrive(`short ${n}`);
-  const stop = new AbortController();
-  const running = worker.run(stop.signal);
-  while (count('done') < 200) await time.runUntil(time.nowMs + 100);
-  hold();
-  const leave = async (): Promise<void> => {
-    stop.abort();
-    await time.runUntil(time.nowMs + 30_000);
-    await running;
-  };
-  return { ...kit, records: store.state.records, count, stop, leave };
-}
-
-describe('a worker whose tasks are over in an instant', () => {
-  it('begins the next batch early, runs no more at once than it has places, and gives back what has none soon', async () => {
-    const { time, records, arrive, handling, count, leave } = await warmUp(setup());
-    for (let n = 0; n < 30; n++) await arrive(`long ${n}`);
-    while (count('running') < 20 || handling() === 0) await time.runUntil(time.nowMs + 1);
-    expect(handling()).toBe(5);
-    while (count('running') > 5) await time.runUntil(time.nowMs + 1);
-    expect(handling()).toBe(5);
-    await time.runUntil(time.nowMs + 2 * LEASE_MS);
-    expect([count('running'), count('waiting'), handling()]).toEqual([5, 25, 5]);
-    for (const record of records.values())
-      expect(record).toMatchObject({ failures: 0, crashes: 0 });
-    await leave();
-    expect(count('waiting')).toBe(30);
-  });
-
-  it('begins nothing early while tasks come back from a crash: the one that did it may be among them', async () => {
-    const { time, records, arrive, count, leave } = await warmUp(setup());
-    for (let n = 0; n < 30; n++)
-      Object.assign(records.get(await arrive(`back ${n}`)) ?? {}, { crashes: 1 });
-    let most = 0;
-    for (let step = 0; step < 200; step++) {
-      await time.runUntil(time.nowMs + 1);
-      most = Math.max(most, count('running'));
-    }
-    expect(most).toBe(5);
-    await leave();
-  });
-});
-
-describe('a task that is begun before there is a place for it', () => {
-  /** Five that run, and five that are begun and wait for their places. */
-  async function wait(options: SendOptions, timeout?: Duration) {
-    const kit = await warmUp(setup(20_000, timeout));
-    const { time, worker, arrive, handling } = kit;
-    for (let n = 0; n < 5; n++) await arrive(`long ${n}`);
-    const ids: string[] = [];
-    for (let n = 0; n < 5; n++) ids.push(await arrive(`begun ${n}`, options));
-    while (worker.runs.length < 10 || handling() === 0) await time.runUntil(time.nowMs + 1);
-    expect(handling()).toBe(5);
-    return { ...kit, ids };
-  }
-
-  it('does not start when it expires meanwhile, and is counted as expired', async () => {
-    const { time, told, ids, records, finish, leave } = await wait({ expires: '100ms' });
-    const before = told.filter(event => event.startsWith('task:started')).length;
-    await time.runUntil(time.nowMs + 120);
-    finish();
-    await time.runUntil(time.nowMs + 2_000);
-    for (const id of ids)
-      expect(records.get(id)).toMatchObject({ state: 'cancelled', ending: 'expired' });
-    expect(told.filter(event => event.startsWith('task:started'))).toHaveLength(before);
-    expect(told.filter(event => event.startsWith('task:expired'))).toHaveLength(ids.length);
-    await leave();
-  });
-
-  it('has its whole timeout from when it runs', async () => {
-    const { time, aborts, ids, records, handling, finish, hold, leave } = await wait({}, '300ms');
-    await time.runUntil(time.nowMs + 200);
-    finish();
-    hold();
-    await time.runUntil(time.nowMs + 250);
-    expect([handling(), aborts]).toEqual([5, []]);
-    await time.runUntil(time.nowMs + 100);
-    expect(ids.map(id => records.get(id)?.failures)).toEqual([1, 1, 1, 1, 1]);
-    await leave();
-  });
-
-  it('is told to have run for as long as its handler did, without the wait', async () => {
-    const { time, ranMs, finish, hold, leave } = await wait({});
-    await time.runUntil(time.nowMs + 200);
-    finish();
-    hold();
-    await time.runUntil(time.nowMs + 50);
-    finish();
-    await time.runUntil(time.nowMs + 10);
-    expect(ranMs.slice(-5).every(ms => ms >= 40 && ms < 100)).toBe(true);
-    await leave();
-  });
-
-  it('leaves with a drain at once, before it has started, and nothing is counted', async () => {
-    const { time, told, drained, records, count, handling, stop, leave } = await wait({});
-    const before = told.length;
-    stop.abort();
-    const untilMs = time.nowMs + 50;
-    while (count('waiting') < 5 && time.nowMs < untilMs) await time.runUntil(time.nowMs + 1);
-    expect(count('waiting')).toBe(5);
-    for (const record of records.values())
-      expect(record).toMatchObject({ failures: 0, crashes: 0 });
-    expect([handling(), told.slice(before)]).toEqual([5, []]);
-    await leave();
-    // Those that had begun to run and did not come to an end are given back as well.
-    expect(drained).toEqual([10]);
-  });
-});
-
 describe('a worker whose queue is paused', () => {
   it('begins nothing more within a second, lets go on what runs, and begins again when it is resumed', async () => {
-    const { time, store, control, worker, aborts, arrive } = setup();
+    const { time, store, control, worker, aborts, arrive } = memoryWorker();
     const stop = new AbortController();
     const running = worker.run(stop.signal);
     const first = await arrive();
@@ -561,7 +240,7 @@ describe('a worker whose queue is paused', () => {
 
 describe('a worker that drains', () => {
   it('commits nothing whose result may not be kept for duplicates, and gives it back', async () => {
-    const { time, store, keys, worker, arrive, finish, hurry } = setup(30_000, '1h', true);
+    const { time, store, keys, worker, arrive, finish, hurry } = memoryWorker(30_000, '1h', true);
     const id = await arrive();
     const stop = new AbortController();
     const running = worker.run(stop.signal);
@@ -579,7 +258,7 @@ describe('a worker that drains', () => {
   });
 
   it('gives back at once what still runs when it is told a second time', async () => {
-    const { time, store, worker, aborts, arrive, hurry } = setup(30_000);
+    const { time, store, worker, aborts, arrive, hurry } = memoryWorker(30_000);
     const stop = new AbortController();
     const id = await arrive();
     const running = worker.run(stop.signal);

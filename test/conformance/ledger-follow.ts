@@ -61,6 +61,28 @@ const ENDINGS: readonly (readonly [string, EndedTask['how'], Way])[] = [
     },
   ],
   [
+    'was cancelled before its message came',
+    'cancelled',
+    async (driver, envelope) => {
+      await driver.ledger.cancel(envelope.id);
+      const { worker } = await driver.open();
+      // Two of it, and one that comes later: it ends once.
+      await driver.begin(worker, { messages: [envelope, envelope] });
+      await driver.begin(worker, { messages: [envelope] });
+      return 0;
+    },
+  ],
+  [
+    'was cancelled before it was parked',
+    'cancelled',
+    async (driver, envelope) => {
+      await driver.ledger.cancel(envelope.id);
+      await driver.put(envelope, envelope);
+      await driver.put(envelope);
+      return 0;
+    },
+  ],
+  [
     'expires while it waits',
     'expired',
     async (driver, envelope) => {
@@ -126,6 +148,19 @@ function endings(driver: () => LedgerDriver): void {
       await driver().ledger.after.strike(entries.map(({ key }) => key));
     },
   );
+
+  it('is told once of a task that was cancelled before it came, and its tombstone stays', async () => {
+    const envelope = makeEnvelope();
+    await driver().ledger.cancel(envelope.id);
+    await driver().put(envelope);
+    await driver().ledger.after.strike([endedKey(envelope.id, 0)]);
+    await driver().put(envelope);
+    const { worker } = await driver().open();
+    const reply = await driver().begin(worker, { messages: [envelope] });
+    expect(reply).toMatchObject({ begun: [], answers: ['held'] });
+    expect(await entriesAbout(driver(), envelope.id)).toEqual([]);
+    expect(await driver().state(envelope.id)).toBe('cancelled');
+  });
 
   it('is written down again for a second death', async () => {
     const envelope = await driver().dead();

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { ReadModel } from '../../src/admin/read-model.ts';
-import type { Ledger } from '../../src/ledger/ledger.ts';
+import { endedKey, type Ledger } from '../../src/ledger/ledger.ts';
 import type { OutboxRow, OutboxStore } from '../../src/outbox/outbox-store.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
 import {
@@ -407,8 +407,15 @@ function withdrawing(current: Current): void {
       makeEnvelope(),
     ];
     await current().write([gone, other]);
-    expect(await current().store.withdraw(gone.id)).toBe(true);
-    expect(await current().store.withdraw(gone.id)).toBe(false);
+    const told: Envelope[] = [];
+    const tell = async (envelope: Envelope): Promise<void> => {
+      told.push(envelope);
+      // Whoever dies here finds it again.
+      expect(await current().countRows([gone.id])).toBe(1);
+    };
+    expect(await current().store.withdraw(gone.id, tell)).toBe(true);
+    expect(await current().store.withdraw(gone.id, tell)).toBe(false);
+    expect(told.map(plainEnvelope)).toEqual([plainEnvelope(gone)]);
     expect(await current().countRows([gone.id])).toBe(0);
     expect(taskIds((await claim(current())).rows)).toContain(other.id);
   });
@@ -417,7 +424,8 @@ function withdrawing(current: Current): void {
     const task = makeEnvelope();
     await current().write([task]);
     const { token, rows } = await claim(current());
-    expect(await current().store.withdraw(task.id)).toBe(false);
+    const untold = (): Promise<void> => Promise.reject(new Error('not asked for'));
+    expect(await current().store.withdraw(task.id, untold)).toBe(false);
     expect(await current().store.settlePublished(token, rowsOf(rows, task))).toBe(1);
   });
 }
@@ -477,6 +485,9 @@ function moving(current: Current): void {
     expect(await current().countRows(ids([done, running, cancelled]))).toBe(0);
     expect(await parts.driver.commit(task)).toBe('ok');
     expect(await parts.driver.state(cancelled.id)).toBe('cancelled');
+    // Only its row could say who follows it.
+    const entries = await parts.driver.ledger.after.list(0, 10_000);
+    expect(entries.map(({ key }) => key)).toContain(endedKey(cancelled.id, 0));
   });
 
   it('keeps a row that has the id of another task as a dead letter, and leaves that task alone', async () => {

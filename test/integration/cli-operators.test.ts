@@ -1,6 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { CliProject, json, type JsonError } from '../support/cli-project.ts';
 import { migratedDatabase, type MigratedDatabase } from '../support/database.ts';
+import { withRedis } from '../support/redis-broker.ts';
+import { startRedis } from '../support/redis-server.ts';
 
 let database: MigratedDatabase;
 let project: CliProject;
@@ -69,6 +71,7 @@ describe('admission', () => {
       insert into outlast_place (key, task_id, run) values ('tenant:a', 't', 'r')`);
     const { stdout } = await project.run('admission', '--json');
     expect(json(stdout)).toEqual({
+      closed: null,
       keys: [
         {
           key: 'tenant:a',
@@ -84,6 +87,30 @@ describe('admission', () => {
     const text = await project.run('admission');
     expect(text.stdout).toMatch(/^KEY +RATE +AVAILABLE +HELD +WAITING +REJECTED/);
     expect(text.stdout).toMatch(/tenant:a +79 in 60 s, burst 20 +20 +1 of 3 +0 +7/);
+  });
+
+  it('says that nothing new comes in while Redis is nearly full', async () => {
+    const server = await startRedis();
+    onTestFinished(() => server.dispose());
+    const env = { OUTLAST_DATABASE_URL: database.url, OUTLAST_BROKER_URL: server.url };
+    const full = new CliProject({}, env);
+    onTestFinished(() => full.dispose());
+    const open = await full.run('admission', '--json');
+    expect(json(open.stdout)).toEqual({ closed: null, keys: [] });
+    await withRedis(server.url, async connection => {
+      const used = /used_memory:(\d+)/.exec(
+        String(await connection.command('info', 'memory')),
+      )?.[1];
+      await connection.command('config', 'set', 'maxmemory', Math.floor(Number(used) * 1.1));
+    });
+    const why = expect.stringMatching(/^\d+ % of the maxmemory of Redis are used$/) as string;
+    const closed = await full.run('admission', '--json');
+    expect(json(closed.stdout)).toEqual({ closed: { why, retry_after_ms: 1_000 }, keys: [] });
+    const text = await full.run('admission');
+    expect(text).toMatchObject({ code: 0, stderr: 'no limit was asked for yet\n' });
+    expect(text.stdout).toMatch(
+      /^closed: \d+ % of the maxmemory of Redis are used, so no new task is pushed or published\n$/,
+    );
   });
 });
 

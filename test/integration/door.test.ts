@@ -104,6 +104,45 @@ describe('the effect-once door', () => {
     });
   });
 
+  it('lets a checkpoint of onSoftTimeout wait outside until it is shut', async () => {
+    const { name, queue } = kit().names();
+    const slow = task(name, { queue, softTimeout: '30ms', result: unchecked<unknown>() });
+    const asked = gate();
+    const saved = gate();
+    const order: string[] = [];
+    const handler = kit().outlast.handler(slow, {
+      checkpoint: unchecked<string>(),
+      onSoftTimeout: async ctx => {
+        const saving = ctx.checkpoint('before the step');
+        asked.open();
+        await saving;
+        order.push('saved');
+        saved.open();
+      },
+      run: async (_, ctx) => {
+        if (ctx.lastCheckpoint !== undefined) return ctx.lastCheckpoint;
+        await ctx.transaction(async tx => {
+          await asked.opened;
+          // It waits in the database, for the row that this transaction has locked.
+          await until(async () => {
+            const waiting = await tx.query(
+              `select 1 from pg_stat_activity where pg_backend_pid() = any(pg_blocking_pids(pid))`,
+            );
+            return waiting.rows.length > 0;
+          });
+          order.push('effect');
+        });
+        await saved.opened;
+        throw new Error('for the next run');
+      },
+      retry: { backoff: '1ms' },
+    });
+    await kit().withWorker([handler], async () => {
+      expect(await (await kit().outlast.push(slow)).result()).toBe('before the step');
+      expect(order).toEqual(['effect', 'saved']);
+    });
+  });
+
   it('sends follow-ups with the effect, once, and only for the rightful run', async () => {
     const { name, queue } = kit().names();
     const child = task(`${name}.child`, { queue, input: unchecked<{ parent: string }>() });

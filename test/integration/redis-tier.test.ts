@@ -1,8 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import {
+  chord,
   createOutlast,
   runOnce,
   startRelay,
+  startResurrector,
   startWorker,
   task,
   unchecked,
@@ -73,6 +75,26 @@ describe('a task that is cancelled while it waits in the outbox', () => {
     );
     expect(rowCount).toBe(0);
     expect(await sent.state()).toBe('cancelled');
+  });
+
+  it('is told to its chord, though its row is gone and nobody will publish it', async () => {
+    const outlast = connect((await own()).url);
+    const [part, whole, alarm] = [makeTask(), makeTask(), makeTask()];
+    const heard = gate<unknown>();
+    const [id, bodyId] = [unique('part'), unique('body')];
+    const later = part.with(1, { id, countdown: '30d' });
+    const body = whole.after(undefined, { id: bodyId, linkError: alarm });
+    await outlast.transaction(tx => outlast.sendMany(tx, [chord([part.with(2), later], body)]));
+    await outlast.find(part, id).cancel();
+    const text = 'select 1 from outlast_outbox where task_id = $1';
+    expect((await database.pool.query(text, [id])).rowCount).toBe(0);
+    await serve(outlast, [
+      outlast.handler(part, input => input),
+      outlast.handler(alarm, failed => heard.open(failed)),
+    ]);
+    await using resurrector = await startResurrector(outlast);
+    expect(await heard.opened).toBe(bodyId);
+    await resurrector.stop();
   });
 });
 

@@ -5,15 +5,17 @@ import { ThreadHeart } from '../../dist/wiring/thread-heart.js';
 import { freePort } from '../support/free-port.ts';
 import { until } from '../support/database.ts';
 
-it('a heart whose store is away tries again, and is not ready before it can beat', async () => {
-  const config = resolveConfig(
-    {
+it.each([
+  ['PostgreSQL', (port: number) => ({ database: `postgres://127.0.0.1:${port}/none` })],
+  [
+    'Redis',
+    (port: number) => ({
       database: 'postgres://127.0.0.1/none',
-      broker: `redis://127.0.0.1:${await freePort()}`,
-      worker: { beat: '20ms' },
-    },
-    {},
-  );
+      broker: `redis://127.0.0.1:${port}`,
+    }),
+  ],
+])('a heart whose %s is away tries again, and is not ready before it can beat', async (_, at) => {
+  const config = resolveConfig({ ...at(await freePort()), worker: { beat: '20ms' } }, {});
   let ended = 0;
   const heart = new ThreadHeart(config, { ...silentLogger, error: () => void (ended += 1) });
   onTestFinished(() => heart.stop());

@@ -112,7 +112,7 @@ export function remoteOutbox(store: OutboxStore, call: Call, subscribe: Subscrib
     settleFailed: (token, failures) => call(() => store.settleFailed(token, failures)),
     defer: (token, rows, delayMs) => call(() => store.defer(token, rows, delayMs)),
     release: token => call(() => store.release(token)),
-    withdraw: id => call(() => store.withdraw(id)),
+    withdraw: (id, tell) => call(() => store.withdraw(id, tell)),
     reviveDeadLetter: (id, version) => call(() => store.reviveDeadLetter(id, version)),
     purgeDeadLetters: request => call(() => store.purgeDeadLetters(request)),
     receipts: {

@@ -46,7 +46,10 @@ class Beginning {
     const { guards, nowMs } = this.#state;
     const found = this.#state.records.get(message.id);
     // A tombstone without bytes was left for whatever comes under this id.
-    if (found !== undefined && found.envelope === null) return 'held';
+    if (found?.envelope === null) {
+      this.#state.comeCancelled(found, message);
+      return 'held';
+    }
     if (found !== undefined && found.envelope?.digest !== message.digest) return 'conflict';
     const record = (found ?? this.#state.put(message.id, message)) as KnownRecord;
     if (guards.isRepeat(record, this.#request.worker, this.#request.run)) return this.#hand(record);

@@ -10,7 +10,7 @@ import type { Envelope } from '../../task/envelope.ts';
 import { hasFollowUps } from '../../task/signature.ts';
 import { wantsReply } from '../../wire/reply.ts';
 import type { LedgerGuards } from './memory-ledger-guards.ts';
-import { newRecord, remember } from './memory-record.ts';
+import { copyEnvelope, newRecord, remember } from './memory-record.ts';
 import type { Journal, JournalEntry, LedgerStep, TaskRecord, WorkerRow } from './memory-record.ts';
 
 /** As in PostgreSQL: what nobody set a window for is kept a day. */
@@ -136,6 +136,14 @@ export class MemoryLedgerState {
     record.worker = '';
   }
 
+  /** It was cancelled before it came: only now those who follow it are known. Its tombstone takes its place, once. */
+  comeCancelled(record: TaskRecord, envelope: Envelope): void {
+    if (!isFollowed(envelope)) return;
+    record.envelope = copyEnvelope(envelope);
+    this.#writeEnded(record, 'cancelled');
+    this.#dropBytes(record);
+  }
+
   /** What a dead task had is gone; its tombstone turns away late copies. */
   purge(record: TaskRecord): void {
     record.state = 'cancelled';
@@ -165,7 +173,7 @@ export class MemoryLedgerState {
   #writeEnded(record: TaskRecord, how: 'dead' | 'cancelled' | 'expired'): void {
     const { id, epoch, envelope } = record;
     if (envelope === null || envelope.body.length === 0) return;
-    if (!hasFollowUps(envelope.body) && !wantsReply(envelope)) return;
+    if (!isFollowed(envelope)) return;
     const key = endedKey(id, epoch);
     if (this.after.has(key)) return;
     this.after.set(key, { entry: { key, ended: { envelope, how, epoch } }, atMs: this.nowMs });
@@ -175,3 +183,6 @@ export class MemoryLedgerState {
     if (record.envelope !== null) record.envelope = { ...record.envelope, body: NO_BYTES };
   }
 }
+
+const isFollowed = (envelope: Envelope): boolean =>
+  hasFollowUps(envelope.body) || wantsReply(envelope);

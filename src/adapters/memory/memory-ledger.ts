@@ -199,6 +199,7 @@ export class MemoryLedger implements Ledger {
       this.#arrive(envelope, 0, 'publish');
       return 'moved';
     }
+    if (found.envelope === null) this.state.comeCancelled(found, envelope);
     if (found.envelope === null || found.envelope.digest === envelope.digest) return 'copy';
     const message = 'another task has this id with other bytes';
     const newcomer = { ...envelope, id: `${envelope.id}#${envelope.digest.slice(0, 16)}` };

@@ -168,9 +168,16 @@ export class MemoryOutboxStore implements OutboxStore {
     return owned.length;
   }
 
-  async withdraw(taskId: string): Promise<boolean> {
-    const found = [...this.rows.values()].find(({ envelope }) => envelope.id === taskId);
-    if (found?.state !== 'pending') return false;
+  async withdraw(taskId: string, tell: (envelope: Envelope) => Promise<void>): Promise<boolean> {
+    const pending = () =>
+      [...this.rows.values()].find(
+        ({ envelope, state }) => envelope.id === taskId && state === 'pending',
+      );
+    const seen = pending();
+    if (seen === undefined) return false;
+    await tell(seen.envelope);
+    const found = pending();
+    if (found === undefined) return false;
     this.#remove(found);
     return true;
   }

@@ -10,6 +10,7 @@ import type {
 import type { ReceiptStore } from '../../outbox/receipt-store.ts';
 import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
 import { ScanFloor } from '../../outbox/scan-floor.ts';
+import type { Envelope } from '../../task/envelope.ts';
 import { likePattern } from '../../task/glob.ts';
 import { toBytes } from '../../task/json.ts';
 import type { MysqlDatabase, MysqlRow, MysqlSession } from './mysql-database.ts';
@@ -124,7 +125,10 @@ export class MysqlOutboxStore implements OutboxStore {
     return await this.#db.change(SQL.releaseClaim, [token, rows]);
   }
 
-  async withdraw(taskId: string): Promise<boolean> {
+  async withdraw(taskId: string, tell: (envelope: Envelope) => Promise<void>): Promise<boolean> {
+    const [row] = await this.#db.rows(SQL.withdrawLook, [taskId]);
+    if (row === undefined) return false;
+    await tell(readOutboxRow(row).envelope);
     return (await this.#db.change(SQL.withdrawRow, [taskId])) > 0;
   }
 

@@ -504,6 +504,14 @@ values (?, ?, ?, ?, utc_timestamp(6) + interval cast(? as signed) * 1000 microse
 on duplicate key update key_hash = outlast_send_key.key_hash`,
     order: [0, 1, 2, 3, 4],
   },
+  withdrawLook: {
+    text: `select o.id as row_id, o.task_id as id, o.task_name as name, o.queue, o.priority, o.payload_version,
+  concat('[', o.args, ',', o.kwargs, ',', o.embed, ']') as body, o.options, o.digest,
+  timestampdiff(microsecond, '1970-01-01 00:00:00', o.eta) div 1000 as eta_ms,
+  timestampdiff(microsecond, '1970-01-01 00:00:00', o.expires_at) div 1000 as expires_ms, o.retries, o.claims
+from outlast_outbox o where o.task_id = ? and o.state = 'pending'`,
+    order: [0],
+  },
   withdrawRow: {
     text: `delete from outlast_outbox where task_id = ? and state = 'pending'`,
     order: [0],

@@ -12,6 +12,7 @@ import type {
 import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
 import type { ReceiptStore } from '../../outbox/receipt-store.ts';
 import { ScanFloor } from '../../outbox/scan-floor.ts';
+import type { Envelope } from '../../task/envelope.ts';
 import { purgeParams, purgeReply } from './postgres-letters.ts';
 import { PostgresReceiptStore } from './postgres-receipt-store.ts';
 import { encodeError, readEnvelope, readNumber } from './postgres-rows.ts';
@@ -110,7 +111,10 @@ export class PostgresOutboxStore implements OutboxStore {
     return released;
   }
 
-  async withdraw(taskId: string): Promise<boolean> {
+  async withdraw(taskId: string, tell: (envelope: Envelope) => Promise<void>): Promise<boolean> {
+    const [row] = await this.#db.query(SQL.withdrawLook, [taskId]);
+    if (row === undefined) return false;
+    await tell(readEnvelope(row));
     return (await this.#db.query(SQL.withdrawRow, [taskId])).length > 0;
   }
 

@@ -242,6 +242,11 @@ order by g.place`,
   where t.id = m.id and t.state = 'waiting' and t.digest = m.digest and (t.due <= clock_timestamp() or m.late)
     and (not t.suspect or m.late or exists (select 1 from suspected s where s.id = m.id and s.nth <= $4::int))
   returning t.*
+), came as (
+  update outlast_task t set name = m.name, queue = m.queue, priority = m.priority, payload_version = m.version, body = m.body,
+    options = m.options, digest = m.digest
+  from msg m
+  where t.id = m.id and t.state = 'cancelled' and t.digest is null and outlast_follows(m.body, m.options)
 )
 select (select count(*) from me)::text as open, m.place::text as place,
   case
@@ -920,6 +925,11 @@ returning id::text as row`,
   from due d where d.task_id in (select k.task_id from known k where k.is_other)
   on conflict (id) do nothing
   returning id
+), came as (
+  update outlast_task t set name = d.task_name, queue = d.queue, priority = d.priority, payload_version = d.payload_version,
+    body = d.body, options = d.options, digest = d.digest
+  from (select *, '\\x5b'::bytea || args || '\\x2c'::bytea || kwargs || '\\x2c'::bytea || embed || '\\x5d'::bytea as body from due) d
+  where t.id = d.task_id and t.state = 'cancelled' and t.digest is null and outlast_follows(d.body, d.options)
 ), gone as (
   delete from outlast_outbox o using due d
   where o.id = d.id
@@ -1010,6 +1020,11 @@ from outlast_outbox o order by o.id desc limit $2`,
     outlast_line('buried', 0, null, null)
   from msg m join known k on k.id = m.id and k.digest = m.digest and k.is_other
   on conflict (id) do nothing
+), came as (
+  update outlast_task t set name = m.name, queue = m.queue, priority = m.priority, payload_version = m.version, body = m.body,
+    options = m.options, digest = m.digest
+  from msg m
+  where t.id = m.id and t.state = 'cancelled' and t.digest is null and outlast_follows(m.body, m.options)
 ), note as (select pg_notify('outlast_task', '') from (select 1 from put limit 1) p)
 select id, digest, (select count(*) from note)::text as notified from put
 union all
@@ -1269,5 +1284,10 @@ select count(*)::int as settled, coalesce(bool_or(is_ordered), false) as is_orde
   update outlast_task t set due = clock_timestamp() from sleeping s where t.id = s.id returning t.id
 )
 select pg_notify('outlast_task', '') from (select 1 from woken limit 1) w`,
+  withdrawLook: `select o.task_id as id, o.task_name as name, o.queue, o.priority, o.payload_version,
+  '\\x5b'::bytea || o.args || '\\x2c'::bytea || o.kwargs || '\\x2c'::bytea || o.embed || '\\x5d'::bytea as body,
+  o.options, o.digest, (extract(epoch from o.eta) * 1000)::bigint::text as eta_ms,
+  (extract(epoch from o.expires_at) * 1000)::bigint::text as expires_ms
+from outlast_outbox o where o.task_id = $1 and o.state = 'pending'`,
   withdrawRow: `delete from outlast_outbox where task_id = $1 and state = 'pending' returning id::text as row`,
 } as const;

@@ -342,7 +342,7 @@ redis.call('HDEL', root .. 'after-entries', unpack(ARGV))
 return 1`,
   },
   ledgerBeginFull: {
-    sha: '253966650000d5835372f5e764284805e2456d07',
+    sha: '3b61a60b0044674d33ac0b5654f2c1f370b04653',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -454,17 +454,26 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' then return end
-  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
+  if tail == '' then return false end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return false end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+  return true
 end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
   record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function come_cancelled(id, record, message)
+  local came = { unpack(record) }
+  for place = NAME, BODY do came[place] = message[place - NAME + 2] end
+  if not write_ended(id, came, 'cancelled') then return end
+  came[BODY], came[OPTIONS] = '', ''
+  records[id] = came
+  write(id, came)
 end
 local function finish(id, record, state, ending, keep_ms)
   blame(record, -faults(record))
@@ -675,8 +684,18 @@ local kinds, ids, keys, kind_of, parts_of, expires_of, body_of
 local function read_parts(place)
   return cmsgpack.unpack('\\149' .. parts_of[place])
 end
+local function read_message(place)
+  local message = { ids[place] }
+  for _, part in ipairs(cmsgpack.unpack('\\148' .. kinds[kind_of[place]][3])) do message[#message + 1] = part end
+  for _, part in ipairs(read_parts(place)) do message[#message + 1] = part end
+  message[10] = message[10] or body_of[place]
+  return message
+end
 local function answer_known(place, id, record)
-  if record[DIGEST] == '' then return HELD end
+  if record[DIGEST] == '' then
+    come_cancelled(id, record, read_message(place))
+    return HELD
+  end
   if record[DIGEST] ~= read_parts(place)[1] then return CONFLICT end
   if is_mine(record) then return hand_message(place, id, record) end
   if record[STATE] == 'd' then return DONE end
@@ -729,11 +748,7 @@ local function answer(place)
   if fresh[id] then return read_parts(fresh[id])[1] == read_parts(place)[1] and BEGUN or CONFLICT end
   local expires = expires_of[place]
   if not expires or expires > now_ms then return begin_new(place, id) end
-  local message = { id }
-  for _, part in ipairs(cmsgpack.unpack('\\148' .. kinds[kind_of[place]][3])) do message[#message + 1] = part end
-  for _, part in ipairs(read_parts(place)) do message[#message + 1] = part end
-  message[10] = message[10] or body_of[place]
-  expire(id, new_record(message, take_seq(#ids)))
+  expire(id, new_record(read_message(place), take_seq(#ids)))
   return EXPIRED
 end
 local function take_again()
@@ -842,7 +857,7 @@ end
 return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]), cmsgpack.unpack(ARGV[11]))`,
   },
   ledgerBegin: {
-    sha: '8a6c792b16febb54b4abe9f0e0e3bc10cb70f5af',
+    sha: 'e63f1b4d2b8f2e0f851b24eb23d61fece78f5a3b',
     text: `#!lua
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -954,17 +969,26 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' then return end
-  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
+  if tail == '' then return false end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return false end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+  return true
 end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
   record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function come_cancelled(id, record, message)
+  local came = { unpack(record) }
+  for place = NAME, BODY do came[place] = message[place - NAME + 2] end
+  if not write_ended(id, came, 'cancelled') then return end
+  came[BODY], came[OPTIONS] = '', ''
+  records[id] = came
+  write(id, came)
 end
 local function finish(id, record, state, ending, keep_ms)
   blame(record, -faults(record))
@@ -1175,8 +1199,18 @@ local kinds, ids, keys, kind_of, parts_of, expires_of, body_of
 local function read_parts(place)
   return cmsgpack.unpack('\\149' .. parts_of[place])
 end
+local function read_message(place)
+  local message = { ids[place] }
+  for _, part in ipairs(cmsgpack.unpack('\\148' .. kinds[kind_of[place]][3])) do message[#message + 1] = part end
+  for _, part in ipairs(read_parts(place)) do message[#message + 1] = part end
+  message[10] = message[10] or body_of[place]
+  return message
+end
 local function answer_known(place, id, record)
-  if record[DIGEST] == '' then return HELD end
+  if record[DIGEST] == '' then
+    come_cancelled(id, record, read_message(place))
+    return HELD
+  end
   if record[DIGEST] ~= read_parts(place)[1] then return CONFLICT end
   if is_mine(record) then return hand_message(place, id, record) end
   if record[STATE] == 'd' then return DONE end
@@ -1229,11 +1263,7 @@ local function answer(place)
   if fresh[id] then return read_parts(fresh[id])[1] == read_parts(place)[1] and BEGUN or CONFLICT end
   local expires = expires_of[place]
   if not expires or expires > now_ms then return begin_new(place, id) end
-  local message = { id }
-  for _, part in ipairs(cmsgpack.unpack('\\148' .. kinds[kind_of[place]][3])) do message[#message + 1] = part end
-  for _, part in ipairs(read_parts(place)) do message[#message + 1] = part end
-  message[10] = message[10] or body_of[place]
-  expire(id, new_record(message, take_seq(#ids)))
+  expire(id, new_record(read_message(place), take_seq(#ids)))
   return EXPIRED
 end
 local function take_again()
@@ -1342,7 +1372,7 @@ end
 return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]), cmsgpack.unpack(ARGV[11]))`,
   },
   ledgerBuryMessages: {
-    sha: 'ea36a1bd67a82726c2c82bc760e10b6aa3f0f49e',
+    sha: '590ee82264d70e53d75e7bb676550793a7330613',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -1447,17 +1477,26 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' then return end
-  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
+  if tail == '' then return false end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return false end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+  return true
 end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
   record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function come_cancelled(id, record, message)
+  local came = { unpack(record) }
+  for place = NAME, BODY do came[place] = message[place - NAME + 2] end
+  if not write_ended(id, came, 'cancelled') then return end
+  came[BODY], came[OPTIONS] = '', ''
+  records[id] = came
+  write(id, came)
 end
 local function finish(id, record, state, ending, keep_ms)
   blame(record, -faults(record))
@@ -1536,7 +1575,7 @@ flush()
 return statuses`,
   },
   ledgerBuryRuns: {
-    sha: '2f0e22280801c2a167dd403cc77c4dc40af8173c',
+    sha: 'e430f83b175899fde1d588e95a2aeb0c676061f7',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -1641,17 +1680,26 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' then return end
-  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
+  if tail == '' then return false end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return false end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+  return true
 end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
   record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function come_cancelled(id, record, message)
+  local came = { unpack(record) }
+  for place = NAME, BODY do came[place] = message[place - NAME + 2] end
+  if not write_ended(id, came, 'cancelled') then return end
+  came[BODY], came[OPTIONS] = '', ''
+  records[id] = came
+  write(id, came)
 end
 local function finish(id, record, state, ending, keep_ms)
   blame(record, -faults(record))
@@ -1786,7 +1834,7 @@ return settle(cmsgpack.unpack(ARGV[1]), 'u', function(id, record, item)
 end)`,
   },
   ledgerCancel: {
-    sha: 'dd5ada5999cb12404f45a6aa884609a461d0cb06',
+    sha: '5e5f4407337f69d10ce832c0a332279eba1f2ac6',
     text: `#!lua flags=allow-oom
 local root, id, how, celery_keep_ms = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local time = redis.call('TIME')
@@ -1891,17 +1939,26 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' then return end
-  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
+  if tail == '' then return false end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return false end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+  return true
 end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
   record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function come_cancelled(id, record, message)
+  local came = { unpack(record) }
+  for place = NAME, BODY do came[place] = message[place - NAME + 2] end
+  if not write_ended(id, came, 'cancelled') then return end
+  came[BODY], came[OPTIONS] = '', ''
+  records[id] = came
+  write(id, came)
 end
 local function finish(id, record, state, ending, keep_ms)
   blame(record, -faults(record))
@@ -2058,7 +2115,7 @@ flush()
 return 1`,
   },
   ledgerCheckpoint: {
-    sha: '5e991c8ceecfb09e4bae92508a96efe6537dbd5d',
+    sha: 'a4345678fc4fd3e4b247809654c431b228cda15a',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local id, epoch, run, seq, data = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
@@ -2164,17 +2221,26 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' then return end
-  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
+  if tail == '' then return false end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return false end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+  return true
 end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
   record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function come_cancelled(id, record, message)
+  local came = { unpack(record) }
+  for place = NAME, BODY do came[place] = message[place - NAME + 2] end
+  if not write_ended(id, came, 'cancelled') then return end
+  came[BODY], came[OPTIONS] = '', ''
+  records[id] = came
+  write(id, came)
 end
 local function finish(id, record, state, ending, keep_ms)
   blame(record, -faults(record))
@@ -2249,7 +2315,7 @@ flush()
 return 1`,
   },
   ledgerCommitNew: {
-    sha: 'e28d5fabd538a9a4cf7af9628a66bd2789f0e504',
+    sha: 'e4c997c72ebe0a9ff93c492859fec33c9aa390a7',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -2354,17 +2420,26 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' then return end
-  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
+  if tail == '' then return false end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return false end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+  return true
 end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
   record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function come_cancelled(id, record, message)
+  local came = { unpack(record) }
+  for place = NAME, BODY do came[place] = message[place - NAME + 2] end
+  if not write_ended(id, came, 'cancelled') then return end
+  came[BODY], came[OPTIONS] = '', ''
+  records[id] = came
+  write(id, came)
 end
 local function finish(id, record, state, ending, keep_ms)
   blame(record, -faults(record))
@@ -2507,7 +2582,7 @@ flush()
 return statuses`,
   },
   ledgerCommit: {
-    sha: '7e54ae1d42f6d051a283c9016562e583baaa35ce',
+    sha: 'e6d7dfff46fcdaaa944577ccdc426ce4365a6697',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -2612,17 +2687,26 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' then return end
-  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
+  if tail == '' then return false end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return false end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+  return true
 end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
   record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function come_cancelled(id, record, message)
+  local came = { unpack(record) }
+  for place = NAME, BODY do came[place] = message[place - NAME + 2] end
+  if not write_ended(id, came, 'cancelled') then return end
+  came[BODY], came[OPTIONS] = '', ''
+  records[id] = came
+  write(id, came)
 end
 local function finish(id, record, state, ending, keep_ms)
   blame(record, -faults(record))
@@ -2821,7 +2905,7 @@ end
 return close(cmsgpack.unpack(ARGV[2]), ARGV[1] == '1')`,
   },
   ledgerFail: {
-    sha: 'f71071f75b841dfa8daba1140417ae7a977a80f9',
+    sha: '5036a789250c54c5a02a289505cfaf4d5315f1e7',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -2926,17 +3010,26 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' then return end
-  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
+  if tail == '' then return false end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return false end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+  return true
 end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
   record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function come_cancelled(id, record, message)
+  local came = { unpack(record) }
+  for place = NAME, BODY do came[place] = message[place - NAME + 2] end
+  if not write_ended(id, came, 'cancelled') then return end
+  came[BODY], came[OPTIONS] = '', ''
+  records[id] = came
+  write(id, came)
 end
 local function finish(id, record, state, ending, keep_ms)
   blame(record, -faults(record))
@@ -3224,7 +3317,7 @@ redis.call('PEXPIRE', chord, KEEP_COMPLETE_MS, 'LT')
 return { 3, results }`,
   },
   ledgerLate: {
-    sha: '98ecc7404eafe4b2ee1f1b3cde78ea91cf224ea9',
+    sha: '25de373f6df4bbd3d3fe2586f5ea28b3c4390fa3',
     text: `#!lua flags=no-writes
 local root, late_ms = KEYS[1], tonumber(ARGV[1])
 local time = redis.call('TIME')
@@ -3329,17 +3422,26 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' then return end
-  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
+  if tail == '' then return false end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return false end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+  return true
 end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
   record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function come_cancelled(id, record, message)
+  local came = { unpack(record) }
+  for place = NAME, BODY do came[place] = message[place - NAME + 2] end
+  if not write_ended(id, came, 'cancelled') then return end
+  came[BODY], came[OPTIONS] = '', ''
+  records[id] = came
+  write(id, came)
 end
 local function finish(id, record, state, ending, keep_ms)
   blame(record, -faults(record))
@@ -3447,7 +3549,7 @@ end
 return found`,
   },
   ledgerLift: {
-    sha: '5105d86384b44a5d83f27a17aec55c32870ddfa0',
+    sha: '71f6966b66937ab9f6b57ffe7dd7c52ad695a6dd',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local id, epoch, run, above = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
@@ -3553,17 +3655,26 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' then return end
-  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
+  if tail == '' then return false end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return false end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+  return true
 end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
   record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function come_cancelled(id, record, message)
+  local came = { unpack(record) }
+  for place = NAME, BODY do came[place] = message[place - NAME + 2] end
+  if not write_ended(id, came, 'cancelled') then return end
+  came[BODY], came[OPTIONS] = '', ''
+  records[id] = came
+  write(id, came)
 end
 local function finish(id, record, state, ending, keep_ms)
   blame(record, -faults(record))
@@ -3708,7 +3819,7 @@ redis.call('ZADD', leases, now_ms + lease_ms, worker)
 return 1`,
   },
   ledgerPark: {
-    sha: '4cd2537f48f52e119768cf931a0269bc84446d8c',
+    sha: '031cdf3f386e4a624a176be4b0cdbeecaaa8738b',
     text: `#!lua
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -3813,17 +3924,26 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' then return end
-  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
+  if tail == '' then return false end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return false end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+  return true
 end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
   record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function come_cancelled(id, record, message)
+  local came = { unpack(record) }
+  for place = NAME, BODY do came[place] = message[place - NAME + 2] end
+  if not write_ended(id, came, 'cancelled') then return end
+  came[BODY], came[OPTIONS] = '', ''
+  records[id] = came
+  write(id, came)
 end
 local function finish(id, record, state, ending, keep_ms)
   blame(record, -faults(record))
@@ -3940,7 +4060,9 @@ for _, item in ipairs(items) do
     note(record, 'a')
     wait(id, record, delay_ms)
     write(id, record)
-  elseif found[DIGEST] ~= '' and found[DIGEST] ~= message[6] then
+  elseif found[DIGEST] == '' then
+    come_cancelled(id, found, message)
+  elseif found[DIGEST] ~= message[6] then
     message[1] = other_id
     bury_message(message, 'ERR_DIGEST', ERROR_OF_OTHER, #items * 2)
   end
@@ -3949,7 +4071,7 @@ flush()
 return 1`,
   },
   ledgerPurge: {
-    sha: 'f09650ddb72ddb2ff3f916cef4aa5202f3147e00',
+    sha: '598d62332459583fdb5e75d9810ab16b6d37bf20',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -4054,17 +4176,26 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' then return end
-  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
+  if tail == '' then return false end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return false end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+  return true
 end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
   record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function come_cancelled(id, record, message)
+  local came = { unpack(record) }
+  for place = NAME, BODY do came[place] = message[place - NAME + 2] end
+  if not write_ended(id, came, 'cancelled') then return end
+  came[BODY], came[OPTIONS] = '', ''
+  records[id] = came
+  write(id, came)
 end
 local function finish(id, record, state, ending, keep_ms)
   blame(record, -faults(record))
@@ -4142,7 +4273,7 @@ flush()
 return statuses`,
   },
   ledgerReap: {
-    sha: 'd2a883e0eabd6f6771f0d4468fbd44ced6cd0055',
+    sha: 'bfc126080e0170b1af6a7efdba4eed5835105411',
     text: `#!lua flags=allow-oom
 local root, limit, celery_keep_ms = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -4247,17 +4378,26 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' then return end
-  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
+  if tail == '' then return false end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return false end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+  return true
 end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
   record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function come_cancelled(id, record, message)
+  local came = { unpack(record) }
+  for place = NAME, BODY do came[place] = message[place - NAME + 2] end
+  if not write_ended(id, came, 'cancelled') then return end
+  came[BODY], came[OPTIONS] = '', ''
+  records[id] = came
+  write(id, came)
 end
 local function finish(id, record, state, ending, keep_ms)
   blame(record, -faults(record))
@@ -4435,7 +4575,7 @@ end
 return { now_ms, tasks }`,
   },
   ledgerRelease: {
-    sha: '486cb2db62f635a048e2575382149e712627c657',
+    sha: 'b51b73cb79b5120a63b4601d181970cdc7b99646',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -4540,17 +4680,26 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' then return end
-  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
+  if tail == '' then return false end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return false end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+  return true
 end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
   record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function come_cancelled(id, record, message)
+  local came = { unpack(record) }
+  for place = NAME, BODY do came[place] = message[place - NAME + 2] end
+  if not write_ended(id, came, 'cancelled') then return end
+  came[BODY], came[OPTIONS] = '', ''
+  records[id] = came
+  write(id, came)
 end
 local function finish(id, record, state, ending, keep_ms)
   blame(record, -faults(record))
@@ -4684,7 +4833,7 @@ redis.call('ZADD', leases, now_ms + cmsgpack.unpack(row)[4], worker)
 return { 'open', redis.call('HGETALL', root .. 'r:' .. worker) }`,
   },
   ledgerRevive: {
-    sha: 'e7e7a1b22c744a1a4adeba5b301718fdd9d9b370',
+    sha: '8525ba7e02ca96ad7af96e8df260e510465e9b0d',
     text: `#!lua flags=allow-oom
 local root, id, version = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -4789,17 +4938,26 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' then return end
-  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
+  if tail == '' then return false end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return false end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+  return true
 end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
   record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function come_cancelled(id, record, message)
+  local came = { unpack(record) }
+  for place = NAME, BODY do came[place] = message[place - NAME + 2] end
+  if not write_ended(id, came, 'cancelled') then return end
+  came[BODY], came[OPTIONS] = '', ''
+  records[id] = came
+  write(id, came)
 end
 local function finish(id, record, state, ending, keep_ms)
   blame(record, -faults(record))
@@ -4929,7 +5087,7 @@ return {
 }`,
   },
   ledgerWake: {
-    sha: '6785aa73a9d43c51d697510f2b9cecd65d862eb2',
+    sha: '8f22e94fec3231870f77f94a28c9ec30dbd3d081',
     text: `#!lua flags=allow-oom
 local root, ids = KEYS[1], cmsgpack.unpack(ARGV[1])
 local time = redis.call('TIME')
@@ -5034,17 +5192,26 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' then return end
-  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
+  if tail == '' then return false end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return false end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+  return true
 end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
   record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function come_cancelled(id, record, message)
+  local came = { unpack(record) }
+  for place = NAME, BODY do came[place] = message[place - NAME + 2] end
+  if not write_ended(id, came, 'cancelled') then return end
+  came[BODY], came[OPTIONS] = '', ''
+  records[id] = came
+  write(id, came)
 end
 local function finish(id, record, state, ending, keep_ms)
   blame(record, -faults(record))

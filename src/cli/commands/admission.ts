@@ -2,15 +2,20 @@ import type { KeyFigures } from '../../admission/admission-store.ts';
 import { readContext, withAdmin, type CommonOptions } from '../context.ts';
 import type { AddCommand } from '../command.ts';
 
-/** `outlast admission`: what is taken, held and waited for under every key. */
+/** `outlast admission`: what is taken, held and waited for under every key, and whether the store itself is full. */
 export const addAdmission: AddCommand = (program, output) => {
   program
     .command('admission')
     .description('show limits: what is left of rates, places held, tasks waiting, refusals')
     .action(async (options: CommonOptions) => {
       const context = await readContext(options, output);
-      const keys = await withAdmin(context, admin => admin.admission());
-      if (options.json) return output.json({ keys });
+      const { closed, keys } = await withAdmin(context, async admin => ({
+        closed: await admin.admissionClosed(),
+        keys: await admin.admission(),
+      }));
+      if (options.json) return output.json({ closed, keys });
+      if (closed !== null)
+        output.line(`closed: ${closed.why}, so no new task is pushed or published`);
       if (keys.length === 0) return output.note('no limit was asked for yet');
       output.table(keys.map(shown), COLUMNS);
     });

@@ -45,6 +45,12 @@ with me as materialized (
   where t.id = m.id and t.state = 'waiting' and t.digest = m.digest and (t.due <= clock_timestamp() or m.late)
     and (not t.suspect or m.late or exists (select 1 from suspected s where s.id = m.id and s.nth <= $4::int))
   returning t.*
+), came as (
+  -- Cancelled before it came: where something follows it, its tombstone takes its bytes, once, and a trigger tells of it.
+  update outlast_task t set name = m.name, queue = m.queue, priority = m.priority, payload_version = m.version, body = m.body,
+    options = m.options, digest = m.digest
+  from msg m
+  where t.id = m.id and t.state = 'cancelled' and t.digest is null and outlast_follows(m.body, m.options)
 )
 select (select count(*) from me)::text as open, m.place::text as place,
   case

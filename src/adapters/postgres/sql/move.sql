@@ -39,6 +39,12 @@ with due as materialized (
   from due d where d.task_id in (select k.task_id from known k where k.is_other)
   on conflict (id) do nothing
   returning id
+), came as (
+  -- As in `begin-messages`: cancelled before it came.
+  update outlast_task t set name = d.task_name, queue = d.queue, priority = d.priority, payload_version = d.payload_version,
+    body = d.body, options = d.options, digest = d.digest
+  from (select *, '\x5b'::bytea || args || '\x2c'::bytea || kwargs || '\x2c'::bytea || embed || '\x5d'::bytea as body from due) d
+  where t.id = d.task_id and t.state = 'cancelled' and t.digest is null and outlast_follows(d.body, d.options)
 ), gone as (
   delete from outlast_outbox o using due d
   where o.id = d.id

@@ -22,6 +22,12 @@ with msg as (
     outlast_line('buried', 0, null, null)
   from msg m join known k on k.id = m.id and k.digest = m.digest and k.is_other
   on conflict (id) do nothing
+), came as (
+  -- As in `begin-messages`: cancelled before it came.
+  update outlast_task t set name = m.name, queue = m.queue, priority = m.priority, payload_version = m.version, body = m.body,
+    options = m.options, digest = m.digest
+  from msg m
+  where t.id = m.id and t.state = 'cancelled' and t.digest is null and outlast_follows(m.body, m.options)
 ), note as (select pg_notify('outlast_task', '') from (select 1 from put limit 1) p)
 select id, digest, (select count(*) from note)::text as notified from put
 union all

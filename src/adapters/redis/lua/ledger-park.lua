@@ -28,7 +28,9 @@ for _, item in ipairs(items) do
     note(record, 'a')
     wait(id, record, delay_ms)
     write(id, record)
-  elseif found[DIGEST] ~= '' and found[DIGEST] ~= message[6] then
+  elseif found[DIGEST] == '' then
+    come_cancelled(id, found, message)
+  elseif found[DIGEST] ~= message[6] then
     message[1] = other_id
     bury_message(message, 'ERR_DIGEST', ERROR_OF_OTHER, #items * 2)
   end

@@ -100,9 +100,20 @@ local function read_parts(place)
   return cmsgpack.unpack('\149' .. parts_of[place])
 end
 
+local function read_message(place)
+  local message = { ids[place] }
+  for _, part in ipairs(cmsgpack.unpack('\148' .. kinds[kind_of[place]][3])) do message[#message + 1] = part end
+  for _, part in ipairs(read_parts(place)) do message[#message + 1] = part end
+  message[10] = message[10] or body_of[place]
+  return message
+end
+
 local function answer_known(place, id, record)
   -- A tombstone without bytes was left for whatever comes under this id.
-  if record[DIGEST] == '' then return HELD end
+  if record[DIGEST] == '' then
+    come_cancelled(id, record, read_message(place))
+    return HELD
+  end
   if record[DIGEST] ~= read_parts(place)[1] then return CONFLICT end
   if is_mine(record) then return hand_message(place, id, record) end
   if record[STATE] == 'd' then return DONE end
@@ -162,11 +173,7 @@ local function answer(place)
   if fresh[id] then return read_parts(fresh[id])[1] == read_parts(place)[1] and BEGUN or CONFLICT end
   local expires = expires_of[place]
   if not expires or expires > now_ms then return begin_new(place, id) end
-  local message = { id }
-  for _, part in ipairs(cmsgpack.unpack('\148' .. kinds[kind_of[place]][3])) do message[#message + 1] = part end
-  for _, part in ipairs(read_parts(place)) do message[#message + 1] = part end
-  message[10] = message[10] or body_of[place]
-  expire(id, new_record(message, take_seq(#ids)))
+  expire(id, new_record(read_message(place), take_seq(#ids)))
   return EXPIRED
 end
 

@@ -136,12 +136,13 @@ local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
-  if tail == '' then return end
-  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return end
+  if tail == '' then return false end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return false end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+  return true
 end
 
 -- Bytes go with the end: only the dead need them again.
@@ -149,6 +150,17 @@ local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
   record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+
+-- A message whose task was cancelled before it came: only now those who follow it are known. Its tombstone, which had no
+-- digest, takes its place, so that this is told once.
+local function come_cancelled(id, record, message)
+  local came = { unpack(record) }
+  for place = NAME, BODY do came[place] = message[place - NAME + 2] end
+  if not write_ended(id, came, 'cancelled') then return end
+  came[BODY], came[OPTIONS] = '', ''
+  records[id] = came
+  write(id, came)
 end
 
 local function finish(id, record, state, ending, keep_ms)
