@@ -220,6 +220,23 @@ describe.each(Object.entries(PLACES))('a door to %s', { timeout: 90_000 }, (_, o
     await sleepy.stop();
   });
 
+  it('whose process sleeps past its lease after COMMIT hands the value of its step to the next run, and hears no more of it when it wakes', async () => {
+    const { worker: sleepy, sent } = await reach('door.committed-not-told', 'stop');
+    const [sleeper] = await rowsOf('run', sent.id);
+    const fresh = project.start(['worker']);
+    const { by, epoch } = await sent.result({ timeout: '60s' });
+    expect(by).toBe(sleeper?.epoch);
+    expect(epoch).toBeGreaterThan(by);
+    await fresh.stop();
+    process.kill(sleeper?.pid ?? 0, 'SIGCONT');
+    const next = await outlast.push(pay);
+    await next.result({ timeout: '60s' });
+    const found = await createAdmin(outlast).tasks.inspect(sent.id);
+    const done = found?.history.filter(({ step }) => step === 'done').map(line => line.epoch);
+    expect([done, await epochsOf('effect', sent.id)]).toEqual([[epoch], [by]]);
+    await sleepy.stop();
+  });
+
   it('is gone through once by 50 duplicates whose processes are killed before, inside and after it', async () => {
     const keyed = task('apart.keyed', {
       queue,
