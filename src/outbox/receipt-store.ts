@@ -6,8 +6,9 @@
  *                          ├────park──────────► sent: the task is dead and holds back those behind it
  *                          └────sendAgain─────► pending: nobody knows the task any more
  *
- * Whoever looks at a row has nothing of it: what two lookers say about one row is said twice. A row that is not `sent`
- * any more is left alone, and every step but `take` returns how many rows it touched.
+ * Whoever looks at a row has nothing of it: what two lookers say about one row is said twice. Only that it is lost is
+ * said of one publishing. A row that is not `sent` any more is left alone, and every step but `take` returns how many
+ * rows it touched.
  */
 export interface ReceiptStore {
   /** Published rows that still carry the token stay, to be looked at after `delayMs`. */
@@ -17,7 +18,8 @@ export interface ReceiptStore {
   received(rows: readonly string[]): Promise<number>;
   later(rows: readonly string[], delayMs: number): Promise<number>;
   park(rows: readonly string[], delayMs: number): Promise<number>;
-  sendAgain(rows: readonly string[]): Promise<number>;
+  /** Rows that were claimed so often when they were looked at, and not since. */
+  sendAgain(rows: readonly string[], claims: number): Promise<number>;
 }
 
 export interface SentRow {

@@ -130,7 +130,10 @@ export class Receipts {
     if (again.length > 0) {
       const ids = again.slice(0, 10).map(({ id }) => id);
       runtime.log.warn({ count: again.length, ids }, 'published tasks are lost; publishing again');
-      await store.sendAgain(again.map(({ row }) => row));
+      for (const claims of new Set(again.map(row => row.claims))) {
+        const rows = again.filter(row => row.claims === claims).map(({ row }) => row);
+        await store.sendAgain(rows, claims);
+      }
     }
     for (const { rows, delayMs } of this.#byDelay(of('parked'))) await store.park(rows, delayMs);
     for (const { rows, delayMs } of this.#byDelay(of('later'))) await store.later(rows, delayMs);

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createOutlast, task, unchecked, type Outlast, type TaskHandle } from '../../dist/index.js';
@@ -36,6 +36,8 @@ const filesOf = (queue: string): Readonly<Record<string, string>> => ({
       worker: { queues: ['${queue}'], concurrency: 1, processes: 1, lease: '2s', beat: '300ms', shutdownTimeout: '1s' },
     });`,
   'handlers.mjs': `
+    import { existsSync } from 'node:fs';
+    import { setTimeout as sleep } from 'node:timers/promises';
     import pg from 'pg';
     import mysql from 'mysql2/promise';
     import { createOutlast, task, unchecked } from 'outlast';
@@ -47,8 +49,8 @@ const filesOf = (queue: string): Readonly<Record<string, string>> => ({
     const pool = isMysql ? mysql.createPool(url) : new pg.Pool({ connectionString: url });
     pool.on('error', () => undefined);
     const outlast = createOutlast({ ...config, adapter: isMysql ? fromMysql2(pool) : fromPg(pool) });
-    const note = (on, table, ctx) =>
-      on.query("insert into " + table + " values ('" + ctx.id + "', " + ctx.epoch + ', ' + process.pid + ')');
+    const note = (on, table, ctx, pid = process.pid) =>
+      on.query("insert into " + table + " values ('" + ctx.id + "', " + ctx.epoch + ', ' + pid + ')');
     export const pay = outlast.handler(
       task('apart.pay', { queue: '${queue}', result: unchecked() }),
       async (_, ctx) => {
@@ -58,6 +60,22 @@ const filesOf = (queue: string): Readonly<Record<string, string>> => ({
           return ctx.epoch;
         });
         return { by, epoch: ctx.epoch };
+      },
+    );
+    export const roomed = outlast.handler(
+      task('apart.roomed', { queue: '${queue}', input: unchecked(), result: unchecked() }),
+      {
+        mode: 'process',
+        run: async (file, ctx) => {
+          // The worker's.
+          await note(pool, 'run', ctx, process.ppid);
+          if (ctx.resurrections === 0) {
+            while (!existsSync(file)) await sleep(20);
+            await note(pool, 'run', ctx, process.ppid);
+          }
+          await ctx.transaction(async tx => void (await note(tx, 'effect', ctx)));
+          return ctx.epoch;
+        },
       },
     );
     export const mortal = outlast.handler(
@@ -215,6 +233,49 @@ describe.each(Object.entries(PLACES))('a door to %s', { timeout: 90_000 }, (_, o
     // It has learned that it is closed when it runs the next task under a new incarnation.
     const next = await outlast.push(pay);
     await next.result({ timeout: '60s' });
+    expect(await epochsOf('effect', sent.id)).toEqual([epoch]);
+    expect(await fenceOf(sent.id)).toBe(epoch);
+    await sleepy.stop();
+  });
+
+  it('whose process sleeps past its lease after COMMIT hands the value of its step to the next run, and hears no more of it when it wakes', async () => {
+    const { worker: sleepy, sent } = await reach('door.committed-not-told', 'stop');
+    const [sleeper] = await rowsOf('run', sent.id);
+    const fresh = project.start(['worker']);
+    const { by, epoch } = await sent.result({ timeout: '60s' });
+    expect(by).toBe(sleeper?.epoch);
+    expect(epoch).toBeGreaterThan(by);
+    await fresh.stop();
+    process.kill(sleeper?.pid ?? 0, 'SIGCONT');
+    const next = await outlast.push(pay);
+    await next.result({ timeout: '60s' });
+    const found = await createAdmin(outlast).tasks.inspect(sent.id);
+    const done = found?.history.filter(({ step }) => step === 'done').map(line => line.epoch);
+    expect([done, await epochsOf('effect', sent.id)]).toEqual([[epoch], [by]]);
+    await sleepy.stop();
+  });
+
+  it('is shut for a handler in a process of its own that goes on while its worker sleeps past the lease', async () => {
+    const shape = { queue, input: unchecked<string>(), result: unchecked<number>() };
+    const file = join(project.folder, 'goes-on');
+    const sleepy = project.start(['worker']);
+    const sent = await outlast.push(task('apart.roomed', shape), file);
+    const runs = async (count: number) =>
+      await until(async () => {
+        const all = await rowsOf('run', sent.id);
+        return all.length === count && all;
+      });
+    const [sleeper] = await runs(1);
+    process.kill(sleeper?.pid ?? 0, 'SIGSTOP');
+    const fresh = project.start(['worker']);
+    const epoch = await sent.result({ timeout: '60s' });
+    expect(epoch).toBeGreaterThan(sleeper?.epoch ?? 0);
+    await fresh.stop();
+    writeFileSync(file, '');
+    await runs(3);
+    process.kill(sleeper?.pid ?? 0, 'SIGCONT');
+    // It runs one at a time: the late run is over then.
+    await (await outlast.push(pay)).result({ timeout: '60s' });
     expect(await epochsOf('effect', sent.id)).toEqual([epoch]);
     expect(await fenceOf(sent.id)).toBe(epoch);
     await sleepy.stop();

@@ -10,6 +10,7 @@ import { migratedDatabase, type MigratedDatabase } from '../support/database.ts'
 import { startRedis } from '../support/redis-server.ts';
 
 const SCRIPT = fileURLToPath(new URL('sleeper.mjs', import.meta.url));
+const PROGRAM = fileURLToPath(new URL('../../bin/outlast.js', import.meta.url));
 /** As in `sleeper.mjs`. */
 export const LEASE_MS = 2_000;
 
@@ -43,7 +44,8 @@ export class Dormitory {
     });
   }
 
-  static async open(place: Place): Promise<Dormitory> {
+  /** `recovers` false: nobody brings back what the dead were running until `recover` is called. */
+  static async open(place: Place, { recovers = true } = {}): Promise<Dormitory> {
     const database = await migratedDatabase('sleepers');
     for (const table of ['run', 'effect']) {
       await database.pool.query(
@@ -56,25 +58,47 @@ export class Dormitory {
       await database.dispose();
       rmSync(dormitory.#folder, { recursive: true, force: true });
     });
-    const services = [
-      await startRelay(dormitory.outlast),
-      await startResurrector(dormitory.outlast, { interval: '100ms', afterDelay: '500ms' }),
-    ];
-    onTestFinished(async () => void (await Promise.all(services.map(service => service.stop()))));
+    const relay = await startRelay(dormitory.outlast);
+    onTestFinished(() => relay.stop());
+    if (recovers) await dormitory.recover();
     return dormitory;
+  }
+
+  async recover(): Promise<void> {
+    const options = { interval: '100ms', afterDelay: '500ms' } as const;
+    const resurrector = await startResurrector(this.outlast, options);
+    onTestFinished(() => resurrector.stop());
   }
 
   /** A process that is put to sleep at the point, or killed there. */
   start(
     queues: readonly string[],
     point?: FaultPointName,
-    { action = 'stop', ...extra }: Readonly<Record<string, string>> = {},
+    extra: Readonly<Record<string, string>> = {},
+  ): ChildProcess {
+    return this.#spawn([SCRIPT], point, { SLEEPER_QUEUES: queues.join(','), ...extra });
+  }
+
+  /** A resurrector of which the same is true. It brings tasks back one by one. */
+  startReaper(point: FaultPointName, action: 'kill' | 'stop'): ChildProcess {
+    return this.#spawn([PROGRAM, 'resurrector'], point, {
+      action,
+      OUTLAST_WORKER_LEASE: `${LEASE_MS}ms`,
+      OUTLAST_WORKER_BEAT: '300ms',
+      OUTLAST_RESURRECTOR_INTERVAL: '100ms',
+      OUTLAST_RESURRECTOR_BATCH_SIZE: '1',
+    });
+  }
+
+  #spawn(
+    args: readonly string[],
+    point: FaultPointName | undefined,
+    { action = 'stop', ...extra }: Readonly<Record<string, string>>,
   ): ChildProcess {
     const { broker, ledger } = this.#place;
-    const child = spawn(process.execPath, [SCRIPT], {
+    const child = spawn(process.execPath, args, {
       env: {
         ...process.env,
-        SLEEPER_QUEUES: queues.join(','),
         OUTLAST_DATABASE_URL: this.database.url,
         ...(broker === undefined ? {} : { OUTLAST_BROKER_URL: broker }),
         ...(ledger === undefined ? {} : { OUTLAST_LEDGER_URL: ledger }),

@@ -227,22 +227,49 @@ describe.concurrent.each([
 });
 
 describe('a relay in one database', () => {
+  const start = (outbox: Outbox, fault: string): ChildProcess =>
+    spawn(process.execPath, [join(REPO, 'bin/outlast.js'), 'relay', '--batch-size', '50'], {
+      env: { ...process.env, OUTLAST_DATABASE_URL: outbox.url, OUTLAST_FAULT_POINT: fault },
+      stdio: 'ignore',
+    });
+
+  async function end(relay: ChildProcess): Promise<void> {
+    const ended = exited(relay);
+    relay.kill('SIGTERM');
+    expect(await ended).toBe('code 0');
+  }
+
   it('killed right after it moved a batch loses nothing and sends nothing twice', async () => {
     const outbox = await inPostgres();
     const ids = await sendMany(outbox);
     const file = join(folder, 'moved');
-    const start = (fault: string): ChildProcess =>
-      spawn(process.execPath, [join(REPO, 'bin/outlast.js'), 'relay', '--batch-size', '50'], {
-        env: { ...process.env, OUTLAST_DATABASE_URL: outbox.url, OUTLAST_FAULT_POINT: fault },
-        stdio: 'ignore',
-      });
-    expect(await exited(start(`relay.moved:kill:1:${file}`))).toBe('SIGKILL');
-    const heir = start('');
+    expect(await exited(start(outbox, `relay.moved:kill:1:${file}`))).toBe('SIGKILL');
+    const heir = start(outbox, '');
     await until(() => outbox.isEmpty());
     await expectAllArrived(ids, outbox.ledger);
-    const end = exited(heir);
-    heir.kill('SIGTERM');
-    expect(await end).toBe('code 0');
+    await end(heir);
+    await outbox.dispose();
+  }, 60_000);
+
+  it('asleep there holds up nobody, sends nothing again when it wakes, and goes on', async () => {
+    const outbox = await inPostgres();
+    const ids = await sendMany(outbox);
+    const file = join(folder, 'moved-asleep');
+    const sleeper = start(outbox, `relay.moved:stop:1:${file}`);
+    await until(async () => existsSync(file));
+    const heir = start(outbox, '');
+    await until(() => outbox.isEmpty());
+    await expectAllArrived(ids, outbox.ledger);
+    await end(heir);
+    const { pool } = outbox.ledger;
+    // They have come to their end and are forgotten: a copy of one would run again.
+    await pool.query('delete from outlast_task');
+    sleeper.kill('SIGCONT');
+    const more = await sendMany(outbox, 20);
+    await until(() => outbox.isEmpty());
+    await end(sleeper);
+    await expectAllArrived(more, outbox.ledger);
+    expect((await pool.query('select 1 from outlast_task')).rowCount).toBe(more.length);
     await outbox.dispose();
   }, 60_000);
 });

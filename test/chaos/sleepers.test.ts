@@ -1,4 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { createAdmin } from '../../dist/admin/index.js';
 import { task, unchecked, type SendOptions, type TaskHandle } from '../../dist/index.js';
@@ -18,6 +19,8 @@ interface Input {
   readonly fails?: boolean;
   readonly waits?: boolean;
   readonly saves?: boolean;
+  /** Whoever gets the task after the first goes on when this file is there. */
+  readonly heirWaits?: string;
 }
 
 const shape = { input: unchecked<Input>(), result: unchecked<{ pid: number }>() };
@@ -78,11 +81,39 @@ const TIERS: readonly {
     points: APART,
     open: async () => ({ broker: await ownRedis(), ledger: await ownRedis() }),
   },
+  {
+    // Two beats that are missed end a connection, and what it held is delivered elsewhere.
+    tier: 'RabbitMQ and PostgreSQL',
+    points: APART,
+    open: async () => ({ broker: `${rabbitmqUrl()}?heartbeat=2` }),
+  },
 ];
 
-it('puts workers to sleep at every point that they have', () => {
-  const own = FAULT_POINTS.filter(point => /^(worker|door|heart)\./.test(point));
-  expect(ALL.toSorted()).toEqual(own.toSorted());
+const REAPERS = ['reaper.closed-not-requeued', 'reaper.mid-chunk'] as const;
+
+/** Who is put to sleep in another file. */
+const ELSEWHERE: Readonly<
+  Record<Exclude<FaultPointName, Point | (typeof REAPERS)[number]>, string>
+> = {
+  'relay.claimed': './relay-faults.test.ts',
+  'relay.before-publish': './relay-faults.test.ts',
+  'relay.written-not-confirmed': './relay-faults.test.ts',
+  'relay.published-not-settled': './relay-faults.test.ts',
+  'relay.mid-settle': './relay-faults.test.ts',
+  'relay.moved': './relay-faults.test.ts',
+  'relay.looked-not-settled': '../integration/end-to-end.test.ts',
+  'ledger.begun-in-part': './in-part.test.ts',
+  'ledger.committed-in-part': './in-part.test.ts',
+  'chord.told-not-acked': '../interop/celery-chords.test.ts',
+};
+
+it('puts processes to sleep at every fault point there is', () => {
+  const covered = [...ALL, ...REAPERS, ...Object.keys(ELSEWHERE)];
+  expect(covered.toSorted()).toEqual([...FAULT_POINTS].toSorted());
+  for (const [point, file] of Object.entries(ELSEWHERE)) {
+    const text = readFileSync(new URL(file, import.meta.url), 'utf8');
+    expect([file, text.includes(point), text.includes('SIGCONT')]).toEqual([file, true, true]);
+  }
 });
 
 const queueOf = (point: Point): string => `${OWN}-${point.replaceAll('.', '-')}`;
@@ -192,14 +223,7 @@ describe.each(TIERS)('on $tier', { timeout: 150_000 }, ({ points, open }) => {
   });
 });
 
-describe.each([
-  ...TIERS,
-  {
-    tier: 'RabbitMQ and PostgreSQL',
-    points: APART,
-    open: async () => ({ broker: rabbitmqUrl() }),
-  },
-])('on $tier', { timeout: 120_000 }, ({ points, open }) => {
+describe.each(TIERS)('on $tier', { timeout: 120_000 }, ({ points, open }) => {
   it('a worker killed at any point loses nothing, and nothing is had twice', async () => {
     const dormitory = await Dormitory.open(await open());
     const killed = await Promise.all(points.map(point => halt(dormitory, point, 'kill')));
@@ -218,5 +242,58 @@ describe.each([
     for (const one of killed)
       if (one.point !== 'worker.ended-not-freed') await audit(dormitory, one);
     expect(await dormitory.end(others)).toBe(0);
+  });
+});
+
+/** Two tasks that others run although the reaper was killed that was about to bring them back, or by the time it wakes. */
+async function haltReaper(
+  place: Place,
+  point: (typeof REAPERS)[number],
+  action: 'kill' | 'stop',
+): Promise<void> {
+  const dormitory = await Dormitory.open(place, { recovers: false });
+  const queue = unique('queue');
+  const heirWaits = dormitory.fileOf('heir');
+  // It is killed before it gets to the point.
+  const lost = dormitory.start([queue], 'worker.drain-before-release');
+  const reaper = dormitory.startReaper(point, action);
+  const input = { waits: true, heirWaits };
+  const sent = await Promise.all(
+    [1, 2].map(() => dormitory.outlast.push(effect, input, { queue })),
+  );
+  const ranTimes = async (times: number): Promise<boolean> =>
+    (await Promise.all(sent.map(({ id }) => dormitory.epochsOf('run', id)))).every(
+      runs => runs.length === times,
+    );
+  await until(() => ranTimes(1));
+  lost.kill('SIGKILL');
+  await until(async () => dormitory.isAsleep(point, action));
+  const asleepAt = await dormitory.nowMs();
+  await dormitory.recover();
+  const heir = dormitory.start([queue]);
+  await until(() => ranTimes(2));
+  await until(async () => (await dormitory.nowMs()) > asleepAt + 2 * LEASE_MS);
+  reaper.kill('SIGCONT');
+  // The look in which it slept is over when it has ended.
+  const endedBy = action === 'kill' ? 'SIGKILL' : 0;
+  expect([point, await dormitory.end(reaper)]).toEqual([point, endedBy]);
+  writeFileSync(heirWaits, '');
+  for (const handle of sent) {
+    expect(await handle.result({ timeout: '60s' })).toEqual({ pid: heir.pid });
+    const found = await createAdmin(dormitory.outlast).tasks.inspect(handle.id);
+    expect([point, found?.state, found?.crashes]).toEqual([point, 'done', 1]);
+    expect(await dormitory.epochsOf('effect', handle.id)).toEqual([found?.epoch]);
+  }
+  expect(await ranTimes(2)).toBe(true);
+  expect(await dormitory.end(heir)).toBe(0);
+}
+
+// On PostgreSQL: fault-points.test.ts.
+describe('on Redis', { timeout: 120_000 }, () => {
+  it('a reaper killed, or asleep for twice the lease, at any point leaves nothing behind and takes nothing from those who run the tasks', async () => {
+    const halted = (['kill', 'stop'] as const).flatMap(action =>
+      REAPERS.map(async point => await haltReaper({ broker: await ownRedis() }, point, action)),
+    );
+    await Promise.all(halted);
   });
 });

@@ -113,8 +113,8 @@ function publishedSuite(current: Current): void {
   it('is published again when it is lost, counted, and young once more', async () => {
     const [[task], rows] = (await writeAndSend(current())) as [[Envelope], string[]];
     await current().advance(30 * MINUTE);
-    expect(await current().store.receipts.sendAgain(rows)).toBe(1);
-    expect(await current().store.receipts.sendAgain(rows)).toBe(0);
+    expect(await current().store.receipts.sendAgain(rows, 1)).toBe(1);
+    expect(await current().store.receipts.sendAgain(rows, 1)).toBe(0);
     expect(await current().store.nextDueMs()).toBe(0);
     const again = await claim(current());
     expect(taskIds(again.rows)).toEqual([task.id]);
@@ -124,6 +124,9 @@ function publishedSuite(current: Current): void {
     const [seen] = await taken(current);
     expect(seen?.claims).toBe(2);
     expect(seen?.ageMs).toBeLessThan(5 * MINUTE);
+    // Who looked at it before that has nothing to say of it.
+    expect(await current().store.receipts.sendAgain(rows, 1)).toBe(0);
+    expect(await stateOf(current, task)).toBe('sent');
   });
 
   it('is left alone by every step when it is not one any more', async () => {
@@ -135,7 +138,7 @@ function publishedSuite(current: Current): void {
       await receipts.received(rows),
       await receipts.later(rows, HOUR),
       await receipts.park(rows, HOUR),
-      await receipts.sendAgain(rows),
+      await receipts.sendAgain(rows, 1),
     ]).toEqual([0, 0, 0, 0]);
     expect(await stateOf(current, task)).toBe('claimed');
   });

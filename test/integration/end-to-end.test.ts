@@ -266,4 +266,48 @@ describe('a task with end-to-end durability', { timeout: 60_000 }, () => {
     expect(await sent.result({ timeout: '50s' })).toBe(3);
     await until(() => isEmpty(outlast));
   });
+
+  it('whose relay sleeps there, past its lease, is not published by it beside what another has published', async () => {
+    const { outlast, database, redis, loseAll } = await open();
+    const env = { OUTLAST_DATABASE_URL: database, OUTLAST_BROKER_URL: redis.url };
+    const project = new CliProject({}, { ...env, OUTLAST_RELAY_RECEIPT_TIMEOUT: '1s' });
+    onTestFinished(() => project.dispose());
+    const echo = makeTask();
+    const first = await startRelay(outlast);
+    const sent = await outlast.transaction(tx => outlast.send(tx, echo, 4));
+    await until(async () => (await outboxOf(outlast)).sent === 1);
+    await first.stop();
+    await loseAll(echo.contract.queue);
+    const rowIs = async (what: string): Promise<boolean> => {
+      const text = `select 1 from outlast_outbox where ${what}`;
+      return (await outlast.transaction(tx => tx.query(text))).length === 1;
+    };
+    await until(() => rowIs(`updated_at < clock_timestamp() - interval '1 second'`));
+    const hit = join(project.folder, 'hit');
+    const sleeper = project.start(['relay'], {
+      OUTLAST_FAULT_POINT: `relay.looked-not-settled:stop:1:${hit}`,
+    });
+    await until(async () => existsSync(hit));
+    const [running, end] = [gate(), gate()];
+    let runs = 0;
+    const handler = outlast.handler(echo, async n => {
+      runs++;
+      running.open();
+      await end.opened;
+      return n;
+    });
+    await relaying(outlast);
+    await working(outlast, handler);
+    await running.opened;
+    const isPublishedTwice = () => rowIs(`state = 'sent' and claims = 2`);
+    await until(isPublishedTwice);
+    sleeper.signal('SIGCONT');
+    // What it has looked up before it slept is over with it: who ends has nothing more to say.
+    expect((await sleeper.stop()).code).toBe(0);
+    expect(await isPublishedTwice()).toBe(true);
+    end.open();
+    expect(await sent.result({ timeout: '50s' })).toBe(4);
+    await until(() => isEmpty(outlast));
+    expect(runs).toBe(1);
+  });
 });

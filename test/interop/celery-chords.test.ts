@@ -1,4 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { fromPg } from '../../dist/adapters/transactions/pg.js';
 import { createAdmin } from '../../dist/admin/index.js';
@@ -170,61 +172,100 @@ describe('chords with Python in their headers, counted in PostgreSQL', { timeout
     expect(bodies.rowCount).toBe(0);
   });
 
-  it('count a part once that is told twice, also where a resurrector was killed between counting and acknowledging', async () => {
-    await services.pop()?.stop();
-    const store = await RedisConnection.open({ url: redis.url, role: 'ledger', name: 'chords' });
-    const ran = async () =>
-      ((await store.command('lrange', 'bodies', 0, -1)) as readonly Buffer[]).map(String);
-    const body = record.with({ args: ['bodies'] });
-    const send = (...parts: number[]) =>
-      outlast.transaction(tx =>
-        outlast.sendMany(tx, [
-          chord(
-            parts.map(n => add.with({ args: [n, 1] })),
-            body,
-          ),
-        ]),
+  describe('whose parts are told to a resurrector', () => {
+    let store: RedisConnection;
+    let project: CliProject;
+
+    beforeAll(async () => {
+      store = await RedisConnection.open({ url: redis.url, role: 'ledger', name: 'chords' });
+      // Two beats that are missed end a connection, and what it held is delivered elsewhere.
+      const broker = `{ url: '${rabbitmqUrl()}?heartbeat=1', chordQueue: '${chordQueue}' }`;
+      project = new CliProject(
+        { 'outlast.config.mjs': `export default { broker: ${broker} };` },
+        { OUTLAST_DATABASE_URL: database.url },
       );
-    const [sent] = await send(30, 40);
-    await until(async () => (await rabbit.depth(chordQueue)) === 2);
-    const take = async () =>
-      await rabbit.with(async channel => {
-        const message = await channel.get(chordQueue, { noAck: true });
-        if (message === false) throw new Error('nobody told of a part');
-        return message;
-      });
-    const [first, second] = [await take(), await take()];
-    const tell = async ({ content, properties }: typeof first) =>
-      await rabbit.with(async channel => channel.sendToQueue(chordQueue, content, properties));
-    await tell(first);
-    await tell(first);
-    const project = new CliProject(
-      {
-        'outlast.config.mjs': `export default { broker: { url: '${rabbitmqUrl()}', chordQueue: '${chordQueue}' } };`,
-      },
-      { OUTLAST_DATABASE_URL: database.url },
-    );
-    const killed = project.start(['resurrector'], {
-      OUTLAST_FAULT_POINT: 'chord.told-not-acked:kill:1',
     });
-    expect((await killed.ended).signal).toBe('SIGKILL');
-    await project.dispose();
-    await until(async () => ((await rabbit.depth(chordQueue)) ?? 0) > 0);
-    services.push(await startResurrector(outlast));
-    await until(async () => (await rabbit.depth(chordQueue)) === 0);
+
+    afterAll(async () => {
+      await project.dispose();
+      store.close();
+    });
+
+    /** Those who count are gone, so that what is told stays where it is told. */
+    const nobodyCounts = async () => await services.pop()?.stop();
+    const count = async () => void services.push(await startResurrector(outlast));
+    const resurrector = (fault: string) =>
+      project.start(['resurrector'], { OUTLAST_FAULT_POINT: `chord.told-not-acked:${fault}` });
+
+    /** Python runs what it is given: a body that is sent twice is here twice. */
+    const ran = async (key: string) =>
+      ((await store.command('lrange', key, 0, -1)) as readonly Buffer[]).map(String);
+    const send = async (key: string, ...parts: number[]) => {
+      const header = parts.map(n => add.with({ args: [n, 1] }));
+      const body = record.with({ args: [key] });
+      const [sent] = await outlast.transaction(tx => outlast.sendMany(tx, [chord(header, body)]));
+      return sent?.id ?? '';
+    };
+    const depth = async () => (await rabbit.depth(chordQueue)) ?? 0;
     const isOurs = ({ failed }: { readonly failed: number }) => failed === 0;
-    expect((await open()).filter(isOurs)).toMatchObject([{ parts: 1, size: 2 }]);
-    await tell(second);
-    await until(async () => (await ran()).length === 1);
-    await until(async () => (await open()).every(chordOpen => !isOurs(chordOpen)));
-    await tell(second);
-    // Python runs what it is given: a second body would be there before the next one.
-    const [next] = await send(98);
-    const ids = await until(async () => {
-      const found = await ran();
-      return found.includes(next?.id ?? '') && found;
+    const isOver = async () => (await open()).every(chordOpen => !isOurs(chordOpen));
+    /** What was on its way to Python before this has arrived. */
+    const bodiesOf = async (key: string) => {
+      const last = await send(key, 98);
+      return await until(async () => {
+        const found = await ran(key);
+        return found.includes(last) && found.filter(id => id !== last);
+      });
+    };
+
+    it('count a part once that is told twice, also where a resurrector was killed between counting and acknowledging', async () => {
+      await nobodyCounts();
+      const sent = await send('killed', 30, 40);
+      await until(async () => (await depth()) === 2);
+      const take = async () =>
+        await rabbit.with(async channel => {
+          const message = await channel.get(chordQueue, { noAck: true });
+          if (message === false) throw new Error('nobody told of a part');
+          return message;
+        });
+      const [first, second] = [await take(), await take()];
+      const tell = async ({ content, properties }: typeof first) =>
+        await rabbit.with(async channel => channel.sendToQueue(chordQueue, content, properties));
+      await tell(first);
+      await tell(first);
+      expect((await resurrector('kill:1').ended).signal).toBe('SIGKILL');
+      await until(async () => (await depth()) > 0);
+      await count();
+      await until(async () => (await depth()) === 0);
+      expect((await open()).filter(isOurs)).toMatchObject([{ parts: 1, size: 2 }]);
+      await tell(second);
+      await until(async () => (await ran('killed')).length === 1);
+      await until(isOver);
+      await tell(second);
+      expect(await bodiesOf('killed')).toEqual([sent]);
     });
-    expect(ids).toEqual([sent?.id, next?.id]);
-    store.close();
+
+    it('have one body where a resurrector sleeps there until others are told, and wakes', async () => {
+      await nobodyCounts();
+      const sent = await send('asleep', 30, 40);
+      await until(async () => (await depth()) === 2);
+      const hit = join(project.folder, 'asleep');
+      const sleeper = resurrector(`stop:1:${hit}`);
+      await until(async () => existsSync(hit));
+      // It has acknowledged nothing yet: all of it is there again when the broker has not heard of it for too long.
+      await until(async () => (await depth()) === 2);
+      await count();
+      await until(async () => (await depth()) === 0);
+      await nobodyCounts();
+      // What it held is not its own any more; what it is given now it counts.
+      const next = await send('asleep', 50, 60);
+      await until(async () => (await depth()) === 2);
+      sleeper.signal('SIGCONT');
+      await until(async () => (await ran('asleep')).includes(next));
+      await until(isOver);
+      expect((await sleeper.stop()).code).toBe(0);
+      await count();
+      expect(await bodiesOf('asleep')).toEqual([sent, next]);
+    });
   });
 });

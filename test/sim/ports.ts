@@ -121,7 +121,7 @@ export function remoteOutbox(store: OutboxStore, call: Call, subscribe: Subscrib
       received: rows => call(() => receipts.received(rows)),
       later: (rows, delayMs) => call(() => receipts.later(rows, delayMs)),
       park: (rows, delayMs) => call(() => receipts.park(rows, delayMs)),
-      sendAgain: rows => call(() => receipts.sendAgain(rows)),
+      sendAgain: (rows, claims) => call(() => receipts.sendAgain(rows, claims)),
     },
     move: move === null ? null : limit => call(() => move(limit)),
     prune: limit => call(() => store.prune(limit)),

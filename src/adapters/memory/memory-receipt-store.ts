@@ -68,8 +68,9 @@ export class MemoryReceiptStore implements ReceiptStore {
     });
   }
 
-  async sendAgain(rows: readonly string[]): Promise<number> {
-    return this.#each(rows, record => {
+  async sendAgain(rows: readonly string[], claims: number): Promise<number> {
+    const isSame = (row: string): boolean => this.#parts.rows.get(Number(row))?.claims === claims;
+    return this.#each(rows.filter(isSame), record => {
       record.state = 'pending';
       record.availableMs = this.#parts.nowMs();
     });

@@ -61,9 +61,9 @@ export class MysqlReceiptStore implements ReceiptStore {
     return await this.#db.change(SQL.receiptPark, given);
   }
 
-  async sendAgain(rows: readonly string[]): Promise<number> {
+  async sendAgain(rows: readonly string[], claims: number): Promise<number> {
     if (rows.length === 0) return 0;
-    return await this.#db.change(SQL.receiptSendAgain, [rowNumbers(rows)]);
+    return await this.#db.change(SQL.receiptSendAgain, [rowNumbers(rows), claims]);
   }
 }
 

@@ -359,8 +359,8 @@ where id in (?) and state = 'sent'`,
   },
   receiptSendAgain: {
     text: `update outlast_outbox set state = 'pending', available_at = utc_timestamp(6), updated_at = utc_timestamp(6)
-where id in (?) and state = 'sent'`,
-    order: [0],
+where id in (?) and claims = ? and state = 'sent'`,
+    order: [0, 1],
   },
   receiptTake: {
     text: `select o.id as row_id, o.task_id as id, o.claims, timestampdiff(microsecond, o.updated_at, utc_timestamp(6)) div 1000 as age_ms,

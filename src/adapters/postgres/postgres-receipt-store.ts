@@ -36,8 +36,8 @@ export class PostgresReceiptStore implements ReceiptStore {
     return (await this.#db.query(SQL.receiptPark, [rows, Math.round(delayMs), PARKED])).length;
   }
 
-  async sendAgain(rows: readonly string[]): Promise<number> {
-    return (await this.#db.query(SQL.receiptSendAgain, [rows])).length;
+  async sendAgain(rows: readonly string[], claims: number): Promise<number> {
+    return (await this.#db.query(SQL.receiptSendAgain, [rows, claims])).length;
   }
 }
 

@@ -1143,7 +1143,7 @@ where id = any($1::bigint[]) and state = 'sent'
 returning id`,
   receiptReceived: `delete from outlast_outbox where id = any($1::bigint[]) and state = 'sent' returning ordering_key is not null as is_ordered`,
   receiptSendAgain: `update outlast_outbox set state = 'pending', available_at = clock_timestamp(), updated_at = clock_timestamp()
-where id = any($1::bigint[]) and state = 'sent'
+where id = any($1::bigint[]) and claims = $2::int and state = 'sent'
 returning id`,
   receiptTake: `with due as materialized (
   select o.id from outlast_outbox o where o.state = 'sent' and o.available_at <= statement_timestamp()
