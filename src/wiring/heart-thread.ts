@@ -1,5 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { PostgresLedger } from '../adapters/postgres/postgres-ledger.ts';
+import { isUnavailable } from '../errors/error.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { sleep, systemClock } from '../runtime/clock.ts';
 import { faultPointFromEnv } from './fault-point-env.ts';
@@ -30,8 +31,11 @@ parentPort?.on('message', (next: string) => {
 // A beat that hangs in a lost network must not keep the next ones waiting.
 const patienceMs = 2 * data.beatMs;
 const ledger = await openLedger(data.target);
-// Connects, where that is left to the first question: the first beat is sent without delay.
-await ledger.renew('');
+// Connects, where that is left to the first question: the first beat is sent without delay. What else is wrong there its
+// worker finds out, and says.
+await ledger.renew('').catch((error: unknown) => {
+  if (isUnavailable(error)) throw error;
+});
 
 async function openLedger(target: HeartTarget): Promise<Pick<Ledger, 'renew'>> {
   if (target.kind === 'database') {
