@@ -117,15 +117,6 @@ export const TIERS = {
       ledger: REDIS_URL,
       store: 'redis',
     }),
-  'RabbitMQ + Redis, no results': () =>
-    outlastOn('Outlast, RabbitMQ + Redis, no results', {
-      database: 'bench_worker_rabbit_untold',
-      queue: 'bench_rabbit_untold',
-      broker: RABBITMQ_URL,
-      ledger: REDIS_URL,
-      store: 'redis',
-      keepResult: false,
-    }),
   'RabbitMQ + PostgreSQL': () =>
     outlastOn('Outlast, RabbitMQ + PostgreSQL', {
       database: 'bench_worker_rabbit',
@@ -138,6 +129,19 @@ export const TIERS = {
       database: 'bench_worker_postgres',
       queue: 'bench_postgres',
       store: 'postgres',
+    }),
+};
+
+/** The same tiers with other tasks. @type {Readonly<Record<string, () => Promise<OutlastContender>>>} */
+export const VARIANTS = {
+  'RabbitMQ + Redis, no results': () =>
+    outlastOn('Outlast, RabbitMQ + Redis, no results', {
+      database: 'bench_worker_rabbit_untold',
+      queue: 'bench_rabbit_untold',
+      broker: RABBITMQ_URL,
+      ledger: REDIS_URL,
+      store: 'redis',
+      keepResult: false,
     }),
 };
 

@@ -5,7 +5,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { CONCURRENCY, hold, REDIS_URL, RIVALS, TIERS } from '../contenders.mjs';
+import { CONCURRENCY, hold, REDIS_URL, RIVALS, TIERS, VARIANTS } from '../contenders.mjs';
 import { median, ROUNDS } from '../runner.mjs';
 import { untilNoted, untilRan } from '../tallies.mjs';
 
@@ -55,7 +55,7 @@ export async function measureFigure({ isQuick, log }) {
   const contenders = [];
   for (const name of ORDER) {
     log(`preparing ${name}`);
-    const open = TIERS[name] ?? RIVALS[name];
+    const open = TIERS[name] ?? VARIANTS[name] ?? RIVALS[name];
     if (open === undefined) throw new Error(`nobody is called ${name}`);
     contenders.push(await open());
   }
