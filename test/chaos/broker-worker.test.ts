@@ -101,7 +101,10 @@ describe.each([
     expect(new Set(runs.map(({ id }) => id))).toEqual(new Set(ids));
     // Of those that a neighbour took with it before they had written anything there is no first line.
     expect(runs.some(({ resurrections }) => resurrections === 0)).toBe(true);
-    expect(runs.filter(({ resurrections }) => resurrections > 0)).toHaveLength(ids.length);
+    // One that comes late may take a neighbour with it that runs again already.
+    const again = runs.filter(({ resurrections }) => resurrections > 0);
+    expect(new Set(again.map(({ id }) => id))).toEqual(new Set(ids));
+    // No copy ran beside them.
     expect(new Set(runs.map(run => `${run.id} ${run.resurrections}`)).size).toBe(runs.length);
     expect((await worker.stop()).code).toBe(0);
     expect((await relay.stop()).code).toBe(0);

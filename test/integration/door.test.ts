@@ -107,12 +107,14 @@ describe('the effect-once door', () => {
   it('lets a checkpoint of onSoftTimeout wait outside until it is shut', async () => {
     const { name, queue } = kit().names();
     const slow = task(name, { queue, softTimeout: '30ms', result: unchecked<unknown>() });
+    const inside = gate();
     const asked = gate();
     const saved = gate();
     const order: string[] = [];
     const handler = kit().outlast.handler(slow, {
       checkpoint: unchecked<string>(),
       onSoftTimeout: async ctx => {
+        await inside.opened;
         const saving = ctx.checkpoint('before the step');
         asked.open();
         await saving;
@@ -122,6 +124,7 @@ describe('the effect-once door', () => {
       run: async (_, ctx) => {
         if (ctx.lastCheckpoint !== undefined) return ctx.lastCheckpoint;
         await ctx.transaction(async tx => {
+          inside.open();
           await asked.opened;
           // It waits in the database, for the row that this transaction has locked.
           await until(async () => {
