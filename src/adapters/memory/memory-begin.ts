@@ -33,9 +33,10 @@ class Beginning {
     this.#suspects = request.suspects;
   }
 
-  /** What this very call was given before its reply was lost. */
+  /** What this very call was given before its reply was lost. As everywhere, who says that it asks first is believed. */
   takeAgain(): boolean {
-    const { worker, run } = this.#request;
+    const { worker, run, isFirst } = this.#request;
+    if (isFirst === true) return false;
     for (const record of this.#state.records.values()) {
       if (this.#state.guards.isRepeat(record, worker, run)) this.#hand(record as KnownRecord);
     }
