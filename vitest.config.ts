@@ -13,8 +13,9 @@ export default defineConfig({
     // processes most of the time: two at once leave a third of the machine idle.
     maxWorkers: 4,
     sequence: { sequencer: LongestFirst },
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
+    // They end what hangs, and say nothing of how long anything takes: beside other work it takes ten times as long.
+    testTimeout: 180_000,
+    hookTimeout: 180_000,
     globals: false,
     projects: [
       {

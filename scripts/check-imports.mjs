@@ -23,7 +23,7 @@ const STAGES = [
   'workflow',
   'schedule',
 ];
-const FOUNDATION = ['errors', 'task', 'wire', 'runtime', 'telemetry', 'config'];
+const FOUNDATION = ['errors', 'options', 'task', 'wire', 'runtime', 'telemetry', 'config'];
 /** Everything that is neither an adapter nor a way in from outside. */
 const INSIDE = [...FOUNDATION, ...STAGES];
 /** The interfaces that adapters implement and stages call. */
@@ -36,12 +36,16 @@ const PORTS = [
   'outbox/scan-floor.ts',
   'outbox/transaction-adapter.ts',
   'broker/broker.ts',
+  'broker/destination-guard.ts',
   'broker/fleet.ts',
-  'worker/door.ts',
+  'broker/publish-within.ts',
+  'worker/effects/door.ts',
   'idempotency/idempotency-store.ts',
   'idempotency/holder.ts',
   'idempotency/free-orphans.ts',
   'ledger/ledger.ts',
+  'ledger/batch-limits.ts',
+  'ledger/begin-in-slices.ts',
   'ledger/checkpoint-store.ts',
   'ledger/parted-checkpoint-store.ts',
   'ledger/control-store.ts',
@@ -50,16 +54,22 @@ const PORTS = [
   'ledger/open-chord.ts',
   'ledger/chord-check.ts',
   'ledger/queue-check.ts',
+  'ledger/refused-check.ts',
+  'ledger/evacuation.ts',
+  'ledger/tier-store.ts',
+  'ledger/read-entry.ts',
+  'ledger/read-error.ts',
   'ledger/suspect.ts',
   'admission/admission-store.ts',
   'admission/gcra.ts',
   'admission/limited.ts',
   'recovery/fence-rows.ts',
   'result/result-store.ts',
-  'admin/read-model.ts',
-  'admin/checkup.ts',
+  'ledger/dead-letter.ts',
 ];
-const SURFACES = ['cli', 'admin', 'dashboard', 'frameworks', 'wiring'];
+/** What configuration becomes: open stores, the services and processes on them, and what an application holds. */
+const COMPOSED = ['context', 'process', 'app'];
+const SURFACES = ['cli', 'admin', 'dashboard', 'frameworks', ...COMPOSED];
 
 /**
  * For each folder of src the folders and files it may import besides itself. A name that ends in
@@ -68,24 +78,30 @@ const SURFACES = ['cli', 'admin', 'dashboard', 'frameworks', 'wiring'];
  */
 const MAY_IMPORT = {
   errors: [],
-  task: ['errors'],
+  // The tables of options, and nothing that reads them.
+  options: ['errors'],
+  task: ['errors', 'options'],
   // What travels on a broker: pure functions between envelopes and messages.
-  wire: ['errors', 'task'],
+  wire: ['errors', 'options', 'task'],
   runtime: FOUNDATION,
   telemetry: FOUNDATION,
-  config: FOUNDATION,
+  // What URLs there are, and what each can be; nothing of a database is loaded by that.
+  config: [...FOUNDATION, 'adapters/dialects.ts', 'adapters/sql/dialect.ts'],
   ...Object.fromEntries(
     STAGES.map(stage => [stage, [...FOUNDATION, 'ledger', 'admission', ...PORTS]]),
   ),
   // A worker as others see and steer it.
   fleet: [...FOUNDATION, 'ledger', 'worker', ...PORTS],
-  adapters: [...FOUNDATION, ...PORTS],
+  // What every dialect of SQL is to the rest: types, and transactions on connections of our own.
+  adapters: [...FOUNDATION, ...PORTS, 'adapters/sql'],
   // One process holds the embedded database; the others reach it through the remote adapter.
   'adapters/pglite': ['adapters/postgres', 'adapters/remote'],
   'adapters/remote': ['adapters/postgres'],
   // The user's transaction runs the statements of its dialect.
   'adapters/transactions': ['adapters/postgres'],
-  wiring: [...INSIDE, 'adapters', 'admin'],
+  context: [...INSIDE, 'adapters', 'admin'],
+  process: [...INSIDE, 'context'],
+  app: [...INSIDE, 'adapters', 'context', 'process'],
   admin: [...INSIDE, ...SURFACES],
   dashboard: [...INSIDE, ...SURFACES],
   frameworks: [...INSIDE, ...SURFACES],

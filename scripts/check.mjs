@@ -3,7 +3,7 @@
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { PrepareError, ROOT, ensureInstalled, requireNode, say } from './prepare.mjs';
+import { PrepareError, ROOT, ensureBuilt, ensureInstalled, requireNode, say } from './prepare.mjs';
 
 /** @typedef {{ isGood: boolean, output: string }} Verdict */
 
@@ -11,18 +11,33 @@ const FORMATTED = ['src', 'test', 'scripts', 'bin', 'examples', 'bench', 'vitest
 
 /** @type {Record<string, () => Promise<Verdict>>} */
 const CHECKS = {
+  // Before the build, which would write them anew.
+  'embedded files': () => node(['scripts/embed-assets.mjs', '--check']),
+  options: () => node(['scripts/write-options.mjs', '--check']),
+  // Tests import what is built, and so their types come from there.
+  build,
   types: () => tool('typescript', 'tsc', ['--noEmit', '--pretty', 'false']),
   'types of scripts': () => tool('typescript', 'tsc', ['-p', 'scripts', '--pretty', 'false']),
   lint: () => tool('oxlint', 'oxlint', ['--type-aware', '--report-unused-disable-directives']),
   format: () =>
     tool('oxfmt', 'oxfmt', ['--check', '--no-error-on-unmatched-pattern', ...FORMATTED]),
   imports: () => node(['scripts/check-imports.mjs']),
-  'embedded files': () => node(['scripts/embed-assets.mjs', '--check']),
   'unused code': () => tool('knip', 'knip', ['--no-progress']),
   // Without packing: npm would build again first, and the file list is a matter for a test.
   package: () => tool('publint', 'publint', ['run', '--strict', '--pack', 'false']),
   lockfile: () => node(['scripts/complete-lockfile.mjs', '--check']),
 };
+
+/** @returns {Promise<Verdict>} */
+async function build() {
+  try {
+    await ensureBuilt();
+    return { isGood: true, output: '' };
+  } catch (error) {
+    if (!(error instanceof PrepareError)) throw error;
+    return { isGood: false, output: error.message };
+  }
+}
 
 /**
  * Runs a program of a package, without npx: that would look for it in the registry.

@@ -7,6 +7,8 @@ import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { luaModule } from './lua-text.mjs';
+import { loadShared, sqlWithMarks, whyNotShared } from './shared-marks.mjs';
+import { typedRecord } from './typed-record.mjs';
 import {
   countStatements,
   cutSql,
@@ -16,35 +18,55 @@ import {
   withoutComments,
 } from './sql-text.mjs';
 
-/**
- * Folders under src/adapters that have a sql and a migrations folder. Files of the first are cut by the rules that the
- * others must live with too: what MySQL reads differently is refused there.
- */
+/** Its migrations have the numbers; a folder of another dialect has those of the same names that concern it. */
 const FIRST = 'postgres';
-const DIALECTS = [FIRST, 'mysql'];
+
+/**
+ * Folders under src/adapters that have a folder of statements and one of migrations.
+ * @param {string} adapters
+ */
+function dialectsIn(adapters) {
+  if (!existsSync(adapters)) return [];
+  return readdirSync(adapters)
+    .filter(name => ['sql', 'migrations'].every(part => existsSync(join(adapters, name, part))))
+    .sort();
+}
 
 const HEADER =
   '// Written by scripts/embed-assets.mjs from the .sql files; edit those and run npm run build.\n';
+const MIGRATION_TYPE = `interface Migration {
+  readonly version: number;
+  readonly name: string;
+  readonly breaking: boolean;
+  readonly statements: readonly string[];
+}
+
+`;
 const FILE_NAME = /^[a-z][a-z0-9]*(-[a-z0-9]+)*\.sql$/;
 const MIGRATION_NAME = /^\d{4}(-[a-z0-9]+)+\.sql$/;
 
 /** @typedef {{ file: string, reason: string }} Refusal */
 
+/** @typedef {import('./shared-marks.mjs').Shared} Shared */
+
 /**
  * The modules to write, by path, and the reasons not to.
  * @param {string} root
+ * @param {Shared} shared
  */
-export function embedAssets(root) {
+function embedAssets(root, shared) {
   /** @type {Map<string, string>} */
   const modules = new Map();
   /** @type {Refusal[]} */
   const refusals = [];
-  for (const dialect of DIALECTS) {
+  for (const dialect of dialectsIn(join(root, 'src', 'adapters'))) {
     const folder = join(root, 'src', 'adapters', dialect);
-    if (!existsSync(folder)) continue;
     const isFirst = dialect === FIRST;
     const shape = isFirst ? SHAPES.numbered : SHAPES.placed;
-    modules.set(join(folder, 'sql.generated.ts'), sqlModule(join(folder, 'sql'), shape, refusals));
+    modules.set(
+      join(folder, 'sql.generated.ts'),
+      sqlModule(join(folder, 'sql'), { shape, shared }, refusals),
+    );
     const known = isFirst ? null : sqlFiles(join(root, 'src', 'adapters', FIRST, 'migrations'));
     modules.set(
       join(folder, 'migrations.generated.ts'),
@@ -52,13 +74,14 @@ export function embedAssets(root) {
     );
   }
   const redis = join(root, 'src', 'adapters', 'redis');
-  if (existsSync(redis)) modules.set(join(redis, 'lua.generated.ts'), luaModule(redis, refusals));
+  if (existsSync(redis))
+    modules.set(join(redis, 'lua.generated.ts'), luaModule(redis, shared, refusals));
   return { modules, refusals };
 }
 
 /**
  * How a statement is written down, and why it cannot be.
- * @typedef {{ entryOf: (text: string) => string, refuse: (text: string) => string | null }} Shape
+ * @typedef {{ type: string, entryOf: (text: string) => string, refuse: (text: string) => string | null }} Shape
  */
 
 /** @type {Partial<Record<import('./sql-text.mjs').PieceKind, RegExp>>} */
@@ -66,8 +89,13 @@ const ODD_IN_MYSQL = { code: /[\\?#]/, quoted: /[\\?]/ };
 
 /** @type {{ numbered: Shape, placed: Shape }} */
 const SHAPES = {
-  numbered: { entryOf: text => quote(statementOf(cutSql(text))), refuse: () => null },
+  numbered: {
+    type: 'string',
+    entryOf: text => quote(statementOf(cutSql(text))),
+    refuse: () => null,
+  },
   placed: {
+    type: '{ readonly text: string; readonly order: readonly number[] }',
     entryOf: text => {
       const { pieces, order } = withPlaces(cutSql(text));
       return `{\n    text: ${quote(statementOf(pieces))},\n    order: [${order.join(', ')}],\n  }`;
@@ -85,21 +113,23 @@ const SHAPES = {
 
 /**
  * @param {string} folder
- * @param {Shape} shape
+ * @param {{ shape: Shape, shared: Shared }} rules
  * @param {Refusal[]} refusals
  */
-function sqlModule(folder, shape, refusals) {
+function sqlModule(folder, { shape, shared }, refusals) {
+  /** @type {[name: string, value: string][]} */
   const entries = sqlFiles(folder).map(name => {
     const file = join(folder, name);
-    const text = readFileSync(file, 'utf8');
+    const source = readFileSync(file, 'utf8');
+    const text = sqlWithMarks(source, shared.constants);
     const reason = FILE_NAME.test(name)
-      ? (whyNotStatement(text) ?? shape.refuse(text))
+      ? (whyNotShared(source, shared) ?? whyNotStatement(text) ?? shape.refuse(text))
       : 'the name is not kebab-case';
     if (reason !== null) refusals.push({ file, reason });
     const key = name.replace(/\.sql$/, '').replace(/-(.)/g, (_, letter) => letter.toUpperCase());
-    return `  ${key}: ${shape.entryOf(text)},\n`;
+    return [key, shape.entryOf(text)];
   });
-  return `${HEADER}export const SQL = ${block('{', entries, '}')} as const;\n`;
+  return `${HEADER}${typedRecord('SQL', shape.type, entries)}`;
 }
 
 /** @param {readonly import('./sql-text.mjs').Piece[]} pieces */
@@ -175,7 +205,7 @@ function migrationsModule(folder, known, refusals) {
     const fields = `version: ${version}, name: '${name.replace(/\.sql$/, '')}', breaking: ${breaking}`;
     return `  {\n    ${fields},\n    statements: [\n${statements.join('')}    ],\n  },\n`;
   });
-  return `${HEADER}export const MIGRATIONS = ${block('[', entries, ']')} as const;\n`;
+  return `${HEADER}${MIGRATION_TYPE}export const MIGRATIONS: readonly [Migration, ...Migration[]] = ${block('[', entries, ']')};\n`;
 }
 
 /**
@@ -227,9 +257,9 @@ function staleModules(modules) {
   );
 }
 
-function main() {
+async function main() {
   const root = fileURLToPath(new URL('..', import.meta.url));
-  const { modules, refusals } = embedAssets(root);
+  const { modules, refusals } = embedAssets(root, await loadShared(root));
   for (const { file, reason } of refusals) console.error(`${relative(root, file)}: ${reason}`);
   if (refusals.length > 0) return 1;
   const stale = staleModules(modules);
@@ -241,4 +271,4 @@ function main() {
   return stale.length === 0 ? 0 : 1;
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) process.exitCode = main();
+process.exitCode = await main();

@@ -3,8 +3,11 @@
 import { createHash } from 'node:crypto';
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { luaWithMarks, whyNotShared } from './shared-marks.mjs';
+import { typedRecord } from './typed-record.mjs';
 
 /** @typedef {import('./embed-assets.mjs').Refusal} Refusal */
+/** @typedef {import('./shared-marks.mjs').Shared} Shared */
 
 const FILE_NAME = /^[a-z][a-z0-9]*(-[a-z0-9]+)*\.lua$/;
 const HEADER =
@@ -14,32 +17,41 @@ const INCLUDE = /^-- include: ([a-z0-9-]+)$/gm;
 /**
  * The module that holds the scripts of an adapter's `lua` folder.
  * @param {string} adapter
+ * @param {Shared} shared
  * @param {Refusal[]} refusals
  */
-export function luaModule(adapter, refusals) {
+export function luaModule(adapter, shared, refusals) {
   const folder = join(adapter, 'lua');
   const names = readdirSync(folder).filter(name => name.endsWith('.lua'));
+  /** @type {[name: string, value: string][]} */
   const entries = names.sort().map(name => {
     const file = join(folder, name);
     const source = readFileSync(file, 'utf8');
-    const reason = FILE_NAME.test(name) ? whyNotScript(source) : 'the name is not kebab-case';
+    const whole = withIncludes(source, folder, shared);
+    const reason = FILE_NAME.test(name)
+      ? (whyNotScript(source) ?? whyNotShared(whole, shared))
+      : 'the name is not kebab-case';
     if (reason !== null) refusals.push({ file, reason });
-    const text = strip(withIncludes(source, folder));
+    const text = strip(luaWithMarks(whole, shared.constants));
     const key = name.replace(/\.lua$/, '').replace(/-(.)/g, (_, letter) => letter.toUpperCase());
     const sha = createHash('sha1').update(text).digest('hex');
-    return `  ${key}: {\n    sha: '${sha}',\n    text: ${quote(text)},\n  },\n`;
+    return [key, `{\n    sha: '${sha}',\n    text: ${quote(text)},\n  }`];
   });
-  return `${HEADER}export const LUA = {\n${entries.join('')}} as const;\n`;
+  const type = '{ readonly sha: string; readonly text: string }';
+  return `${HEADER}${typedRecord('LUA', type, entries)}`;
 }
 
 /**
+ * A file that is taken in may itself take in what is made of the shared definitions.
  * @param {string} source
  * @param {string} folder
+ * @param {Shared} shared
  */
-function withIncludes(source, folder) {
-  return source.replace(INCLUDE, (_, name) =>
-    readFileSync(join(folder, 'includes', `${name}.lua`), 'utf8'),
+function withIncludes(source, folder, shared) {
+  const text = source.replace(INCLUDE, (line, name) =>
+    name in shared.includes ? line : readFileSync(join(folder, 'includes', `${name}.lua`), 'utf8'),
   );
+  return text.replace(INCLUDE, (line, name) => shared.includes[name] ?? line);
 }
 
 /**

@@ -1,7 +1,8 @@
 // @ts-check
 /**
  * `npm test`: installs and starts what the tests need, runs everything, leaves nothing behind.
- * `npm test -- <vitest arguments>` runs only those tests. The last line is the total.
+ * `npm test -- <vitest arguments>` runs only those tests. The last line is the total. `npm run test:all` also runs what
+ * `npm test` leaves out because another test shows nearly the same: see test/support/selection.ts.
  */
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { constants } from 'node:os';
@@ -21,7 +22,9 @@ import { countTests } from './vitest-report.mjs';
 
 /** @typedef {import('./vitest-report.mjs').Count} Count */
 
-const vitestArgs = process.argv.slice(2);
+const ALL = '--all';
+const isAll = process.argv.includes(ALL);
+const vitestArgs = process.argv.slice(2).filter(argument => argument !== ALL);
 /** @type {Count} */
 const total = { passed: 0, failed: 0 };
 const startedAt = performance.now();
@@ -47,6 +50,7 @@ async function runAll(run) {
       provideNode22(run),
     ]);
     run.env = { ...testEnv(run.env), ...variables };
+    if (isAll) Object.assign(run.env, { OUTLAST_TEST_ALL: '1', OUTLAST_TEST_LONG: '1' });
     if (node22 !== null) run.env.OUTLAST_TEST_NODE22 = node22;
     return vitestArgs.length === 0 || !isBuilt ? one(isBuilt) : { passed: 0, failed: 0 };
   });

@@ -2,21 +2,21 @@
 export * from './task/index.ts';
 export { defineConfig } from './config/config.ts';
 export type { OutlastConfig } from './config/config.ts';
-export { createOutlast } from './wiring/create-outlast.ts';
+export { createOutlast } from './app/create-outlast.ts';
 export type {
   CreateOptions,
   HandlesOf,
   LockOptions,
   Outlast,
   SqlTransaction,
-} from './wiring/outlast.ts';
+} from './app/outlast.ts';
 export type { TransactionAdapter, TransactionStatus } from './outbox/transaction-adapter.ts';
 export type { ResultOptions, TaskHandle } from './result/result-handle.ts';
 export type { LifeState } from './result/result-store.ts';
-export { startRelay, startResurrector, startWorker } from './wiring/services.ts';
-export { runOnce } from './wiring/run-once.ts';
-export type { StartOptions } from './wiring/services.ts';
-export { shutdownSignal } from './wiring/shutdown-signal.ts';
+export { startRelay, startResurrector, startWorker } from './app/start-services.ts';
+export { runOnce, type RunOnceReport } from './app/run-once.ts';
+export type { StartOptions } from './app/start-services.ts';
+export { shutdownSignal } from './process/shutdown-signal.ts';
 export type { Service } from './runtime/service.ts';
 export { currentTask } from './worker/context.ts';
 export type { TaskContext } from './worker/context.ts';

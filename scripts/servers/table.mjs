@@ -63,6 +63,16 @@ const postgres = {
   },
 };
 
+/** For tests that kill a PostgreSQL of their own, and promote its standby. @type {Requirement} */
+const postgresServer = {
+  name: 'postgres-server',
+  packages: ['postgresql'],
+  env: 'OUTLAST_TEST_POSTGRES_SERVER',
+  isUsed: true,
+  find: postgres.find,
+  server: null,
+};
+
 /** @type {Requirement} */
 const mariadb = {
   name: 'mariadb',
@@ -212,6 +222,7 @@ const pgbouncer = {
 /** @type {readonly Requirement[]} */
 export const REQUIREMENTS = [
   postgres,
+  postgresServer,
   mariadb,
   redis,
   redisServer,

@@ -1,6 +1,6 @@
 import { outlastError } from '../errors/error.ts';
 
-/** As `next` of a page gave it: the instant of a death and an id. */
+/** As in `next` of a page: the instant of a death and an id. */
 const LETTER_CURSOR = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z \S/;
 /** A row number, well within 64 bits. */
 const ROW_CURSOR = /^\d{1,18}$/;

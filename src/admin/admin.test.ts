@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { undecodable } from '../ledger/undecodable.ts';
 import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
 import { MemoryControlStore } from '../adapters/memory/memory-control-store.ts';
 import { MemoryIdempotencyStore } from '../adapters/memory/memory-idempotency-store.ts';
@@ -47,10 +48,11 @@ function setup() {
     ledgerReads,
     control,
     idempotency,
+    fences: { forgetKey: async () => false },
     reads,
     admission,
   };
-  const admin = adminOn(() => Promise.resolve(stores));
+  const admin = adminOn(() => Promise.resolve(stores), null);
   const write = (task: Envelope): void => {
     const tx = outbox.begin();
     outbox.write(tx, [task]);
@@ -158,6 +160,25 @@ describe('letters of an outbox and a ledger that are two stores', () => {
   });
 });
 
+describe('a letter of a message that was cut', () => {
+  it('is not brought back, alone or with all', async () => {
+    const { admin, ledger } = setup();
+    const raw = new Uint8Array(10);
+    const cut = { bytes: 99, sha256: 'f'.repeat(64) };
+    const reason = 'ERR_MESSAGE_TOO_LARGE';
+    await ledger.bury([
+      undecodable({ raw, queue: 'default', why: 'too large', reason, cut }, null),
+    ]);
+    const [letter] = (await admin.deadLetters.list()).items;
+    expect(await admin.deadLetters.retry(letter?.id ?? '')).toBe('incomplete');
+    expect(await admin.deadLetters.retryAll()).toEqual({
+      retried: 0,
+      skipped: { expired: 0, conflict: 0, incomplete: 1 },
+    });
+    expect((await admin.deadLetters.list()).items).toHaveLength(1);
+  });
+});
+
 describe('a retry of all', () => {
   it('does not bring back for ever what dies again at once', async () => {
     const { admin, ledger, killTask, advance } = setup();
@@ -173,7 +194,7 @@ describe('a retry of all', () => {
     };
     expect(await admin.deadLetters.retryAll()).toEqual({
       retried: 2,
-      skipped: { expired: 0, conflict: 0 },
+      skipped: { expired: 0, conflict: 0, incomplete: 0 },
     });
   });
 
@@ -197,7 +218,7 @@ describe('a purge', () => {
 describe('idempotency keys', () => {
   const taken = async () => {
     const made = setup();
-    const owner = { taskId: 'holder', epoch: 1 };
+    const owner = { taskId: 'holder', epoch: 1, run: 'r' };
     await made.idempotency.acquire({ key: 'pay#17', digest: 'd', ...owner });
     made.advance(60_000);
     return { ...made, owner };
@@ -207,7 +228,13 @@ describe('idempotency keys', () => {
     const { admin, ledger, idempotency } = await taken();
     await ledger.park([{ envelope: envelope('holder'), delayMs: 0 }]);
     await ledger.park([{ envelope: envelope('waiting'), delayMs: 3_600_000 }]);
-    await idempotency.acquire({ key: 'pay#17', digest: 'd', taskId: 'waiting', epoch: 1 });
+    await idempotency.acquire({
+      key: 'pay#17',
+      digest: 'd',
+      taskId: 'waiting',
+      epoch: 1,
+      run: 'w',
+    });
     expect(await admin.idempotency.show('pay#17')).toMatchObject({ isHolderAlive: true });
     expect(await admin.idempotency.reset('pay#17')).toBe('conflict');
     expect(await admin.idempotency.reset('pay#17', { force: true })).toBe('ok');

@@ -1,6 +1,7 @@
 import type { ControlStore } from '../ledger/control-store.ts';
 import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import type { OutboxEntry, OutboxReads } from '../outbox/outbox-reads.ts';
+import { type ReadModel, type Stats } from './read-model.ts';
 import {
   compareLetters,
   cursorAfter,
@@ -8,12 +9,10 @@ import {
   type Failing,
   type LetterPageRequest,
   type DeadLetterPage,
-  type ReadModel,
-  type Stats,
   type TaskDetails,
-} from './read-model.ts';
+} from '../ledger/dead-letter.ts';
 
-/** One picture of an outbox and a ledger, whether they are one database or two stores. */
+/** One read model over an outbox and a ledger, whether they are one database or two stores. */
 export function composeReads(
   outbox: OutboxReads,
   ledger: LedgerReads,
@@ -32,7 +31,7 @@ export function composeReads(
     recent: async limit => {
       const pending = (await outbox.recent(limit)).map(pendingTask);
       const known = await ledger.recent(limit);
-      // A row may be moved on between the two looks: the ledger, which was asked later, is right.
+      // A row may move on between the two reads: the ledger, which was read later, is right.
       const ids = new Set(known.map(({ id }) => id));
       const all = [...known, ...pending.filter(({ id }) => !ids.has(id))];
       return all.sort((a, b) => (a.createdAt < b.createdAt ? 1 : -1)).slice(0, limit);
@@ -109,8 +108,8 @@ function mostFailing(all: readonly Failing[], top: number): readonly Failing[] {
 }
 
 /**
- * Both stores are asked for a whole page behind the same place; of the two the first `limit` make the page. The cursor
- * is the place of its last letter, so what was left over comes with the next page, whichever store it is in.
+ * Both stores return a whole page after the same cursor; the first `limit` of the two make the page. The new cursor
+ * is the position of its last letter, so the rest comes with the next page, whichever store it is in.
  */
 async function listLetters(
   outbox: OutboxReads,
@@ -133,7 +132,7 @@ async function inspect(
   ledger: LedgerReads,
   id: string,
 ): Promise<TaskDetails | null> {
-  // The way of a task: whoever is asked later may have it from the one before.
+  // In the order a task moves: a store that is read later may have it from the one before.
   const row = await outbox.find(id);
   const letter = row === null ? await outbox.showDeadLetter(id) : null;
   const known = await ledger.inspect(id);

@@ -6,8 +6,12 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { OutboxPage, OutboxReads } from '../outbox/outbox-reads.ts';
 import { cancelTask } from '../outbox/cancel-task.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
+import type { FenceRows } from '../recovery/fence-rows.ts';
 import { safeName } from '../task/names.ts';
-import { INTERNALS, type Outlast } from '../wiring/outlast.ts';
+import type { Redact } from '../task/redact.ts';
+import { CONTEXT, type Outlast } from '../app/outlast.ts';
+import type { Context } from '../context/context.ts';
+import { effectDatabases } from '../context/effect-databases.ts';
 import { readLetterCursor, readLimit, readRowCursor } from './admin-options.ts';
 import {
   purgeLetters,
@@ -20,18 +24,14 @@ import {
   type RetrySummary,
 } from './dead-letters.ts';
 import { resetKey, showKey, type KeyDetails, type ResetStatus } from './idempotency-keys.ts';
-import type {
-  DeadLetterDetails,
-  DeadLetterPage,
-  ReadModel,
-  Stats,
-  TaskDetails,
-} from './read-model.ts';
+import type { ReadModel, Stats } from './read-model.ts';
+import type { DeadLetterDetails, DeadLetterPage, TaskDetails } from '../ledger/dead-letter.ts';
+import { redactLetter } from './redact-letter.ts';
 
-/** What operators do, for the CLI, the dashboard and your own tools. */
+/** Operations for operators: for the CLI, the dashboard and your own tools. */
 export interface Admin {
   stats(options?: { readonly top?: number }): Promise<Stats>;
-  /** What is taken, held and waited for under every key of admission that was used lately. */
+  /** What is used, reserved and waiting under every admission key that was used lately. */
   admission(): Promise<readonly KeyFigures[]>;
   /** Not null: the store of the ledger is nearly full, and nothing new is pushed or published, limited or not. */
   admissionClosed(): Promise<{ readonly why: string; readonly retryAfterMs: number } | null>;
@@ -40,33 +40,33 @@ export interface Admin {
     list(options?: { readonly limit?: number; readonly cursor?: string }): Promise<OutboxPage>;
   };
   readonly deadLetters: {
-    /** Of relay and worker in one list, newest first; `taskName` is a glob. */
+    /** Dead letters of relay and worker in one list, newest first; `taskName` is a glob. */
     list(options?: {
       readonly limit?: number;
       readonly cursor?: string;
       readonly taskName?: string;
     }): Promise<DeadLetterPage>;
-    /** Where a task has redacted copies of its arguments, they are shown and nothing else. */
+    /** If a task has redacted copies of its arguments, or there is a redactor, only the copies are shown. */
     show(id: string): Promise<DeadLetterDetails | null>;
-    /** Brings a dead letter back, once: `conflict` when it was not dead any more, `expired` when its time is over. */
+    /** Brings a dead letter back, once: `conflict` when it was not dead any more, `expired` when its deadline has passed. */
     retry(id: string, version?: number): Promise<RetryStatus>;
     /** Brings many back, oldest first. */
     retryAll(options?: RetryAllOptions): Promise<RetrySummary>;
-    /** Deletes what is old, for good; at least one age must be given. */
+    /** Deletes old dead letters for good; at least one age must be given. */
     purge(options: PurgeOptions): Promise<PurgeSummary>;
   };
   readonly queues: {
-    /** Every queue in which something is, from which a worker takes, or that is paused. */
+    /** Every queue that holds tasks, has a consumer, or is paused. */
     list(): Promise<Stats['queues']>;
-    /** Workers take nothing more from it, within a second and whatever restarts; what runs comes to its end. False: it was paused. */
+    /** Within a second workers take nothing more from it, across restarts; runs finish. False: it was paused already. */
     pause(queue: string): Promise<boolean>;
     /** False: it was not paused. */
     resume(queue: string): Promise<boolean>;
   };
   readonly workers: {
-    /** Every living incarnation. */
+    /** Every live incarnation. */
     list(): Promise<readonly Consumer[]>;
-    /** Asks one to end as SIGTERM would, and nobody takes its place. False: no such worker lives. */
+    /** Asks one to end as SIGTERM would; it is not replaced. False: no such worker is alive. */
     drain(worker: string): Promise<boolean>;
   };
   readonly tasks: {
@@ -74,9 +74,9 @@ export interface Admin {
     cancel(id: string): Promise<'ok' | 'terminal'>;
   };
   readonly idempotency: {
-    /** Who has a key, or what came of it. A task's key is its name, `#`, and the key; of free-standing code only the last two. */
+    /** The holder or the result of a key. A task's key is its name, `#` and the key; of free-standing code only the last two. */
     show(key: string): Promise<KeyDetails | null>;
-    /** Forgets a result, or a holder that has ended; with `force` also one that is alive, and may have its effect beside the next. */
+    /** Forgets a result, or a holder that has ended; with `force` also a live one, whose effect may then happen twice. */
     reset(key: string, options?: { readonly force?: boolean }): Promise<ResetStatus>;
   };
 }
@@ -89,23 +89,35 @@ export interface AdminStores {
   readonly control: ControlStore;
   readonly ledgerReads: LedgerReads;
   readonly idempotency: IdempotencyStore;
+  readonly fences: Pick<FenceRows, 'forgetKey'>;
   readonly reads: ReadModel;
   readonly admission: Pick<AdmissionStore, 'figures' | 'pressure'>;
 }
 
 /**
- * The operator's side of an instance.
+ * The operator API of an instance.
  *
  * @example
  * const { queueDepth } = await createAdmin(outlast).stats();
  */
-export function createAdmin(outlast: Pick<Outlast<never>, typeof INTERNALS>): Admin {
-  return adminOn(() => outlast[INTERNALS].adminStores());
+export function createAdmin(outlast: Pick<Outlast<never>, typeof CONTEXT>): Admin {
+  const context = outlast[CONTEXT];
+  return adminOn(() => operatorStores(context), context.redact);
+}
+
+/** The stores of a context for operators: a key is forgotten in every database that may have effects under it. */
+export async function operatorStores(
+  context: Pick<Context, 'config' | 'stores' | 'adminStores'>,
+): Promise<AdminStores> {
+  const { fences } = await context.stores();
+  const { outboxes } = context.config;
+  return { ...(await context.adminStores()), fences: effectDatabases(fences, outboxes) };
 }
 
 const PAGE = 50;
 
-export function adminOn(stores: () => Promise<AdminStores>): Admin {
+/** `redact` covers arguments that were stored unredacted. */
+export function adminOn(stores: () => Promise<AdminStores>, redact: Redact | null): Admin {
   return {
     stats: async options => await (await stores()).reads.stats(options?.top ?? 5),
     admission: async () => await (await stores()).admission.figures(),
@@ -129,7 +141,7 @@ export function adminOn(stores: () => Promise<AdminStores>): Admin {
         };
         return await (await stores()).reads.listDeadLetters(page);
       },
-      show: async id => await (await stores()).reads.showDeadLetter(id),
+      show: async id => redactLetter(await (await stores()).reads.showDeadLetter(id), redact),
       retry: async (id, version) => await retryLetter(await stores(), id, version),
       retryAll: async options => await retryAll(await stores(), options ?? {}),
       purge: async options => await purgeLetters(stores, options),

@@ -8,9 +8,11 @@ import type {
 } from '../outbox/outbox-store.ts';
 import { durationMs, type Duration } from '../task/duration.ts';
 import { readCount } from './admin-options.ts';
-import { compareLetters, type DeadLetterSummary, type ReadModel } from './read-model.ts';
+import { type ReadModel } from './read-model.ts';
+import { compareLetters, type DeadLetterSummary } from '../ledger/dead-letter.ts';
 
-export type RetryStatus = ReviveStatus;
+/** `incomplete`: the message was too large, and only the first of its bytes were kept. */
+export type RetryStatus = ReviveStatus | 'incomplete';
 
 /** Which letters to bring back. */
 export interface RetryAllOptions {
@@ -22,11 +24,15 @@ export interface RetryAllOptions {
 
 export interface RetrySummary {
   readonly retried: number;
-  /** Left as they are: their time is over, or somebody else was faster. */
-  readonly skipped: { readonly expired: number; readonly conflict: number };
+  /** Left as they are: their deadline has passed, another operator was faster, or only the first of their bytes were kept. */
+  readonly skipped: {
+    readonly expired: number;
+    readonly conflict: number;
+    readonly incomplete: number;
+  };
 }
 
-/** Which letters to delete. All that is given must hold; one age must be given. */
+/** Which letters to delete. All given conditions must hold; one age must be given. */
 export interface PurgeOptions {
   /** Since its death. */
   readonly olderThanDead?: Duration | undefined;
@@ -54,7 +60,7 @@ interface RetryStores extends LetterStores {
   readonly reads: Pick<ReadModel, 'showDeadLetter' | 'inspect' | 'listDeadLetters'>;
 }
 
-/** The letter knows where it died; the version makes a double click one retry. */
+/** The letter records where it died; the version makes a double click one retry. */
 export async function retryLetter(
   stores: RetryStores,
   id: string,
@@ -67,8 +73,10 @@ export async function retryLetter(
 
 async function revive(
   { outbox, ledger }: LetterStores,
-  { id, version, where }: Pick<DeadLetterSummary, 'id' | 'version' | 'where'>,
+  { id, version, where, reason }: Pick<DeadLetterSummary, 'id' | 'version' | 'where' | 'reason'>,
 ): Promise<RetryStatus> {
+  // It would run with a truncated payload, or die again.
+  if (reason === 'ERR_MESSAGE_TOO_LARGE') return 'incomplete';
   return where === 'relay'
     ? await outbox.reviveDeadLetter(id, version)
     : await ledger.revive(id, version);
@@ -78,8 +86,8 @@ const RETRY_PAGE = 500;
 const MOST_RETRIES = 1_000_000;
 
 /**
- * Oldest first, so that what failed first runs first. Letters that die after the newest one of now are not looked at: a
- * task that fails at once would be brought back for ever.
+ * Oldest first, so that what failed first runs first. Letters that die after the newest one of now are skipped: a
+ * task that fails at once would be brought back forever.
  */
 export async function retryAll(
   stores: RetryStores,
@@ -89,7 +97,7 @@ export async function retryAll(
   const taskName = options.taskName ?? null;
   const first = { limit: 1, cursor: null, order: 'newest' as const, taskName };
   const newest = (await stores.reads.listDeadLetters(first)).items[0];
-  const counts = { ok: 0, absent: 0, conflict: 0, expired: 0 };
+  const counts = { ok: 0, absent: 0, conflict: 0, expired: 0, incomplete: 0 };
   let cursor: string | null = null;
   do {
     const limit = Math.min(RETRY_PAGE, most - counts.ok);
@@ -98,14 +106,14 @@ export async function retryAll(
     for (const letter of letters) counts[await revive(stores, letter)] += 1;
     cursor = letters.length < page.items.length ? null : page.next;
   } while (cursor !== null && counts.ok < most);
-  const { ok, absent, conflict, expired } = counts;
-  return { retried: ok, skipped: { expired, conflict: conflict + absent } };
+  const { ok, absent, conflict, expired, incomplete } = counts;
+  return { retried: ok, skipped: { expired, conflict: conflict + absent, incomplete } };
 }
 
 /** Letters deleted by one statement: a purge of millions holds no lock for long. */
 const PURGE_CHUNK = 1_000;
 
-/** Deletes letters of both kinds, chunk by chunk, each in a transaction of its own. */
+/** Deletes letters of both kinds, chunk by chunk, each in a separate transaction. */
 export async function purgeLetters(
   stores: () => Promise<LetterStores>,
   options: PurgeOptions,
@@ -132,7 +140,7 @@ function add(counts: Map<string, number>, { counts: chunk }: PurgeReply): number
   return chunk.reduce((sum, { count }) => sum + count, 0);
 }
 
-/** Without an age everything would go: that is never meant. */
+/** Without an age every letter would be deleted: that is never meant. */
 function purgeRequest(options: PurgeOptions): PurgeRequest {
   const { olderThanDead, olderThanCreated, taskName, dryRun } = options;
   if (olderThanDead === undefined && olderThanCreated === undefined) {

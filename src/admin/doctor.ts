@@ -1,9 +1,9 @@
-import { maskUrl } from '../config/database-url.ts';
 import { isDenied } from '../errors/denied.ts';
 import { isOutlastError, isUnavailable } from '../errors/error.ts';
-import { advise, ok, problem, type Check } from './checkup.ts';
+import { maskSecrets } from '../errors/mask-secrets.ts';
+import { advise, ok, problem, type Check } from '../telemetry/checkup.ts';
 
-/** What a doctor found, everywhere it looked. */
+/** The findings of a doctor for all stores. */
 export interface DoctorReport {
   readonly status: 'ok' | 'unhealthy' | 'unreachable';
   readonly checks: readonly DoctorCheck[];
@@ -19,7 +19,7 @@ export interface Patient {
   check(): Promise<readonly Check[]>;
 }
 
-/** Looks at every store; one that does not answer keeps nobody from looking at the others. */
+/** Checks every store; one that does not answer does not stop the checks of the others. */
 export async function examine(
   patients: readonly Patient[],
   warnings: readonly string[],
@@ -32,7 +32,10 @@ export async function examine(
   for (const patient of patients) {
     const { target } = patient;
     try {
-      checks.push(...(await patient.check()).map(found => ({ ...found, target })));
+      const found = await patient.check();
+      checks.push(
+        ...found.map(check => ({ ...check, message: maskSecrets(check.message), target })),
+      );
     } catch (error) {
       if (isUnavailable(error)) isReachable = false;
       checks.push({ ...refusal(error), target });
@@ -48,15 +51,14 @@ function configChecks(warnings: readonly string[]): readonly Check[] {
   return warnings.map(warning => advise('config', warning, advice, {}));
 }
 
-/** Why a store could not be looked at; what is no answer of it is a bug and goes up. */
+/** Why a store could not be checked; an error that did not come from the store is a bug and is thrown on. */
 function refusal(error: unknown): Check {
   if (isDenied(error)) {
     const advice = 'Grant this user what a relay needs, or look as another.';
-    return problem('permission', error.message, advice, {});
+    return problem('permission', maskSecrets(error.message), advice, {});
   }
   if (!isOutlastError(error)) throw error;
-  const { code, hint } = error;
-  const message = error.message.replaceAll(/[a-z]+:\/\/\S+/g, maskUrl);
+  const { code, hint, message } = error;
   if (isUnavailable(error)) return problem('connection', message, hint, { code });
   if (code === 'ERR_SCHEMA_MISSING') return problem('schema', message, hint, { code });
   throw error;

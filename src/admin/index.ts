@@ -8,14 +8,14 @@ export type {
   RetrySummary,
 } from './dead-letters.ts';
 export type { KeyDetails, ResetStatus } from './idempotency-keys.ts';
+export type { Stats } from './read-model.ts';
 export type {
   DeadLetterDetails,
   DeadLetterPage,
   DeadLetterSummary,
   HistoryEntry,
-  Stats,
   TaskDetails,
-} from './read-model.ts';
+} from '../ledger/dead-letter.ts';
 export type { KeyFigures } from '../admission/admission-store.ts';
 export type { Consumer } from '../ledger/control-store.ts';
 export type { OutboxEntry, OutboxPage } from '../outbox/outbox-reads.ts';

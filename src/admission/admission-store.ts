@@ -1,41 +1,41 @@
 import type { Rate } from '../task/admission-rule.ts';
 
 /**
- * Who may come in, and how many run at once, by key. It lives in the store of the ledger, and only that store's clock is
- * compared. A rate is a state that time itself brings back: nothing of it can leak. A place is held in the name of a run,
- * and counts as long as it is there; `sweep` frees those whose run the ledger does not run any more.
+ * Which tasks may come in, and how many run at once, by key. It lives in the ledger's store, and uses only that store's
+ * clock. A rate is a state that recovers with time: none of it can leak. A reservation belongs to a run, and counts as long
+ * as it exists; `sweep` frees those of runs that the ledger no longer runs.
  */
 export interface AdmissionStore {
-  /** Takes from several rates, each for itself; the keys differ. What is not granted takes nothing. */
+  /** Takes from several rates, each independently; the keys differ. A rate that refuses takes nothing. */
   take(asks: readonly RateAsk[]): Promise<readonly RateGrant[]>;
   /**
-   * Gives back what was taken and not used: only where nobody has taken from the key since, because later it would be
-   * given twice, by us and by time. True: it was.
+   * Gives back what was taken and not used: only if no other call has taken from the key since, because time would then give
+   * it back a second time. True: it was given back.
    */
-  refund(takings: readonly RateTaking[]): Promise<readonly boolean[]>;
-  /** Remembers a permit for so long. */
+  refund(reservations: readonly RateRefund[]): Promise<readonly boolean[]>;
+  /** Remembers a permit for this long. */
   hold(token: string, holdMs: number): Promise<void>;
-  /** Whether each permit still holds. The first task that names one has it; the same task may ask again. */
+  /** Whether each permit is still valid. The first task that names one owns it; the same task may ask again. */
   confirm(uses: readonly PermitUse[]): Promise<readonly boolean[]>;
-  /** Places under one key, in the order of the runs; one that has its place keeps it. */
-  reserve(ask: PlaceAsk): Promise<PlaceAnswer>;
+  /** Reservations under one key, in the order of the runs; a run that has one keeps it. */
+  reserve(ask: ReserveRequest): Promise<ReserveReply>;
   /**
-   * A task that found no place waits for one. True: there is room by now, so it need not. Of this and a `free` at the same
-   * time one sees the other: nobody waits beside an empty place.
+   * A task that got no reservation waits for one. True: the key has capacity by now, so it need not wait. If this and a
+   * `free` run at the same time, one sees the other: no task waits while a reservation is free.
    */
-  want(wish: PlaceWish): Promise<boolean>;
-  /** Ends places; returns tasks that waited for one, as many as were ended, the longest waiting first. */
-  free(places: readonly Place[]): Promise<readonly string[]>;
+  want(wish: ReservationWish): Promise<boolean>;
+  /** Ends reservations; returns waiting tasks, as many as were ended, longest waiting first. */
+  free(reservations: readonly Reservation[]): Promise<readonly string[]>;
   /**
-   * Frees up to `limit` places, under one key or under all, whose runs are over; returns tasks that waited for them. Where
-   * there are very many keys, one call looks at some of them, and the next at others.
+   * Frees up to `limit` reservations of ended runs, under one key or under all; returns tasks that waited for them. If
+   * there are very many keys, one call examines some of them, and the next call others.
    */
   sweep(key: string | null, limit: number): Promise<SweepReply>;
-  /** Not null: the store has no room for new work, and may have some after so long. */
+  /** Not null: the store has no capacity for new work; try again after `retryAfterMs`. */
   pressure(): Promise<{ readonly retryAfterMs: number; readonly why: string } | null>;
-  /** Every key that was used lately, by name. */
+  /** Every recently used key, by name. */
   figures(): Promise<readonly KeyFigures[]>;
-  /** Forgets keys, permits and wishes that nobody needs any more; of very many keys some with each call. */
+  /** Deletes unused keys, permits and waiting entries; if there are very many keys, some with each call. */
   prune(): Promise<void>;
 }
 
@@ -49,11 +49,11 @@ export interface RateGrant {
   readonly granted: number;
   /** Until one more is granted; 0: all were. */
   readonly retryAfterMs: number;
-  /** The state after the taking; a refund names it. */
+  /** The state after taking; a refund names it. */
   readonly mark: number;
 }
 
-export interface RateTaking {
+export interface RateRefund {
   readonly key: string;
   readonly rate: Rate;
   /** How many of it are given back. */
@@ -67,31 +67,31 @@ export interface PermitUse {
 }
 
 /** A run, as the ledger names it: a run token is never used again. */
-export interface PlaceHolder {
+export interface ReservationHolder {
   readonly task: string;
   readonly run: string;
 }
 
-export interface PlaceAsk {
+export interface ReserveRequest {
   readonly key: string;
   readonly limit: number;
-  readonly holders: readonly PlaceHolder[];
+  readonly holders: readonly ReservationHolder[];
 }
 
-export interface PlaceWish {
+export interface ReservationWish {
   readonly key: string;
   readonly limit: number;
   readonly task: string;
 }
 
-export interface PlaceAnswer {
+export interface ReserveReply {
   /** One for each holder. */
   readonly isIn: readonly boolean[];
-  /** How many tasks wait for a place under this key. */
+  /** How many tasks wait for a reservation under this key. */
   readonly waiting: number;
 }
 
-export interface Place extends PlaceHolder {
+export interface Reservation extends ReservationHolder {
   readonly key: string;
 }
 
@@ -100,16 +100,16 @@ export interface SweepReply {
   readonly wake: readonly string[];
 }
 
-/** What an operator sees of a key. */
+/** The figures of a key, for operators. */
 export interface KeyFigures {
   readonly key: string;
-  /** Null: no rate was asked for under it. */
+  /** Null: no rate was requested under it. */
   readonly rate: Rate | null;
   /** How many would be granted now. */
   readonly available: number | null;
   readonly concurrency: number | null;
   readonly held: number;
   readonly waiting: number;
-  /** How often it said no, by its rate or for want of a place. */
+  /** How often it refused, by its rate or by its concurrency limit. */
   readonly rejected: number;
 }

@@ -6,7 +6,7 @@ import type { AdmissionStore } from './admission-store.ts';
 import type { Limit, LimitBook, Subject } from './limits.ts';
 import { subjectOf } from './subject.ts';
 import { rejected, spread, STORE_KEY } from './rejected.ts';
-import { takeRates, type Takings, type Verdict } from './take-rates.ts';
+import { takeRates, type RateReservations, type Verdict } from './take-rates.ts';
 
 export interface AdmissionDeps {
   readonly store: AdmissionStore;
@@ -14,27 +14,27 @@ export interface AdmissionDeps {
   readonly runtime: Pick<Runtime, 'random' | 'emit' | 'log'>;
 }
 
-/** A task that wants to come in. */
-export type Newcomer = Pick<Envelope, 'id' | 'name' | 'queue'> & {
+/** A task that asks to come in. */
+export type AdmissionRequest = Pick<Envelope, 'id' | 'name' | 'queue'> & {
   readonly subject: Subject;
-  /** Asked for before; null: not. */
+  /** A permit obtained earlier; null: none. */
   readonly permit: string | null;
 };
 
-/** A task as its envelope tells of it. */
-export function newcomerOf(envelope: Envelope): Newcomer {
+/** The admission request of an envelope. */
+export function admissionRequestOf(envelope: Envelope): AdmissionRequest {
   const { id, name, queue } = envelope;
   const { permit = null } = readOptions(envelope);
   return { id, name, queue, permit, subject: subjectOf(envelope, undefined) };
 }
 
-/** Of those who came: the wait of each that is refused, null for the others, and what can be given back. */
+/** Per request: the wait if it is refused, null if not; and what can be given back. */
 export interface Admitted {
   readonly waits: readonly (number | null)[];
-  readonly takings: Takings;
+  readonly reservations: RateReservations;
 }
 
-/** Decides who comes in: one task that is pushed, or a batch of a relay. */
+/** Decides which tasks come in: one task that is pushed, or a batch of a relay. */
 export class Admission {
   readonly #deps: AdmissionDeps;
   #isClosed = false;
@@ -48,53 +48,48 @@ export class Admission {
     return this.#deps.book.of(subject).filter(({ rate }) => rate !== null);
   }
 
-  /** Takes the rates of one task, or throws. A store that is away throws too: nobody comes in unseen. */
-  async enter(newcomer: Newcomer, where: 'push' | 'admit'): Promise<Takings> {
-    const { verdicts, takings, why } = await this.#judge([newcomer]);
+  /** Takes the rates of one task, or throws. Also throws when the store is away: no task comes in unchecked. */
+  async enter(request: AdmissionRequest, where: 'push' | 'admit'): Promise<RateReservations> {
+    const { verdicts, reservations, why } = await this.#judge([request]);
     const verdict = verdicts[0] ?? null;
-    if (verdict === null) return takings;
-    const retryAfterMs = this.#tell(newcomer, verdict, where);
-    throw rejected(
-      newcomer.name,
-      verdict.key,
-      retryAfterMs,
-      why ?? `${verdict.key} is at its rate`,
-    );
+    if (verdict === null) return reservations;
+    const retryAfterMs = this.#emitRejected(request, verdict, where);
+    throw rejected(request.name, verdict.key, retryAfterMs, why ?? `${verdict.key} is at its rate`);
   }
 
   /** Takes the rates of many at once. */
-  async enterMany(newcomers: readonly Newcomer[]): Promise<Admitted> {
-    const { verdicts, takings } = await this.#judge(newcomers);
-    const waits = newcomers.map((newcomer, at) => {
+  async enterMany(requests: readonly AdmissionRequest[]): Promise<Admitted> {
+    const { verdicts, reservations } = await this.#judge(requests);
+    const waits = requests.map((request, at) => {
       const verdict = verdicts[at] ?? null;
-      return verdict === null ? null : this.#tell(newcomer, verdict, 'relay');
+      return verdict === null ? null : this.#emitRejected(request, verdict, 'relay');
     });
-    return { waits, takings };
+    return { waits, reservations };
   }
 
-  /** Not null: the store has no room for new work, whatever it is; how long each of those who came is to wait. */
-  async closedTo(newcomers: () => readonly Newcomer[]): Promise<readonly number[] | null> {
+  /** Not null: the store has no capacity for new work of any kind; how long each request is to wait. */
+  async closedTo(requests: () => readonly AdmissionRequest[]): Promise<readonly number[] | null> {
     const full = await this.#pressure();
-    if ((full !== null) !== this.#isClosed) this.#tellClosed(full?.why ?? null);
+    if ((full !== null) !== this.#isClosed) this.#logClosed(full?.why ?? null);
     if (full === null) return null;
     const verdict = { key: STORE_KEY, waitMs: full.retryAfterMs };
-    return newcomers().map(newcomer => this.#tell(newcomer, verdict, 'relay'));
+    return requests().map(request => this.#emitRejected(request, verdict, 'relay'));
   }
 
-  /** Once for each time, not for each task. */
-  #tellClosed(why: string | null): void {
+  /** Reported once per change, not for each task. */
+  #logClosed(why: string | null): void {
     const { log } = this.#deps.runtime;
     this.#isClosed = why !== null;
-    if (why === null) log.info({}, 'the store has room again');
-    else log.warn({ why }, 'the store has no room: nothing new is published until it has');
+    if (why === null) log.info({}, 'the store has capacity again');
+    else log.warn({ why }, 'the store has no capacity: nothing new is published until it has');
   }
 
-  /** Keeps room that was taken for whoever names this token in time. */
+  /** Keeps the capacity that was taken for the task that names this token in time. */
   async hold(token: string, holdMs: number): Promise<void> {
     await this.#deps.store.hold(token, holdMs);
   }
 
-  /** A store that is away is not full. Who is limited hears of it when he asks for his rate; the others need it for nothing. */
+  /** A store that is away is not full. A limited task fails when it asks for its rate; the others do not need the store. */
   async #pressure(): ReturnType<AdmissionStore['pressure']> {
     try {
       return await this.#deps.store.pressure();
@@ -104,28 +99,28 @@ export class Admission {
     }
   }
 
-  async #judge(newcomers: readonly Newcomer[]): Promise<{
+  async #judge(requests: readonly AdmissionRequest[]): Promise<{
     readonly verdicts: readonly Verdict[];
-    readonly takings: Takings;
+    readonly reservations: RateReservations;
     readonly why?: string;
   }> {
     const { store } = this.#deps;
     const full = await this.#pressure();
     if (full !== null) {
       const verdict = { key: STORE_KEY, waitMs: full.retryAfterMs };
-      const { takings } = await takeRates([], store);
-      return { verdicts: newcomers.map(() => verdict), takings, why: full.why };
+      const { reservations } = await takeRates([], store);
+      return { verdicts: requests.map(() => verdict), reservations, why: full.why };
     }
-    const held = await this.#confirm(newcomers);
-    const requests = newcomers.map((newcomer, at) =>
-      held.has(at) ? [] : this.ratesOf(newcomer.subject),
+    const held = await this.#confirm(requests);
+    const rates = requests.map((request, at) =>
+      held.has(at) ? [] : this.ratesOf(request.subject),
     );
-    return await takeRates(requests, store);
+    return await takeRates(rates, store);
   }
 
-  /** The places of those who have room already. */
-  async #confirm(newcomers: readonly Newcomer[]): Promise<ReadonlySet<number>> {
-    const uses = newcomers.flatMap(({ permit, id }, at) =>
+  /** The indexes of requests with a valid permit. */
+  async #confirm(requests: readonly AdmissionRequest[]): Promise<ReadonlySet<number>> {
+    const uses = requests.flatMap(({ permit, id }, at) =>
       permit === null ? [] : [{ at, token: permit, task: id }],
     );
     if (uses.length === 0) return new Set();
@@ -133,13 +128,13 @@ export class Admission {
     return new Set(uses.filter((_, index) => answers[index]).map(({ at }) => at));
   }
 
-  #tell(
-    newcomer: Newcomer,
+  #emitRejected(
+    request: AdmissionRequest,
     verdict: NonNullable<Verdict>,
     where: 'push' | 'admit' | 'relay',
   ): number {
     const { emit, random } = this.#deps.runtime;
-    const { id, name, queue } = newcomer;
+    const { id, name, queue } = request;
     const retryAfterMs = spread(verdict.waitMs, random.next());
     emit('admission:rejected', { id, name, queue, where, key: verdict.key, retryAfterMs });
     return retryAfterMs;

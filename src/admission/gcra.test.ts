@@ -9,7 +9,7 @@ const rates = fc
     fc.integer({ min: 1, max: limit }).map((burst): Rate => ({ limit, perMs, burst })),
   );
 
-/** What the store has to say to calls at these times; times need not grow, as those of calls that wait for a lock. */
+/** The grants for calls at these times; times may go back, like those of calls that wait for a lock. */
 function admit(rate: Rate, calls: readonly { atUs: number; count: number }[]): number[] {
   let stateUs = 0;
   return calls.flatMap(({ atUs, count }) => {

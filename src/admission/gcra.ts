@@ -1,21 +1,21 @@
 import { intervalUs, type Rate } from '../task/admission-rule.ts';
 
-/** What was left of a taking when somebody asked. */
+/** The outcome of one request. */
 export interface Taken {
   readonly granted: number;
-  /** The state afterwards; as it was when nothing was granted. */
+  /** The state afterwards; unchanged when nothing was granted. */
   readonly tatUs: number;
   /** Until one more would be granted; 0 when all were. */
   readonly waitUs: number;
 }
 
-/** A state further ahead than a rate can lead to is of another rate, or of a clock that was set back. */
+/** A state further ahead than a rate can reach belongs to another rate, or to a clock that was set back. */
 const SLACK_US = 1_000_000;
 
 /**
- * The generic cell rate algorithm. The state is one time: when the bucket would be full again. Each one granted moves it
- * on by an interval, and it may be ahead of the clock by a burst. Nothing is ever counted within a window, so there is
- * no edge at which two bursts could meet; what is refused moves nothing.
+ * The generic cell rate algorithm. The state is one time: when the bucket would be full again. Each grant moves it on by
+ * an interval, and it may be ahead of the clock by a burst. Nothing is counted within a window, so there is no edge at
+ * which two bursts could meet; a refusal moves nothing.
  */
 export function takeFrom(stateUs: number, nowUs: number, rate: Rate, count: number): Taken {
   const interval = intervalUs(rate);

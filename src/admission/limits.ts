@@ -22,7 +22,7 @@ export interface Subject {
 export class LimitBook {
   /** True: the configuration limits nothing. */
   readonly isEmpty: boolean;
-  /** True: some limit of the configuration is about how many run at once. */
+  /** True: some limit of the configuration is a concurrency limit. */
   readonly limitsRuns: boolean;
   readonly #patterns: ReadonlyMap<AdmissionKind, readonly Matcher[]>;
 
@@ -35,8 +35,8 @@ export class LimitBook {
   }
 
   /**
-   * The most specific first: whoever is refused by his own limit takes nothing from those he shares. A limit of the
-   * configuration takes the place of one of the task's own that has the same key.
+   * The most specific first: a task that its own limit refuses takes nothing from the shared ones. A limit of the
+   * configuration replaces the task's own limit with the same key.
    */
   of({ name, queue, tenant, admission }: Subject): readonly Limit[] {
     const limits = [
@@ -60,7 +60,7 @@ interface Matcher {
   readonly matches: (name: string) => boolean;
 }
 
-/** Names before patterns, and of patterns those that say more. */
+/** Names before patterns, and more specific patterns first. */
 function matchersOf(patterns: readonly AdmissionPattern[]): readonly Matcher[] {
   const isPattern = (name: string): boolean => /[*?]/.test(name);
   const said = (name: string): number => name.replaceAll(/[*?]/g, '').length;

@@ -1,9 +1,9 @@
 import { outlastError } from '../errors/error.ts';
 import type { Permit } from '../task/define-task.ts';
 import type { Limit } from './limits.ts';
-import type { Takings } from './take-rates.ts';
+import type { RateReservations } from './take-rates.ts';
 
-/** How long room is kept that was asked for before a transaction. */
+/** How long a permit that was obtained before a transaction is kept. */
 export const HOLD_MS = 30_000;
 
 export interface PermitParts {
@@ -11,10 +11,10 @@ export interface PermitParts {
   /** Null: nothing limits the task, so nothing is held. */
   readonly token: string | null;
   readonly rates: readonly Limit[];
-  readonly takings: Takings;
+  readonly reservations: RateReservations;
 }
 
-/** What `admit` gives. The store knows its token, and which task used it. */
+/** The result of `admit`. The store knows its token, and which task used it. */
 export class HeldPermit implements Permit {
   readonly task: string;
   readonly #parts: PermitParts;
@@ -28,8 +28,8 @@ export class HeldPermit implements Permit {
   async cancel(): Promise<void> {
     if (this.#isCancelled) return;
     this.#isCancelled = true;
-    this.#parts.takings.spare(this.#parts.rates);
-    await this.#parts.takings.refund();
+    this.#parts.reservations.spare(this.#parts.rates);
+    await this.#parts.reservations.refund();
   }
 
   /** The token, for a task that is under the same limits. */
@@ -45,7 +45,7 @@ export class HeldPermit implements Permit {
   }
 }
 
-/** The token of what was given as `permit`; null: there is none to be confirmed. */
+/** The token of the given `permit`; null: there is none to confirm. */
 export function permitToken(given: unknown, task: string, rates: readonly Limit[]): string | null {
   if (given === undefined) return null;
   if (given instanceof HeldPermit) return given.use(task, rates);

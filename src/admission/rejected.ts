@@ -1,8 +1,8 @@
 import { outlastError } from '../errors/error.ts';
 
-/** Where the store itself is what is full. */
+/** The key used when the store itself is full. */
 export const STORE_KEY = 'store:memory';
-/** Those who were refused together return within this part of their wait, and within this time at least. */
+/** Tasks that were refused together return spread over this part of their wait, and over this time at least. */
 const SPREAD = 0.25;
 const LEAST_SPREAD_MS = 100;
 

@@ -5,7 +5,7 @@ import { safeKey } from '../task/names.ts';
 import { readOptions } from '../task/read-options.ts';
 import type { Subject } from './limits.ts';
 
-/** What travels of a contract's limits, with the key of this input. */
+/** The part of a contract's limits that travels, with the key of this input. */
 export function ownAdmission(contract: Contract, input: unknown): OwnAdmission | undefined {
   const { admission } = contract;
   if (admission === null) return undefined;
@@ -17,7 +17,7 @@ export function ownAdmission(contract: Contract, input: unknown): OwnAdmission |
   };
 }
 
-/** A task on its way. What Python or another task sent does not carry the limits of its contract: who has that finds them. */
+/** A task on its way. A task sent by Python or by another task carries no limits: they come from the contract, if known. */
 export function subjectOf(envelope: Envelope, contract: Contract | undefined): Subject {
   const { name, queue } = envelope;
   const { tenant, admission } = readOptions(envelope);
@@ -29,7 +29,7 @@ function derived(envelope: Envelope, contract: Contract | undefined): OwnAdmissi
   try {
     return ownAdmission(contract, inputFromCall(contract, decodeBody(envelope.body)));
   } catch {
-    // Input without a key is not what the contract asks for, which its run finds out.
+    // Input without a key does not match the contract, which its run finds out.
     return undefined;
   }
 }

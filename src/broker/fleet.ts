@@ -1,27 +1,25 @@
 /**
- * What is asked of a broker besides messages, where tools of a fleet share it: a way to tell events to whoever listens, and to be
- * asked by whoever is allowed to publish. All of it may be lost, and nothing of it may hold up a task.
+ * What else we need from a broker that fleet tools share: emit events to all listeners, and receive requests from any
+ * client that may publish. All of it may be lost, and none of it may hold up a task.
  */
 export interface Fleet {
   readonly place: FleetPlace;
-  /**
-   * Tells events. False: the broker is away or takes nothing now, so they were not sent. Never rejects.
-   */
+  /** Sends events. False: the broker is away or accepts nothing now, so they were not sent. Never rejects. */
   tell(message: EventMessage): Promise<boolean>;
-  /** Hears every request from now on, again after the broker was away; what is asked meanwhile is lost. */
-  listen(hear: (message: RequestMessage) => void): void;
-  /** Answers a request. The one who asked may be gone. Never rejects. */
+  /** Receives every request from now on, also after the broker was away; requests in between are lost. */
+  listen(onRequest: (message: RequestMessage) => void): void;
+  /** Answers a request. The caller may be gone. Never rejects. */
   answer(message: AnswerMessage): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Where the broker is, in words that may be shown. */
+/** The broker's address, without secrets. */
 export interface FleetPlace {
   readonly transport: 'amqp' | 'redis';
   readonly hostname: string;
   readonly port: number;
   readonly userid: string | null;
-  /** The virtual host of RabbitMQ, the number of the database of Redis. */
+  /** RabbitMQ's virtual host, or Redis's database number. */
   readonly virtualHost: string;
   readonly isTls: boolean;
 }
@@ -33,8 +31,15 @@ export interface EventMessage {
   readonly body: Uint8Array;
 }
 
-/** A request as it came: nothing about it is certain. */
+/** A received request. The listener reads it, or skips it: even reading takes time. */
 export interface RequestMessage {
+  /** Its size. */
+  readonly bytes: number;
+  /** Nothing about it is certain. Null: it is not a message. */
+  read(): RequestParts | null;
+}
+
+export interface RequestParts {
   readonly headers: unknown;
   readonly body: Uint8Array;
 }
@@ -45,10 +50,10 @@ export interface AnswerMessage {
   readonly body: Uint8Array;
 }
 
-/** What an adapter tells besides. */
+/** What an adapter needs and reports. */
 export interface FleetOptions {
-  /** The name of this node, for names that people see at the broker. */
+  /** The name of this node, for names shown at the broker. */
   readonly node: string;
-  /** Told when the broker cannot be used, once until it can be used again. */
+  /** Called when the broker cannot be used, once until it can be used again. */
   readonly onTrouble: (error: unknown) => void;
 }

@@ -2,7 +2,7 @@ import { ERROR_FAMILY } from '../errors/codes.ts';
 import { isDenied } from '../errors/denied.ts';
 import { isOutlastError } from '../errors/error.ts';
 
-/** What every command ends with. */
+/** The exit codes of all commands. */
 export const EXIT = {
   done: 0,
   failed: 1,

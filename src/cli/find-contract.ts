@@ -6,11 +6,12 @@ import type { CommandContext } from './context.ts';
 /** The contract of a task whose handler the configuration names. */
 export async function findContract(
   name: string,
-  { config, loaded }: CommandContext,
+  { context, loaded }: CommandContext,
 ): Promise<Task | undefined> {
-  if (config.tasks.length === 0) return undefined;
+  const { tasks } = context.config;
+  if (tasks.length === 0) return undefined;
   const handlers = await loadTaskModules(
-    config.tasks,
+    tasks,
     loaded.file ?? loaded.folder,
     createLoader(loaded.loader),
   );

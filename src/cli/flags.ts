@@ -1,7 +1,7 @@
 import { outlastError } from '../errors/error.ts';
 import { durationMs, type Duration } from '../task/duration.ts';
 
-/** A length of time as people type it: a bare number is seconds. */
+/** A duration as people type it: a bare number is seconds. */
 export function readDuration(text: string, flag: string): Duration {
   const duration = (/^(\d+\.?\d*|\.\d+)$/.test(text) ? `${Number(text)}s` : text) as Duration;
   durationMs(duration, flag);
@@ -18,7 +18,7 @@ export function readWhole(text: string, flag: string, least: number, most: numbe
   });
 }
 
-/** Flags that are fine alone and wrong together, or of which one is missing. */
+/** Flags that are valid alone and invalid together, or of which one is missing. */
 export function flagsConflict(flags: readonly string[], message: string, hint: string): Error {
   return outlastError('ERR_OPTIONS_CONFLICT', { message, hint, fields: { options: flags } });
 }

@@ -2,8 +2,8 @@ import { Command, CommanderError, Option } from 'commander';
 import type { InputIssue } from '../errors/codes.ts';
 import { isDenied } from '../errors/denied.ts';
 import { isOutlastError } from '../errors/error.ts';
-import { maskUrl } from '../config/config.ts';
-import { packageVersion } from '../wiring/package-version.ts';
+import { maskSecrets } from '../errors/mask-secrets.ts';
+import { packageVersion } from '../process/package-version.ts';
 import type { AddCommand } from './command.ts';
 import { addAdmission } from './commands/admission.ts';
 import { addConfig } from './commands/config.ts';
@@ -13,6 +13,7 @@ import { addDoctor } from './commands/doctor.ts';
 import { addIdempotency } from './commands/idempotency.ts';
 import { addMigrate } from './commands/migrate.ts';
 import { addOutbox } from './commands/outbox.ts';
+import { addMove } from './commands/move.ts';
 import { addQueues } from './commands/queues.ts';
 import { addRelay } from './commands/relay.ts';
 import { addResult } from './commands/result.ts';
@@ -39,14 +40,15 @@ const COMMANDS: readonly AddCommand[] = [
   addWorkers,
   addIdempotency,
   addAdmission,
+  addMove,
   addDoctor,
   addConfig,
 ];
 
-/** Modules of the user may hold connections; a command that has ended waits for them no longer than this. */
+/** Modules of the user may hold connections open; a command that has ended waits for them no longer than this. */
 const LINGER_MS = 500;
 
-/** Runs the command line; the exit code. */
+/** Runs the command line; returns the exit code. */
 export async function main(argv: readonly string[]): Promise<number> {
   surviveClosedPipes();
   const code = await run(argv);
@@ -66,7 +68,7 @@ async function run(argv: readonly string[]): Promise<number> {
   });
   try {
     if (argv.length === 0) {
-      output.note(program.helpInformation());
+      output.notes(program.helpInformation().split('\n'));
       return EXIT.usage;
     }
     await program.parseAsync([...argv], { from: 'user' });
@@ -78,7 +80,7 @@ async function run(argv: readonly string[]): Promise<number> {
   }
 }
 
-/** `outlast worker 2>&1 | head`: whoever reads has enough, and that ends neither a worker nor a command. */
+/** `outlast worker 2>&1 | head`: the reader closes the pipe, and that ends neither a worker nor a command. */
 function surviveClosedPipes(): void {
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 }
@@ -90,7 +92,7 @@ function createProgram(output: Output, isJson: boolean, finish: (code: number) =
     .showSuggestionAfterError()
     .exitOverride()
     .configureOutput({
-      writeErr: text => output.note(text.trimEnd()),
+      writeErr: text => output.notes(text.trimEnd().split('\n')),
       outputError: (text, write) =>
         isJson ? report(usageProblem(text), isJson, output) : write(text),
     })
@@ -108,7 +110,10 @@ function allCommands(program: Command): readonly Command[] {
 
 function addCommonOptions(command: Command): void {
   command
-    .option('--config <file>', 'the config file (default: found upward from here)')
+    .option(
+      '--config <file>',
+      'the config file (default: found upward from here, within the project)',
+    )
     .addOption(
       new Option(
         '--loader <kind>',
@@ -126,14 +131,18 @@ interface Problem {
   readonly message: string;
   readonly hint: string;
   readonly issues?: readonly InputIssue[];
+  /** For a module that does not load: the position in the user's files. */
+  readonly traceback?: string;
 }
 
-/** Errors say what to do; a stack is for bugs only. */
+/** Errors have hints; a stack is for bugs only. */
 function problemOf(error: unknown): Problem {
   if (isOutlastError(error)) {
     const { code, message, hint } = error;
     const issues = isOutlastError(error, 'ERR_INPUT_INVALID') ? error.issues : [];
-    return { code, message, hint, issues };
+    const isOfModule = isOutlastError(error, 'ERR_HANDLER_NOT_LOADABLE');
+    const traceback = isOfModule ? (error.traceback ?? '') : '';
+    return { code, message, hint, issues, traceback };
   }
   if (isDenied(error)) {
     const hint = 'Grant this user what the command needs, or run it as another.';
@@ -143,7 +152,7 @@ function problemOf(error: unknown): Problem {
   return { code: 'ERR_UNEXPECTED', message, hint: '' };
 }
 
-/** Commander says `error: what` and perhaps `(Did you mean that?)` below. */
+/** Commander prints `error: what` and perhaps `(Did you mean that?)` below. */
 function usageProblem(text: string): Problem {
   const [what = '', suggestion = ''] = text.trim().split('\n');
   const message = what.replace(/^error: /, '');
@@ -151,17 +160,23 @@ function usageProblem(text: string): Problem {
 }
 
 function report(
-  { code, message, hint, issues = [] }: Problem,
+  { code, message, hint, issues = [], traceback = '' }: Problem,
   json: boolean,
   output: Output,
 ): void {
-  const masked = message.replaceAll(/[a-z]+:\/\/\S+/g, maskUrl);
+  const masked = maskSecrets(message);
   if (json) {
-    const more = issues.length > 0 ? { issues } : {};
+    const more = {
+      ...(issues.length > 0 ? { issues } : {}),
+      ...(traceback === '' ? {} : { traceback: maskSecrets(traceback) }),
+    };
     const docs = 'docs/reference/errors.md';
     return output.note(toJson({ error: { code, message: masked, hint, ...more, docs } }));
   }
+  // Further lines are indented, so that none of them looks like a separate error.
+  const [first = '', ...more] = `${masked} (${code})`.split('\n');
   const others = issues.slice(1).map(issue => `also at \`${issue.path}\`: ${issue.message}`);
-  const lines = [`error: ${masked} (${code})`, ...others, ...(hint === '' ? [] : [hint])];
-  output.note(lines.join('\n       '));
+  const frames = traceback === '' ? [] : maskSecrets(traceback).split('\n');
+  const lines = [...more, ...frames, ...others, ...(hint === '' ? [] : [hint])];
+  output.notes([`error: ${first}`, ...lines.map(line => `       ${line}`)]);
 }

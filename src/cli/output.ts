@@ -1,9 +1,14 @@
-/** What a command may say: data on stdout, everything else on stderr. */
+import { printable, printableJson } from '../telemetry/printable.ts';
+
+/** The output of a command: data on stdout, everything else on stderr. */
 export interface Output {
   /** One JSON document, fields in snake_case. */
   json(data: object): void;
+  /** Always one line: a line feed in an error or a name starts no second one. */
   line(text: string): void;
+  lines(texts: readonly string[]): void;
   note(text: string): void;
+  notes(texts: readonly string[]): void;
   table(rows: readonly object[], columns: readonly string[]): void;
 }
 
@@ -13,25 +18,21 @@ export function createOutput(
 ): Output {
   return {
     json: data => stdout(`${toJson(data)}\n`),
-    line: text => stdout(`${visible(text)}\n`),
-    note: text => stderr(`${visible(text)}\n`),
+    line: text => stdout(`${printable(text)}\n`),
+    lines: texts => stdout(texts.map(text => `${printable(text)}\n`).join('')),
+    note: text => stderr(`${printable(text)}\n`),
+    notes: texts => stderr(texts.map(text => `${printable(text)}\n`).join('')),
     table: (rows, columns) => stdout(formatTable(rows, columns)),
   };
 }
 
-/** JSON text that is printed as it is: a value of the user's, whose keys and numbers are not ours to change. */
+/** JSON text that is printed unchanged: a value of the user's, whose keys and numbers must not be rewritten. */
 export class JsonText {
   readonly text: string;
 
   constructor(text: string) {
     this.text = text;
   }
-}
-
-/** Control characters in a task's name or error must not reach a terminal; line breaks and tabs are harmless. */
-function visible(text: string): string {
-  // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
-  return text.replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '\uFFFD');
 }
 
 function formatTable(rows: readonly object[], columns: readonly string[]): string {
@@ -55,12 +56,12 @@ function formatTable(rows: readonly object[], columns: readonly string[]): strin
 
 function cell(value: unknown): string {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '');
-  return visible(text).replaceAll(/\s+/g, ' ');
+  return printable(text.replaceAll(/\s+/g, ' '));
 }
 
 /** One line of JSON: `deadAt` becomes `dead_at`, all the way down; bytes become base64, a bigint an integer. */
 export function toJson(value: unknown): string {
-  return escapeControls(encode(value) ?? 'null');
+  return printableJson(encode(value) ?? 'null');
 }
 
 function encode(value: unknown): string | undefined {
@@ -72,14 +73,6 @@ function encode(value: unknown): string | undefined {
   const members = Object.entries(value).map(([key, item]) => [snake(key), encode(item)] as const);
   const kept = members.filter(([, text]) => text !== undefined);
   return `{${kept.map(([key, text]) => `${JSON.stringify(key)}:${text}`).join(',')}}`;
-}
-
-/** JSON escapes only the lower control characters; a terminal obeys the upper ones as well. */
-export function escapeControls(json: string): string {
-  return json.replaceAll(
-    /[\u007f-\u009f]/g,
-    letter => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
 }
 
 const snake = (key: string): string =>

@@ -5,7 +5,7 @@ import {
 } from '../task/admission-rule.ts';
 import { asRecord, dropUndefined, nearest, rangeError, refuseUnknown } from './options.ts';
 
-/** What a pattern may be about, the most specific first. */
+/** What a pattern may match, the most specific first. */
 export const ADMISSION_KINDS = ['tenant', 'task', 'queue'] as const;
 export type AdmissionKind = (typeof ADMISSION_KINDS)[number];
 
@@ -22,7 +22,7 @@ export interface AdmissionPattern {
 
 const HINT = `Write 'tenant:*', 'queue:billing' or 'task:shop.charge'.`;
 
-/** Checks what a config says about admission. */
+/** Checks the admission section of a config. */
 export function readAdmission(value: unknown): readonly AdmissionPattern[] {
   const given = dropUndefined(asRecord(value ?? {}, 'admission'));
   return Object.freeze(

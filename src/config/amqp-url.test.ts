@@ -91,6 +91,11 @@ describe('a broker', () => {
       url: 'redis://r',
       ackOn: 'begin',
       chordQueue: 'outlast.chords',
+      destinations: [],
+    });
+    const destinations = ['billing.*', 'exchange:events'];
+    expect(readBroker({ url: 'redis://r', destinations }, 'broker')).toMatchObject({
+      destinations,
     });
   });
 
@@ -99,6 +104,8 @@ describe('a broker', () => {
     [{ url: 'amqp://mq', queueType: 'mirrored' }, 'ERR_OPTION_RANGE', 'broker.queueType'],
     [{ url: 'amqp://mq', ackOn: 'never' }, 'ERR_OPTION_RANGE', 'broker.ackOn'],
     [{ url: 'amqp://mq', maxPriority: 0 }, 'ERR_OPTION_RANGE', 'broker.maxPriority'],
+    [{ url: 'amqp://mq', destinations: 'q' }, 'ERR_OPTION_RANGE', 'broker.destinations'],
+    [{ url: 'amqp://mq', destinations: [''] }, 'ERR_OPTION_RANGE', 'broker.destinations'],
     [
       { url: 'amqp://mq', maxPriority: 9, queueType: 'quorum' },
       'ERR_OPTIONS_CONFLICT',

@@ -1,7 +1,7 @@
-import { maskUrl } from './database-url.ts';
+import { hasMisplacedAt, maskUrl } from '../errors/mask-secrets.ts';
 import { rangeError } from './options.ts';
 
-/** One server of a RabbitMQ, as a URL names it. */
+/** One RabbitMQ server of a URL. */
 export interface RabbitHost {
   readonly isTls: boolean;
   readonly hostname: string;
@@ -9,10 +9,10 @@ export interface RabbitHost {
   readonly username: string;
   readonly password: string;
   readonly vhost: string;
-  /** Seconds between two heartbeats; two that are missed end the connection. */
+  /** Seconds between two heartbeats; two missed ones end the connection. */
   readonly heartbeatSeconds: number;
   readonly connectTimeoutMs: number;
-  /** Files of certificates, read anew for every connection. */
+  /** Certificate files, read again for every connection. */
   readonly caFile: string | null;
   readonly certFile: string | null;
   readonly keyFile: string | null;
@@ -26,7 +26,7 @@ const ESCAPING = 'Special characters in user and password must be percent-encode
 const SHAPE = /^(amqp|amqps|pyamqp):\/\/(?:([^@/?#]*)@)?([^/?#]*)(\/[^?#]*)?(?:\?([^#]*))?$/i;
 const HOST = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]*))(?::(\d{1,5}))?$/i;
 
-/** A lost server is noticed after two of these, and a half-open connection as well. */
+/** A lost server or a half-open connection is noticed after two of these. */
 const HEARTBEAT_SECONDS = 10;
 const CONNECT_TIMEOUT_MS = 5_000;
 
@@ -34,6 +34,7 @@ const CONNECT_TIMEOUT_MS = 5_000;
 export function parseAmqpUrl(url: string, option: string): readonly RabbitHost[] {
   const wrong = (problem: string, hint = EXAMPLE): Error =>
     rangeError(option, `is ${maskUrl(url)}, ${problem}`, hint);
+  if (hasMisplacedAt(url)) throw wrong('which has an @ behind its host', ESCAPING);
   return Object.freeze(url.split(';').flatMap(part => parseOne(part.trim(), wrong)));
 }
 
@@ -49,7 +50,7 @@ function parseOne(url: string, wrong: Wrong): readonly RabbitHost[] {
   const password = colon === -1 ? undefined : userInfo?.slice(colon + 1);
   const shared = {
     isTls,
-    // As every client has it: nobody named means RabbitMQ's own guest.
+    // As in every client: without a user name it is RabbitMQ's own guest.
     username: decoded(user ?? 'guest', wrong),
     password: decoded(password ?? (userInfo === undefined ? 'guest' : ''), wrong),
     vhost: path === '' || path === '/' ? '/' : decoded(path.slice(1), wrong),
@@ -64,7 +65,7 @@ function readHost(
   wrong: Wrong,
 ): Pick<RabbitHost, 'hostname' | 'port'> {
   const match = HOST.exec(text.trim());
-  if (!match) throw wrong(`whose host ${JSON.stringify(text)} is none`, `${EXAMPLE} ${ESCAPING}`);
+  if (!match) throw wrong('one of whose hosts is none', `${EXAMPLE} ${ESCAPING}`);
   const port = match[3] === undefined ? (isTls ? 5671 : 5672) : Number(match[3]);
   if (port < 1 || port > 65_535) throw wrong(`whose port ${port} is none`);
   return { hostname: match[1] ?? (match[2] || 'localhost'), port };

@@ -1,44 +1,19 @@
 import { outlastError } from '../errors/error.ts';
-import { safeName } from '../task/names.ts';
+import { maskUrl } from '../errors/mask-secrets.ts';
+import { BROKER_TABLE } from '../options/broker-table.ts';
+import { rowOf } from '../options/option.ts';
 import { parseAmqpUrl, type RabbitHost } from './amqp-url.ts';
-import { maskUrl } from './database-url.ts';
+import type { BrokerOptions } from './options.generated.ts';
+import { readValue } from './resolve-section.ts';
 import { asRecord, dropUndefined, rangeError, refuseUnknown, shown } from './options.ts';
 
-/** What a user writes about the broker, where a URL alone does not say enough. */
-export interface BrokerOptions {
-  /** `amqp://…` or `amqps://…`, several hosts with commas; `redis://…` or `rediss://…`. */
-  readonly url: string;
-  /** Of queues that are not there yet; those that are stay as they are. RabbitMQ only. @default 'classic' */
-  readonly queueType?: 'classic' | 'quorum' | undefined;
-  /**
-   * Priorities that queues declared here know, as Celery's `task_queue_max_priority`. RabbitMQ's classic queues only.
-   * @default none
-   */
-  readonly maxPriority?: number | undefined;
-  /**
-   * When the broker's copy of a task is let go: after its run is settled, or as soon as the ledger has it. `begin` where
-   * Python workers share the queue and must not see a task again that was begun here.
-   * @default 'commit'; 'begin' where broker and ledger are one Redis
-   */
-  readonly ackOn?: 'commit' | 'begin' | undefined;
-  /**
-   * Whether senders that name a queue for answers get them, as Celery's `rpc://` results. Every Celery producer names one,
-   * also where it keeps results elsewhere: then `off` saves a message for each task. RabbitMQ only.
-   * @default 'on'
-   */
-  readonly replies?: 'on' | 'off' | undefined;
-  /**
-   * Where workers of Python tell how the parts of our chords ended, unless the ledger is in Celery's Redis; resurrectors
-   * take it from there. Another for each installation that shares a broker with others.
-   * @default 'outlast.chords'
-   */
-  readonly chordQueue?: string | undefined;
-}
+export type { BrokerOptions };
 
 interface AnyTarget {
   readonly url: string;
   readonly chordQueue: string;
   readonly ackOn: 'commit' | 'begin';
+  readonly destinations: readonly string[];
 }
 
 export interface RabbitTarget extends AnyTarget {
@@ -53,7 +28,7 @@ export interface RedisTarget extends AnyTarget {
   readonly kind: 'redis';
 }
 
-/** Where messages go, when that is not the database. */
+/** The broker, if that is not the database. */
 export type BrokerTarget = RabbitTarget | RedisTarget;
 
 /** A single server, sentinels or a cluster; the adapter reads the rest. */
@@ -69,15 +44,13 @@ const SCHEME = /^([a-z][a-z0-9+.-]*):/i;
 const ALLOWED =
   'Use amqp://user:password@host:5672/vhost, amqps://…, redis://host:6379/0 or rediss://….';
 const AMQP_SCHEMES: ReadonlySet<string> = new Set(['amqp', 'amqps', 'pyamqp']);
-const CHORD_QUEUE = 'outlast.chords';
-const KNOWN = ['url', 'queueType', 'maxPriority', 'ackOn', 'replies', 'chordQueue'];
 const RABBIT_ONLY = ['queueType', 'maxPriority', 'replies'] as const;
 
-/** Reads the broker as a URL or as options with one; `option` is what it was given as. */
+/** Reads the broker as a URL or as options with one; `option` is its name for errors. */
 export function readBroker(value: unknown, option: string): BrokerTarget {
   if (typeof value === 'string') return readTarget({ url: value }, option);
   const given = dropUndefined(asRecord(value, option));
-  refuseUnknown(Object.keys(given), KNOWN, key => `${option}.${key}`);
+  refuseUnknown(Object.keys(given), Object.keys(BROKER_TABLE), key => `${option}.${key}`);
   return readTarget(given, option);
 }
 
@@ -87,17 +60,34 @@ function readTarget(given: Readonly<Record<string, unknown>>, option: string): B
   const named = isLong ? `${option}.url` : option;
   if (typeof url !== 'string' || url.trim() === '')
     throw rangeError(named, 'is not a URL', ALLOWED);
-  const ackOn = choice(given['ackOn'] ?? 'commit', ['commit', 'begin'] as const, `${option}.ackOn`);
-  const chordQueue = safeName((given['chordQueue'] ?? CHORD_QUEUE) as string, 'queue');
+  const ackOn = readRow(given, 'ackOn', option) as AnyTarget['ackOn'];
+  const chordQueue = readRow(given, 'chordQueue', option) as string;
+  const destinations = readDestinations(given['destinations'] ?? [], `${option}.destinations`);
+  const shared = { url, ackOn, chordQueue, destinations };
   const scheme = SCHEME.exec(url)?.[1]?.toLowerCase() ?? '';
   if (AMQP_SCHEMES.has(scheme)) {
     const hosts = parseAmqpUrl(url, named);
     const shape = readShape(given, option);
-    return Object.freeze({ kind: 'rabbitmq', url, ackOn, chordQueue, hosts, ...shape });
+    return Object.freeze({ kind: 'rabbitmq', ...shared, hosts, ...shape });
   }
   if (!REDIS_SCHEMES.has(scheme)) throw rangeError(named, `is ${maskUrl(url)}`, ALLOWED);
   refuseRabbitOptions(given, option);
-  return Object.freeze({ kind: 'redis', url, ackOn, chordQueue });
+  return Object.freeze({ kind: 'redis', ...shared });
+}
+
+/** Long enough for any name, and short enough to be compared with every message. */
+const LONGEST_GLOB = 255;
+const MOST_GLOBS = 1_000;
+
+function readDestinations(value: unknown, option: string): readonly string[] {
+  const hint = "Name queues and exchanges: ['billing.*', 'exchange:events'].";
+  if (!Array.isArray(value) || value.length > MOST_GLOBS)
+    throw rangeError(option, `is ${shown(value)}`, hint);
+  const isGlob = (glob: unknown): glob is string =>
+    typeof glob === 'string' && glob !== '' && glob.length <= LONGEST_GLOB;
+  const wrong = value.find(glob => !isGlob(glob)) as unknown;
+  if (wrong !== undefined) throw rangeError(option, `names ${shown(wrong)}`, hint);
+  return Object.freeze([...(value as readonly string[])]);
 }
 
 function readShape(
@@ -105,18 +95,15 @@ function readShape(
   option: string,
 ): Pick<RabbitTarget, 'queueType' | 'maxPriority' | 'replies'> {
   const { maxPriority = null } = given;
-  const queueType = choice(
-    given['queueType'] ?? 'classic',
-    ['classic', 'quorum'] as const,
-    `${option}.queueType`,
-  );
+  const queueType = readRow(given, 'queueType', option) as RabbitTarget['queueType'];
+  const { min, max } = rowOf(BROKER_TABLE, 'maxPriority', 'integer');
   const isWell =
-    Number.isInteger(maxPriority) && Number(maxPriority) >= 1 && Number(maxPriority) <= 255;
+    Number.isInteger(maxPriority) && Number(maxPriority) >= min && Number(maxPriority) <= max;
   if (maxPriority !== null && !isWell) {
     throw rangeError(
       `${option}.maxPriority`,
       `is ${shown(maxPriority)}`,
-      'Use a whole number from 1 to 255; 10 serves all priorities of tasks.',
+      `Use a whole number from ${min} to ${max}; 10 serves all priorities of tasks.`,
     );
   }
   if (maxPriority !== null && queueType === 'quorum') {
@@ -126,7 +113,7 @@ function readShape(
       fields: { options: [`${option}.maxPriority`, `${option}.queueType`] },
     });
   }
-  const replies = choice(given['replies'] ?? 'on', ['on', 'off'] as const, `${option}.replies`);
+  const replies = readRow(given, 'replies', option) as RabbitTarget['replies'];
   return { queueType, maxPriority: maxPriority as number | null, replies };
 }
 
@@ -140,8 +127,12 @@ function refuseRabbitOptions(given: Readonly<Record<string, unknown>>, option: s
   });
 }
 
-function choice<const C extends string>(value: unknown, choices: readonly C[], option: string): C {
-  const found = choices.find(known => known === value);
-  if (found !== undefined) return found;
-  throw rangeError(option, `is ${shown(value)}`, `Use ${choices.map(c => `'${c}'`).join(' or ')}.`);
+/** An option that its kind describes completely. */
+function readRow(
+  given: Readonly<Record<string, unknown>>,
+  key: keyof BrokerOptions,
+  option: string,
+): unknown {
+  const row = rowOf(BROKER_TABLE, key, 'choice', 'name');
+  return readValue(row, given[key] ?? row.default, `${option}.${key}`);
 }

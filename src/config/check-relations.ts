@@ -3,8 +3,12 @@ import type { Messaging } from './messaging.ts';
 import type { ResolvedRelayOptions } from './relay-options.ts';
 import type { ResolvedWorkerOptions } from './worker-options.ts';
 
+/** What `checkRelations` requires, for the reference page. */
+export const RELATION_OF_STAGES =
+  '`worker.dedupWindow` is at least three times `relay.staleTimeoutSeconds`: a late copy must find its task remembered.';
+
 /**
- * Relations between two stages, for whoever knows both. A row that two relays publish may reach a
+ * Relations between two stages, for a process that knows both. A row that two relays publish may reach a
  * worker one stale timeout late, and twice if the second is slow too: a task forgotten before then
  * would run again.
  */
@@ -21,8 +25,8 @@ export function checkRelations(relay: ResolvedRelayOptions, worker: ResolvedWork
 }
 
 /**
- * What is legal, but seldom meant: tools of Celery meet workers at a broker, and those who wait for a task are told that it
- * has begun in the ledger's Redis or by RabbitMQ.
+ * Legal, but seldom meant: Celery's tools reach workers through a broker, and waiters are notified that their task has begun
+ * through the ledger's Redis or by RabbitMQ.
  */
 export function fleetWarnings(
   { celeryEvents, trackStarted }: ResolvedWorkerOptions,
@@ -33,7 +37,7 @@ export function fleetWarnings(
     warnings.push('`worker.celeryEvents` is on, and there is no `broker` to send them to');
   if (trackStarted === 'on' && ledger.kind === 'database' && broker?.kind !== 'rabbitmq')
     warnings.push(
-      '`worker.trackStarted` is on, and neither Redis nor RabbitMQ is there to tell it',
+      '`worker.trackStarted` is on, and there is neither Redis nor RabbitMQ to send it',
     );
   return warnings;
 }

@@ -2,8 +2,8 @@ import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { isOutlastError, type OutlastError } from '../errors/error.ts';
 import { silentLogger } from '../telemetry/logger.ts';
-import { configurationPage } from './configuration-page.ts';
-import { defineConfig, maskUrl, resolveConfig, type OutlastConfig } from './config.ts';
+import { maskUrl } from '../errors/mask-secrets.ts';
+import { defineConfig, resolveConfig, type OutlastConfig } from './config.ts';
 import { parseDatabaseUrl } from './database-url.ts';
 import { OPTION_TABLE } from './option-table.ts';
 
@@ -61,7 +61,10 @@ describe('precedence', () => {
         'strict',
         'excludeTasks',
         'maxPayloadBytes',
+        'maxMessageBytes',
         'retention',
+        'signatureMaxAge',
+        'signingAudience',
         'signingKeys',
         'unsignedQueues',
       ].toSorted(),
@@ -82,6 +85,14 @@ describe('precedence', () => {
 });
 
 describe('a config', () => {
+  it('is refused where workers would not take what is sent', () => {
+    const refused = thrownBy(() => resolveConfig({ maxPayloadBytes: 11, maxMessageBytes: 10 }));
+    expect(refused).toMatchObject({
+      code: 'ERR_OPTIONS_CONFLICT',
+      options: ['maxMessageBytes', 'maxPayloadBytes'],
+    });
+  });
+
   it('has defaults for all it leaves out', () => {
     expect(resolveConfig({}, {}, { folder: '/app' })).toMatchObject({
       database: { kind: 'pglite', folder: '/app/.outlast' },
@@ -89,6 +100,7 @@ describe('a config', () => {
       strict: true,
       excludeTasks: [],
       maxPayloadBytes: 1_048_576,
+      maxMessageBytes: 16_777_216,
       on: {},
       log: null,
       warnings: [],
@@ -129,6 +141,16 @@ describe('a config', () => {
     expect(error.code).toBe('ERR_OPTIONS_CONFLICT');
   });
 
+  it('warns a production that was not told where its tasks are', () => {
+    const about = (env: Record<string, string>, file = {}): readonly string[] =>
+      resolveConfig(file, env).warnings;
+    const production = { NODE_ENV: 'production' };
+    expect(about(production)).toEqual([expect.stringContaining('no database is named')]);
+    expect(about({})).toEqual([]);
+    expect(about(production, { database: 'pglite:./.outlast' })).toEqual([]);
+    expect(about({ ...production, OUTLAST_DATABASE_URL: 'postgres://db/shop' })).toEqual([]);
+  });
+
   it('collects the warnings of all stages', () => {
     const { warnings } = resolveConfig({
       relay: { maxBackoff: '1s' },
@@ -153,6 +175,7 @@ describe('a config', () => {
     ['excludeTasks', { excludeTasks: [1] }],
     ['maxPayloadBytes', { maxPayloadBytes: 0 }],
     ['maxPayloadBytes', { maxPayloadBytes: '1mb' }],
+    ['maxMessageBytes', { maxMessageBytes: 1.5 }],
     ['redact', { redact: 'card' }],
     ["on['task:done']", { on: { 'task:done': 'x' } }],
     ['on', { on: [] }],
@@ -413,11 +436,5 @@ describe('a secret', () => {
     expect(maskUrl('postgres://db:5432/shop')).toBe('postgres://db:5432/shop');
     expect(maskUrl('postgres://app@db/shop')).toBe('postgres://app@db/shop');
     expect(maskUrl('pglite:/var/data')).toBe('pglite:/var/data');
-  });
-});
-
-describe('the reference page', () => {
-  it('is what the options say', async () => {
-    await expect(configurationPage()).toMatchFileSnapshot('../../docs/reference/configuration.md');
   });
 });

@@ -1,15 +1,20 @@
 import { outlastError } from '../errors/error.ts';
+import { maskUrl } from '../errors/mask-secrets.ts';
+import { TOP_LEVEL_TABLE } from '../options/top-level-table.ts';
 import type { Keyring } from '../task/keyring.ts';
 import type { Redactor } from '../task/redact.ts';
 import type { EventListeners } from '../telemetry/events.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { readAdmission, type AdmissionOptions, type AdmissionPattern } from './admission.ts';
-import type { BrokerOptions, BrokerTarget } from './broker-target.ts';
+import { readAdmission, type AdmissionPattern } from './admission.ts';
+import type { BrokerTarget } from './broker-target.ts';
 import { checkRelations, fleetWarnings } from './check-relations.ts';
-import { maskUrl, parseDatabaseUrl, type OutboxTarget } from './database-url.ts';
+import type { OutboxTarget } from './database-target.ts';
+import { parseDatabaseUrl } from './database-url.ts';
+import { embeddedDefaults } from './embedded-defaults.ts';
 import { DATABASE_ENV, optionsFromEnv, type Env, type SectionOptions } from './from-env.ts';
 import { readMessaging, type LedgerTarget, type Messaging } from './messaging.ts';
-import { envOf, flagOf, OPTION_TABLE } from './option-table.ts';
+import { envOf, flagOf, OPTION_TABLE, STAGE_TABLES } from './option-table.ts';
+import type { OutlastConfig, WorkerOptions } from './options.generated.ts';
 import {
   asRecord,
   dropUndefined,
@@ -18,101 +23,20 @@ import {
   type SectionName,
 } from './options.ts';
 import { readOutboxes } from './outboxes.ts';
+import { resolveRelayOptions, type ResolvedRelayOptions } from './relay-options.ts';
 import {
-  RELAY_DEFAULTS,
-  resolveRelayOptions,
-  type RelayOptions,
-  type ResolvedRelayOptions,
-} from './relay-options.ts';
-import {
-  RESURRECTOR_DEFAULTS,
   resolveResurrectorOptions,
   type ResolvedResurrectorOptions,
-  type ResurrectorOptions,
 } from './resurrector-options.ts';
-import { readRetention, type ResolvedRetention, type RetentionOptions } from './retention.ts';
-import { readSigning } from './signing.ts';
-import { CONFIG_DEFAULTS, readTopLevel, TOP_LEVEL_OPTIONS } from './top-level.ts';
-import {
-  resolveWorkerOptions,
-  WORKER_DEFAULTS,
-  type ResolvedWorkerOptions,
-  type WorkerOptions,
-} from './worker-options.ts';
+import { readRetention, type ResolvedRetention } from './retention.ts';
+import { readSigning, type Signing } from './signing.ts';
+import { readTopLevel, TOP_LEVEL_OPTIONS } from './top-level.ts';
+import { resolveWorkerOptions, type ResolvedWorkerOptions } from './worker-options.ts';
 
-export { maskUrl } from './database-url.ts';
-
-/** What a user writes in `outlast.config.ts` or gives to `createOutlast`. */
-export interface OutlastConfig {
-  /**
-   * Where tasks live: `pglite:./folder`, `postgres://…` or `postgresql://…`; with a `broker` and a `ledger` elsewhere
-   * also `mysql://…` or `mariadb://…`.
-   * @default 'pglite:./.outlast'
-   */
-  readonly database?: string | undefined;
-  /**
-   * Where the relay publishes and workers consume: `amqp://…`, `redis://…`, or options with a URL.
-   * @default the database
-   */
-  readonly broker?: string | BrokerOptions | undefined;
-  /**
-   * Where it is kept who runs what, and results: `redis://…`.
-   * @default the broker if it is Redis, else the database
-   */
-  readonly ledger?: string | undefined;
-  /**
-   * Outboxes beside the default one, by name: tables in other PostgreSQL, MySQL or MariaDB databases whose
-   * tasks a relay of their own publishes where those of the default one go.
-   * @default {}
-   */
-  readonly outboxes?: Readonly<Record<string, { readonly database: string }>> | undefined;
-  /**
-   * Modules whose exported handlers a worker runs: paths relative to the config file, with `*` and
-   * `**`.
-   * @default []
-   */
-  readonly tasks?: readonly string[] | undefined;
-  /** Refuse a `send` outside a transaction; false: warn. @default true */
-  readonly strict?: boolean | undefined;
-  /**
-   * Task names, with `*`, whose `send` goes straight to the broker and so escapes a rollback.
-   * @default []
-   */
-  readonly excludeTasks?: readonly string[] | undefined;
-  /** Largest body of a task, in bytes. @default 1048576 */
-  readonly maxPayloadBytes?: number | undefined;
-  /**
-   * Makes the copy of a task's arguments that people see, in dead letters and wherever else they are shown. It gets a
-   * copy of its own and must return at once; what is sent and run stays as it is. If it throws, nothing is shown.
-   * @default none
-   */
-  readonly redact?: Redactor | undefined;
-  /**
-   * Secrets as `id:hex` or `id:base64`: the first one signs what is sent, all of them verify. With one, workers run
-   * signed tasks only. Every process that sends, works or recovers needs them.
-   * @default []
-   */
-  readonly signingKeys?: readonly string[] | undefined;
-  /** Queues whose tasks need no signature, because others send to them. @default [] */
-  readonly unsignedQueues?: readonly string[] | undefined;
-  readonly relay?: RelayOptions | undefined;
-  readonly worker?: WorkerOptions | undefined;
-  readonly resurrector?: ResurrectorOptions | undefined;
-  /** What a resurrector deletes by itself: `{ deadLetters: { olderThanDead: '30d' } }`. @default nothing */
-  readonly retention?: RetentionOptions | undefined;
-  /**
-   * How much may come in, and how many may run at once, by tenant, task or queue:
-   * `{ 'tenant:*': { rate: { limit: 50, per: '1s' } }, 'queue:billing': { concurrency: 200 } }`. @default {}
-   */
-  readonly admission?: AdmissionOptions | undefined;
-  /** Listeners for events, called in the process where the event happens. */
-  readonly on?: EventListeners | undefined;
-  /** Takes the place of Outlast's own log; a pino fits. */
-  readonly log?: Logger | undefined;
-}
+export type { OutlastConfig };
 
 /**
- * Gives a config file its types; the object comes back as it is.
+ * Gives a config file its types; returns the object unchanged.
  *
  * @example
  * export default defineConfig({ tasks: ['./src/handlers/*'], worker: { concurrency: 20 } });
@@ -121,7 +45,7 @@ export function defineConfig(config: OutlastConfig): OutlastConfig {
   return config;
 }
 
-/** Where a value came from, weakest last. */
+/** Where a value came from, strongest first. */
 export type Source = 'flag' | 'env' | 'file' | 'default';
 
 /** One value as it was given, for `config show`. Secrets in it are masked. */
@@ -130,16 +54,16 @@ export interface Setting {
   readonly source: Source;
 }
 
-/** What the command line, or an option of `start…()`, says. URLs are never flags. */
+/** Values from the command line, or from an option of `start…()`. URLs are never flags. */
 export interface ConfigFlags extends Partial<SectionOptions> {
   /**
-   * Where the config file is; a relative database folder in it starts there.
+   * The folder of the config file; a relative database folder is resolved from there.
    * @default the working directory
    */
   readonly folder?: string;
 }
 
-/** The configuration a process runs on. */
+/** The resolved configuration of a process. */
 export interface ResolvedConfig {
   readonly database: OutboxTarget;
   /** Null: the database. */
@@ -151,6 +75,7 @@ export interface ResolvedConfig {
   readonly strict: boolean;
   readonly excludeTasks: readonly string[];
   readonly maxPayloadBytes: number;
+  readonly maxMessageBytes: number;
   readonly redact: Redactor | null;
   readonly keyring: Keyring;
   readonly relay: ResolvedRelayOptions;
@@ -166,7 +91,16 @@ export interface ResolvedConfig {
   readonly warnings: readonly string[];
 }
 
-/** Puts flags over variables over the file over the defaults, and checks what comes out. */
+/** Options of no stage that `config show` shows unchanged. */
+const SHOWN_AS_GIVEN = [
+  'tasks',
+  'strict',
+  'excludeTasks',
+  'maxPayloadBytes',
+  'maxMessageBytes',
+] as const;
+
+/** Merges flags over variables over the file over the defaults, and checks the result. */
 export function resolveConfig(
   file: OutlastConfig = {},
   env: Env = {},
@@ -182,20 +116,17 @@ export function resolveConfig(
   const messaging = readMessaging(config, env, database.target);
   Object.assign(settings, messagingSettings(messaging));
   const top = readTopLevel(config);
-  for (const key of ['tasks', 'strict', 'excludeTasks', 'maxPayloadBytes'] as const) {
+  for (const key of SHOWN_AS_GIVEN)
     settings[key] = { value: top[key], source: key in config ? 'file' : 'default' };
-  }
   const signing = readSigning(config, env);
-  const keyIds = signing.keyIds.map(id => `${id}:***`);
-  settings['signingKeys'] = { value: keyIds, source: signing.keysSource };
-  const { unsignedQueues } = signing;
+  Object.assign(settings, signingSettings(signing, config));
   const outboxes = readOutboxes(config['outboxes'], flags.folder ?? process.cwd());
   for (const [name, { url }] of Object.entries(outboxes)) {
     settings[`outboxes.${name}`] = { value: maskUrl(url), source: 'file' };
   }
   const retention = readRetention(config['retention']);
   const admission = readAdmission(config['admission']);
-  const shown = { unsignedQueues, retention: config['retention'], admission: config['admission'] };
+  const shown = { retention: config['retention'], admission: config['admission'] };
   for (const [key, value] of Object.entries(shown)) {
     settings[key] = { value: value ?? {}, source: key in config ? 'file' : 'default' };
   }
@@ -208,10 +139,13 @@ export function resolveConfig(
     layered('resurrector'),
   ];
   const relay = resolveRelayOptions(relayGiven.given, relayGiven.nameOf);
-  const worker = resolveWorkerOptions(workerGiven.given, workerGiven.nameOf);
+  const worker = resolveWorkerOptions(
+    withSigning(workerGiven.given, signing.keyring, settings),
+    workerGiven.nameOf,
+  );
   const resurrector = resolveResurrectorOptions(resurrectorGiven.given, resurrectorGiven.nameOf);
   checkRelations(relay.options, worker.options);
-  return Object.freeze({
+  const resolved = embeddedDefaults<ResolvedConfig>({
     ...top,
     database: database.target,
     broker: messaging.broker,
@@ -223,8 +157,9 @@ export function resolveConfig(
     resurrector: resurrector.options,
     retention,
     admission,
-    settings: Object.freeze(settings),
+    settings,
     warnings: [
+      ...unnamedWarnings(database, env),
       ...relay.warnings,
       ...worker.warnings,
       ...resurrector.warnings,
@@ -232,13 +167,8 @@ export function resolveConfig(
       ...fleetWarnings(worker.options, messaging),
     ],
   });
+  return Object.freeze({ ...resolved, settings: Object.freeze(resolved.settings) });
 }
-
-const DEFAULTS: Readonly<Record<SectionName, Readonly<Record<string, unknown>>>> = {
-  relay: { ...RELAY_DEFAULTS },
-  worker: { ...WORKER_DEFAULTS },
-  resurrector: { ...RESURRECTOR_DEFAULTS },
-};
 
 interface Layers {
   readonly file: unknown;
@@ -251,7 +181,7 @@ interface Layered<O> {
   readonly nameOf: NameOf;
 }
 
-/** Lays one stage's sources over each other, key by key, and notes where each value came from. */
+/** Merges the sources of one stage, key by key, and records where each value came from. */
 function layer<S extends SectionName>(
   name: S,
   layers: Layers,
@@ -268,7 +198,7 @@ function layer<S extends SectionName>(
   }
   for (const row of OPTION_TABLE[name]) {
     settings[`${name}.${row.key}`] = {
-      value: row.key in given ? given[row.key] : DEFAULTS[name][row.key],
+      value: row.key in given ? given[row.key] : STAGE_TABLES[name][row.key]?.default,
       source: sources.get(row.key) ?? 'default',
     };
   }
@@ -277,6 +207,37 @@ function layer<S extends SectionName>(
     return sources.get(key) === 'env' ? envOf(name, key) : `${name}.${key}`;
   };
   return { given, nameOf };
+}
+
+/** Of keys only their ids are shown. */
+function signingSettings(
+  signing: Signing,
+  config: Readonly<Record<string, unknown>>,
+): Readonly<Record<string, Setting>> {
+  const { keyIds, keysSource, unsignedQueues, maxAge, audience } = signing;
+  const sourceOf = (key: string): Source => (key in config ? 'file' : 'default');
+  return {
+    signingKeys: { value: keyIds.map(id => `${id}:***`), source: keysSource },
+    unsignedQueues: { value: unsignedQueues, source: sourceOf('unsignedQueues') },
+    signatureMaxAge: { value: maxAge, source: sourceOf('signatureMaxAge') },
+    signingAudience: { value: audience, source: sourceOf('signingAudience') },
+  };
+}
+
+/** A sender without a key must not control workers that require one: remote control cannot prove its sender. */
+function withSigning(
+  given: WorkerOptions,
+  { isSigning }: Keyring,
+  settings: Record<string, Setting>,
+): WorkerOptions {
+  if (!isSigning) return given;
+  const changed: Record<string, unknown> = { ...given };
+  for (const [key, row] of Object.entries(STAGE_TABLES.worker)) {
+    if (row.kind !== 'choice' || row.whenSigning === undefined || key in given) continue;
+    changed[key] = row.whenSigning;
+    settings[`worker.${key}`] = { value: row.whenSigning, source: 'default' };
+  }
+  return changed;
 }
 
 interface SourcedTarget {
@@ -290,17 +251,25 @@ function readDatabase(
   folder: string,
 ): SourcedTarget {
   if (fromEnv !== undefined) {
-    // A path in a variable is meant from where the command is typed, not from where the file lies.
+    // A path in a variable is relative to the working directory, not to the folder of the file.
     const origin = { option: DATABASE_ENV, folder: process.cwd() };
     return { target: parseDatabaseUrl(fromEnv, origin), source: 'env' };
   }
   const isGiven = 'database' in config;
-  const url = isGiven ? config['database'] : CONFIG_DEFAULTS.database;
+  const url = isGiven ? config['database'] : TOP_LEVEL_TABLE['database']?.default;
   const target = parseDatabaseUrl(url, { option: 'database', folder });
   return { target, source: isGiven ? 'file' : 'default' };
 }
 
-/** As `config show` prints them: without secrets, and by name where nothing was given. */
+/** A production process without a configured database would wait for tasks in a local folder. */
+function unnamedWarnings({ target, source }: SourcedTarget, env: Env): readonly string[] {
+  if (source !== 'default' || env['NODE_ENV'] !== 'production') return [];
+  return [
+    `no database is named, so tasks are kept in ${maskUrl(target.url)}: set ${DATABASE_ENV}, or write that URL as \`database\``,
+  ];
+}
+
+/** As `config show` prints them: without secrets, and by name if nothing was given. */
 function messagingSettings(given: Messaging): Readonly<Record<string, Setting>> {
   const { broker, ledger } = given;
   const isUrl = ledger.kind === 'redis';
@@ -313,7 +282,7 @@ function messagingSettings(given: Messaging): Readonly<Record<string, Setting>> 
   };
 }
 
-/** Results are kept where the ledger is; a store that is configured and not used would stay empty. */
+/** Results are stored with the ledger; a separate result store would stay empty. */
 function refuseResultStore(config: Readonly<Record<string, unknown>>, env: Env): void {
   const isInEnv = (env['OUTLAST_RESULT_URL'] ?? '') !== '';
   if (!isInEnv && !('result' in config)) return;

@@ -1,10 +1,17 @@
+import { BROKER_TABLE } from '../options/broker-table.ts';
+import { TOP_LEVEL_TABLE } from '../options/top-level-table.ts';
+import { RELATION_OF_STAGES } from './check-relations.ts';
+import { code, defaultCell, markdownTable, meaningOf } from './option-markdown.ts';
 import { OPTION_TABLE, type OptionRow } from './option-table.ts';
 import { SECTION_NAMES, type SectionName } from './options.ts';
-import { TOP_LEVEL_TABLE } from './top-level.ts';
+import { RELAY_SECTION } from './relay-options.ts';
+import type { Section } from './resolve-section.ts';
+import { RESURRECTOR_SECTION } from './resurrector-options.ts';
+import { WORKER_SECTION } from './worker-options.ts';
 
 const INTRO = `# Configuration
 
-<!-- Generated from src/config. Run \`npx vitest run src/config -u\` after changing an option. -->
+<!-- Written by \`npm run build\` from src/options and src/config/configuration-page.ts. -->
 
 Every option has one name in three spellings: the key in \`outlast.config.ts\` and in code, the flag, and the
 variable. The first of these that gives a value decides: flag, variable, file, default. Options handed to
@@ -18,8 +25,12 @@ as the file.
   begins with \`OUTLAST_RELAY_\`, \`OUTLAST_WORKER_\` or \`OUTLAST_RESURRECTOR_\`; other \`OUTLAST_\` names are left alone.
 
 The config file is the one given by \`--config\`, else the first of \`outlast.config.ts\`, \`.mts\`, \`.js\`, \`.mjs\`,
-\`.json\` or a \`package.json\` with an \`outlast\` key, from the working directory upward. A relative database folder
-starts at the config file; in a variable it starts at the working directory.
+\`.json\` or a \`package.json\` with an \`outlast\` key, from the working directory upward: to the root of the repository
+(\`.git\`) or of the workspace (\`pnpm-workspace.yaml\`, \`workspaces\` in \`package.json\`), else to the nearest
+\`package.json\`, else no further than the working directory. It is code, so one that was found in this way must belong to you,
+to root or to the owner of the working directory, and not every user may write to it or replace it; else it is
+\`ERR_CONFIG_LOAD\`. One that you name is loaded as it is ([why](../decisions/0031-whose-config-runs.md)). Windows has no such
+owners. A relative database folder starts at the config file; in a variable it starts at the working directory.
 
 The config file and the modules of \`tasks\` are loaded by one loader: Node itself, or, where Node does not take
 TypeScript (before 22.18), the project's own \`jiti\`. \`--loader jiti\` is for code that needs more than stripped types
@@ -27,18 +38,16 @@ TypeScript (before 22.18), the project's own \`jiti\`. \`--loader jiti\` is for 
 extension takes the config's own kind, so one line serves \`src/*.ts\` and \`dist/*.js\`; tests and \`.d.ts\` are skipped.
 `;
 
-const DATABASE = `URLs are never flags. \`OUTLAST_RESULT_URL\` is refused with \`ERR_CONFIG_TIER\`: results are kept where the ledger is.
+const BROKER = markdownTable(
+  ['key', 'default', 'meaning'],
+  Object.entries(BROKER_TABLE).map(([key, row]) => [code(key), defaultCell(row), meaningOf(row)]),
+);
+
+const MESSAGING = `URLs are never flags. \`OUTLAST_RESULT_URL\` is refused with \`ERR_CONFIG_TIER\`: results are kept where the ledger is.
 
 ### The broker
 
-| key | default | meaning |
-| --- | --- | --- |
-| \`url\` | none | \`amqp://user:password@host:5672/vhost\` or \`amqps://…\`; several hosts as \`host1,host2\` or as whole URLs with \`;\` between. \`redis://\`, \`rediss://\`, \`sentinel://\`, \`redis+cluster://\`. The variable takes the place of this one; the others stay. |
-| \`queueType\` | \`classic\` | \`classic\` or \`quorum\`: RabbitMQ queues that are not there yet. Those that are stay as they are. |
-| \`maxPriority\` | none | 1 to 255: priorities of classic RabbitMQ queues declared here, as Celery's \`task_queue_max_priority\`. |
-| \`ackOn\` | \`commit\`; where \`ledger\` is the same Redis \`begin\` | \`commit\`: the broker's copy is let go when the run is settled, after 10 minutes at the latest; \`begin\`: as soon as the ledger has the task. |
-| \`chordQueue\` | \`outlast.chords\` | where Python's workers tell how the parts of [our chords](../guides/workflows.md#headers-in-two-languages) ended, unless the ledger is in their Redis. Another for each installation that shares a broker. |
-| \`replies\` | \`on\` | answers to senders that wait for one, as Celery's \`rpc://\` results; RabbitMQ. Every Celery producer names a queue for them: \`off\` saves a message for each task where results are kept elsewhere. |
+${BROKER}
 
 An AMQP URL may say \`?heartbeat=\` (seconds, 10), \`connection_timeout=\` (milliseconds, 5000), and for \`amqps\`
 \`cacertfile=\`, \`certfile=\`, \`keyfile=\`, \`server_name_indication=\`. Certificates are always verified.
@@ -60,18 +69,22 @@ Anything else is refused with \`ERR_CONFIG_TIER\`: MySQL and MariaDB, which hold
 broker, or with RabbitMQ and no \`ledger\`; a \`ledger\` without a \`broker\`, where no worker would look for what the relay moves.
 `;
 
-const RELATIONS = `## Relations
+const SECTIONS: readonly Section<never>[] = [RELAY_SECTION, WORKER_SECTION, RESURRECTOR_SECTION];
+
+function relations(): string {
+  const conflicts = SECTIONS.flatMap(section => section.conflicts.map(({ sentence }) => sentence));
+  const odd = SECTIONS.flatMap(section => section.oddities.map(({ sentence }) => sentence));
+  return `## Relations
 
 Options that are fine alone and wrong together are refused with \`ERR_OPTIONS_CONFLICT\`:
 
-- \`relay.staleTimeoutSeconds\` is longer than \`relay.sendTimeout\`: a claim must not end during a publish.
-- \`worker.lease\` is at least three times \`worker.beat\`: two lost beats are not a death.
-- \`worker.dedupWindow\` is at least three times \`relay.staleTimeoutSeconds\`: a late copy must find its task remembered.
+${[...conflicts, RELATION_OF_STAGES].map(sentence => `- ${sentence}`).join('\n')}
 
-Legal but seldom meant, and so a warning: \`worker.lease\` under 3 s, \`relay.maxBackoff\` under \`relay.backoffTime\`,
-\`relay.publishConcurrency\` over \`relay.batchSize\`, \`relay.idleTime\` over 30 s, \`relay.brokerOutageCooldown\` over 5 min,
-\`resurrector.interval\` over 10 s.
+Legal but seldom meant, and so a warning:
+
+${odd.map(sentence => `- ${sentence}`).join('\n')}
 `;
+}
 
 const TITLES: Readonly<Record<SectionName, string>> = {
   relay: '`relay`: from the outbox to the broker',
@@ -79,21 +92,14 @@ const TITLES: Readonly<Record<SectionName, string>> = {
   resurrector: '`resurrector`: bringing back what died',
 };
 
-const code = (text: string): string => `\`${text}\``;
-const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
-
-function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
-}
-
 function sectionTable(rows: readonly OptionRow[]): string {
-  return table(
+  return markdownTable(
     ['key', 'flag', 'variable', 'default', 'values', 'meaning'],
     rows.map(row => [
       code(row.key),
       code(row.flag),
       code(row.env),
-      code(row.default),
+      `${code(row.default)}${row.defaultNote}`,
       row.range,
       row.sentence,
     ]),
@@ -102,17 +108,17 @@ function sectionTable(rows: readonly OptionRow[]): string {
 
 /** The text of `docs/reference/configuration.md`. */
 export function configurationPage(): string {
-  const top = table(
+  const top = markdownTable(
     ['key', 'variable', 'default', 'meaning'],
-    TOP_LEVEL_TABLE.map(row => [
-      code(row.key),
-      row.env === null ? 'none' : code(row.env),
-      row.default === 'none' ? 'none' : code(row.default),
-      row.sentence,
+    Object.entries(TOP_LEVEL_TABLE).map(([key, row]) => [
+      code(key),
+      row.env === undefined ? 'none' : code(row.env),
+      defaultCell(row),
+      meaningOf(row),
     ]),
   );
   const sections = SECTION_NAMES.map(
     name => `## ${TITLES[name]}\n\n${sectionTable(OPTION_TABLE[name])}\n`,
   );
-  return [INTRO, `## Top level\n\n${top}\n\n${DATABASE}`, ...sections, RELATIONS].join('\n');
+  return [INTRO, `## Top level\n\n${top}\n\n${MESSAGING}`, ...sections, relations()].join('\n');
 }

@@ -1,17 +1,10 @@
 import { isAbsolute, resolve } from 'node:path';
 import { outlastError } from '../errors/error.ts';
+import { hasMisplacedAt, maskUrl } from '../errors/mask-secrets.ts';
+import { DIALECTS } from '../adapters/dialects.ts';
+import type { DialectRow } from '../adapters/sql/dialect.ts';
+import type { OutboxTarget } from './database-target.ts';
 import { rangeError } from './options.ts';
-
-/** The embedded database in a folder beside the config file. */
-export const DEFAULT_DATABASE = 'pglite:./.outlast';
-
-/** Where the outbox lives, and with it broker, ledger and results. */
-export type DatabaseTarget =
-  | { readonly kind: 'pglite'; readonly url: string; readonly folder: string }
-  | { readonly kind: 'postgres'; readonly url: string };
-
-/** Where an outbox may live, its ledger included or not. */
-export type OutboxTarget = DatabaseTarget | { readonly kind: 'mysql'; readonly url: string };
 
 /** What a URL was given as, and what a relative folder in it is relative to. */
 export interface UrlOrigin {
@@ -23,46 +16,71 @@ const SCHEME = /^([a-z][a-z0-9+.-]*):/i;
 const ALLOWED =
   'Use pglite:./folder, postgres://user:password@host:5432/name or postgresql://… as the database.';
 
-const NAMED = 'Write it behind the host: mysql://user:password@host:3306/name.';
-
 /** Reads a database URL; no message it throws holds a password. */
 export function parseDatabaseUrl(url: unknown, origin: UrlOrigin): OutboxTarget {
   if (typeof url !== 'string' || url.trim() === '') {
     throw rangeError(origin.option, 'is not a URL', ALLOWED);
   }
-  switch (SCHEME.exec(url)?.[1]?.toLowerCase()) {
-    case 'pglite':
-      return parseFolder(url, origin);
-    case 'postgres':
-    case 'postgresql':
-      return parseServer('postgres', url, origin);
-    case 'mysql':
-    case 'mariadb':
-      return parseServer('mysql', url, origin);
-    default:
-      throw rangeError(origin.option, `is ${maskUrl(url)}`, ALLOWED);
-  }
+  const scheme = SCHEME.exec(url)?.[1]?.toLowerCase() ?? '';
+  const [kind, row] =
+    Object.entries(DIALECTS).find(([, { schemes }]) => schemes.includes(scheme)) ?? [];
+  if (kind === undefined || row === undefined)
+    throw rangeError(origin.option, `is ${maskUrl(url)}`, ALLOWED);
+  return row.location === 'folder'
+    ? parseFolder({ kind, scheme, url }, origin)
+    : parseServer({ kind, scheme, url }, row, origin);
 }
 
-function parseFolder(url: string, origin: UrlOrigin): DatabaseTarget {
-  const path = url.slice('pglite:'.length).replace(/^\/\//, '');
+/** What is known of the kind of a database without loading it. */
+export function dialectRow({ kind }: OutboxTarget): DialectRow {
+  const row = DIALECTS[kind];
+  if (row === undefined) throw new Error(`there is no dialect ${kind}`);
+  return row;
+}
+
+/** Whether one process at a time holds it, with all who use it in that process or behind it. */
+export function isEmbedded(
+  target: OutboxTarget,
+): target is OutboxTarget & { readonly folder: string } {
+  return target.folder !== undefined;
+}
+
+interface FoundUrl {
+  readonly kind: string;
+  readonly scheme: string;
+  readonly url: string;
+}
+
+function parseFolder({ kind, scheme, url }: FoundUrl, origin: UrlOrigin): OutboxTarget {
+  // A folder of that name would be made, and shown with the password in it.
+  if (/^[^:]+:\/\/[^/]*@/.test(url)) {
+    throw rangeError(origin.option, `is ${maskUrl(url)}, and ${scheme}: takes a folder`, ALLOWED);
+  }
+  const path = url.slice(`${scheme}:`.length).replace(/^\/\//, '');
   if (path === '') throw rangeError(origin.option, 'names no folder', ALLOWED);
   const folder = isAbsolute(path) ? resolve(path) : resolve(origin.folder, path);
-  return Object.freeze({ kind: 'pglite', url: `pglite:${folder}`, folder });
+  return Object.freeze({ kind, url: `${scheme}:${folder}`, folder });
 }
 
-/** For parts that have the ledger in the database: MySQL and MariaDB hold an outbox and nothing else. */
-export function requireLedger(target: OutboxTarget): DatabaseTarget {
-  if (target.kind !== 'mysql') return target;
-  throw outlastError('ERR_CONFIG_TIER', {
-    message:
-      '`database` is MySQL or MariaDB, which are an outbox only, and this needs the ledger in it',
+/** For parts that have the ledger in the database. */
+export function requireLedger(target: OutboxTarget): OutboxTarget {
+  if (!dialectRow(target).canBeLedger) throw outboxOnly();
+  return target;
+}
+
+export function outboxOnly(): Error {
+  return outlastError('ERR_CONFIG_TIER', {
+    message: '`database` is of a kind that is an outbox only, and this needs the ledger in it',
     hint: 'Use postgres:// for `database`, and name this one in `outboxes`: a relay publishes its tasks there.',
     fields: { option: 'database' },
   });
 }
 
-function parseServer(kind: 'postgres' | 'mysql', url: string, origin: UrlOrigin): OutboxTarget {
+function parseServer(
+  { kind, scheme, url }: FoundUrl,
+  { location }: DialectRow,
+  origin: UrlOrigin,
+): OutboxTarget {
   // The error of `new URL` carries the whole text as `input`, so it is not kept as a cause.
   if (!/^[a-z]+:\/\//i.test(url) || !URL.canParse(url)) {
     throw rangeError(
@@ -71,28 +89,20 @@ function parseServer(kind: 'postgres' | 'mysql', url: string, origin: UrlOrigin)
       `${ALLOWED} Special characters in the password must be percent-encoded.`,
     );
   }
+  if (hasMisplacedAt(url)) {
+    throw rangeError(
+      origin.option,
+      `is ${maskUrl(url)}, which has an @ behind its host`,
+      'Percent-encode special characters in user and password: / is %2F, ? is %3F, # is %23, @ is %40.',
+    );
+  }
   const isNamed = new URL(url).pathname.length > 1;
   // Without a name PostgreSQL takes the user's; MySQL takes none, and finds no table.
-  if (kind === 'mysql' && !isNamed) throw rangeError(origin.option, 'names no database', NAMED);
+  if (location === 'named-server' && !isNamed)
+    throw rangeError(
+      origin.option,
+      'names no database',
+      `Write it behind the host: ${scheme}://user:password@host/name.`,
+    );
   return Object.freeze({ kind, url });
-}
-
-// In a query, and in libpq's `host=db password=…`, which people paste here too.
-const SECRET_PARAMETER =
-  /((?:^|[?&;\s])[^=&;\s]*(?:pass|pwd|secret|token|key)[^=&;\s]*=)[^&;#\s]*/gi;
-// Greedy up to the last `@`: a password with an unescaped `/`, `#` or `@` in it is masked whole.
-const USER_AND_PASSWORD = /^([a-z][a-z0-9+.-]*:\/\/)([^:@/]*):.*@/is;
-const NO_SCHEME = /^(?![a-z][a-z0-9+.-]*:\/\/).*@/is;
-
-/**
- * The URL with its secrets covered, also when it is no URL at all.
- *
- * @example
- * maskUrl('postgres://app:hunter2@db/shop'); // 'postgres://app:***@db/shop'
- */
-export function maskUrl(url: string): string {
-  return url
-    .replace(USER_AND_PASSWORD, '$1$2:***@')
-    .replace(NO_SCHEME, '***@')
-    .replaceAll(SECRET_PARAMETER, '$1***');
 }

@@ -1,4 +1,6 @@
 import { outlastError } from '../errors/error.ts';
+import { envIn } from '../options/option.ts';
+import { TOP_LEVEL_TABLE } from '../options/top-level-table.ts';
 import { ALL_OPTIONS, flagOf, OPTION_TABLE, type OptionRow } from './option-table.ts';
 import {
   nearest,
@@ -10,13 +12,11 @@ import {
   type SectionName,
 } from './options.ts';
 import { queuesFromText } from './queues.ts';
-import type { RelayOptions } from './relay-options.ts';
-import type { ResurrectorOptions } from './resurrector-options.ts';
-import type { WorkerOptions } from './worker-options.ts';
+import type { RelayOptions, ResurrectorOptions, WorkerOptions } from './options.generated.ts';
 
 export type Env = Readonly<Record<string, string | undefined>>;
 
-/** What a user writes for each stage. */
+/** The options of each stage, as a user writes them. */
 export interface SectionOptions {
   readonly relay: RelayOptions;
   readonly worker: WorkerOptions;
@@ -27,9 +27,9 @@ export interface EnvOptions extends SectionOptions {
   readonly database: string | undefined;
 }
 
-export const DATABASE_ENV = 'OUTLAST_DATABASE_URL';
+export const DATABASE_ENV: string = envIn(TOP_LEVEL_TABLE, 'database');
 
-/** Reads every variable that is an option; refuses those that look like one and are not. */
+/** Reads every variable that is an option; rejects those that look like one and are not. */
 export function optionsFromEnv(env: Env): EnvOptions {
   refuseUnknownVariables(env);
   const section = <S extends SectionName>(name: S): SectionOptions[S] => {
@@ -46,8 +46,8 @@ export function optionsFromEnv(env: Env): EnvOptions {
 }
 
 /**
- * Turns the texts of flags or variables into what a user would write in code. A bare number is
- * seconds where a duration is due. Texts that are `undefined` were not given.
+ * Converts the texts of flags or variables to what a user would write in code. A bare number is
+ * seconds if a duration is expected. Texts that are `undefined` were not given.
  *
  * @example
  * optionsFromText('relay', { idleTime: '0.5', batchSize: '5' }); // { idleTime: '0.5s', batchSize: 5 }
@@ -90,17 +90,19 @@ function readText(row: OptionRow, text: string, name: string): unknown {
       });
     case 'duration':
       return DECIMAL.test(text) ? `${Number(text)}s` : text;
-    case 'choice':
-      return text;
     case 'path':
       return text === 'none' ? '' : text;
     case 'queues':
       return queuesFromText(text, name);
+    case 'boolean':
+      return text === 'true' ? true : text === 'false' ? false : text;
+    default:
+      return text;
   }
 }
 
 const SECTION_VARIABLE = new RegExp(`^OUTLAST_(${SECTION_NAMES.join('|').toUpperCase()})_`);
-// Kubernetes and Docker put these into every container beside a service called, say, `outlast-
+// Kubernetes and Docker set these in every container that runs next to a service named, say, `outlast-
 // relay`.
 const SERVICE_VARIABLE = /_(SERVICE_HOST|SERVICE_PORT|PORT_\d+_(TCP|UDP|SCTP))(_[A-Z0-9_]+)?$/;
 const SERVICE_ADDRESS = /^(tcp|udp|sctp):\/\//;

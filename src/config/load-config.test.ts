@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { isOutlastError, type OutlastError } from '../errors/error.ts';
 import { findConfig } from './find-config.ts';
-import { loadConfig } from './load-config.ts';
+import { createLoader, loadConfig, loadTaskModules } from './load-config.ts';
 import { matchModules } from './match-modules.ts';
 
 const made: string[] = [];
@@ -12,7 +12,7 @@ afterEach(() => {
   for (const folder of made.splice(0)) rmSync(folder, { recursive: true, force: true });
 });
 
-/** A folder of its own with these files in it. */
+/** A new folder with these files in it. */
 function setup(files: Readonly<Record<string, string>>): string {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'outlast-config-')));
   made.push(folder);
@@ -39,7 +39,7 @@ const empty = (...names: string[]): Record<string, string> =>
 describe('findConfig', () => {
   it('takes the first kind of file in the nearest folder', () => {
     const folder = setup(
-      empty('outlast.config.json', 'outlast.config.mts', 'a/outlast.config.js', 'a/b/x'),
+      empty('.git', 'outlast.config.json', 'outlast.config.mts', 'a/outlast.config.js', 'a/b/x'),
     );
     expect(findConfig(folder)).toBe(join(folder, 'outlast.config.mts'));
     expect(findConfig(join(folder, 'a/b'))).toBe(join(folder, 'a/outlast.config.js'));
@@ -54,6 +54,7 @@ describe('findConfig', () => {
 
   it('passes by a package.json that only depends on outlast', () => {
     const folder = setup({
+      '.git': '',
       'outlast.config.ts': '',
       'a/package.json': '{"dependencies": {"outlast": "1"}}',
       'b/package.json': 'broken',
@@ -63,7 +64,7 @@ describe('findConfig', () => {
   });
 
   it('passes by a folder of that name', () => {
-    const folder = setup(empty('outlast.config.ts', 'a/outlast.config.ts/x'));
+    const folder = setup(empty('package.json', 'outlast.config.ts', 'a/outlast.config.ts/x'));
     expect(findConfig(join(folder, 'a'))).toBe(join(folder, 'outlast.config.ts'));
   });
 
@@ -201,5 +202,32 @@ describe('matchModules', () => {
       expect(error.message).toContain(`\`${pattern}\``);
     }
     expect((await thrownBy(() => match(folder, ['./g']))).hint).toContain('`./g/*`');
+  });
+});
+
+describe('a module that cannot be loaded', () => {
+  const load = (folder: string, file: string): Promise<unknown> =>
+    loadTaskModules(
+      [`./${file}`],
+      join(folder, 'x'),
+      createLoader({ kind: 'native', base: folder }),
+    );
+
+  it('says where it throws, in whichever file that is', async () => {
+    const folder = setup({
+      'bad.mjs': "import './deep.mjs';",
+      'deep.mjs': "export const a = 1;\nthrow new Error('no KEY');",
+    });
+    const error = await thrownBy(() => load(folder, 'bad.mjs'));
+    const file = join(folder, 'bad.mjs');
+    expect(error).toMatchObject({ code: 'ERR_HANDLER_NOT_LOADABLE', file, line: 2 });
+    expect(error.message).toContain(`no KEY, at ${join(folder, 'deep.mjs')}:2:`);
+  });
+
+  it('has the frames of the user’s own files first', async () => {
+    const folder = setup({ 'bad.mjs': "function read() {\n  throw new Error('x');\n}\nread();" });
+    const error = await thrownBy(() => load(folder, 'bad.mjs'));
+    const { traceback } = error as unknown as { readonly traceback: string };
+    expect(traceback.split('\n')[0]).toMatch(/^at read \(.*bad\.mjs:2:9\)$/);
   });
 });

@@ -2,6 +2,7 @@ import { dirname, join, resolve } from 'node:path';
 import { outlastError } from '../errors/error.ts';
 import type { OutlastConfig } from './config.ts';
 import { configLoadError, findConfig, readJsonConfig } from './find-config.ts';
+import { loadFailure } from './load-failure.ts';
 import { matchModules } from './match-modules.ts';
 import {
   choiceForJson,
@@ -19,18 +20,18 @@ export type { LoaderChoice, LoaderKind, ModuleLoader } from './module-loader.ts'
 
 const HANDLER: unique symbol = Symbol.for('outlast.handler') as never;
 
-/** A config file as it was found. Its values are not checked yet: that is `resolveConfig`'s. */
+/** A config file as it was found. `resolveConfig` checks its values later. */
 export interface LoadedConfig {
   readonly config: OutlastConfig;
-  /** Null: there is none, and defaults hold. */
+  /** Null: there is none, and the defaults apply. */
   readonly file: string | null;
-  /** Where relative paths of the config start: the file's folder, else the working directory. */
+  /** The base of relative paths in the config: the file's folder, else the working directory. */
   readonly folder: string;
   readonly loader: LoaderChoice;
 }
 
 export interface LoadConfigOptions {
-  /** Where the search begins. @default the working directory */
+  /** Where the search starts. @default the working directory */
   readonly cwd?: string;
   /** The config file, when it is named. */
   readonly file?: string | undefined;
@@ -38,7 +39,7 @@ export interface LoadConfigOptions {
   readonly loader?: LoaderKind | undefined;
 }
 
-/** Finds and loads the config file and with it chooses the loader of this process. */
+/** Finds and loads the config file, which also chooses the loader of this process. */
 export async function loadConfig(options: LoadConfigOptions = {}): Promise<LoadedConfig> {
   const cwd = resolve(options.cwd ?? process.cwd());
   const file = findConfig(cwd, options.file);
@@ -76,8 +77,8 @@ function asConfig(value: unknown, file: string): OutlastConfig {
 }
 
 /**
- * ES modules that were compiled to CommonJS arrive as the default export of the module Node makes
- * of them.
+ * ES modules that were compiled to CommonJS arrive as the default export of the module that Node
+ * creates for them.
  */
 function unwrapCommonJs(exports: Exports): Exports {
   const inner = exports['default'];
@@ -85,7 +86,7 @@ function unwrapCommonJs(exports: Exports): Exports {
   return isCompiled ? { ...inner } : exports;
 }
 
-/** A handler with the place it came from: other processes and threads find it there. */
+/** A handler with the module it came from: other processes and threads load it from there. */
 export interface LoadedHandler {
   readonly handler: object;
   readonly file: string;
@@ -93,8 +94,8 @@ export interface LoadedHandler {
 }
 
 /**
- * Loads the modules that `patterns` name, relative to the config file `base`, and gives every
- * handler they export, in the order of files and of names. A handler exported under two names or by
+ * Loads the modules that `patterns` name, relative to the config file `base`, and returns every
+ * handler they export, ordered by file and by name. A handler exported under two names or by
  * two modules counts once.
  */
 export async function loadTaskModules(
@@ -103,10 +104,10 @@ export async function loadTaskModules(
   loader: ModuleLoader,
 ): Promise<readonly LoadedHandler[]> {
   const found = new Map<object, LoadedHandler>();
-  // One after the other: jiti hands out a half-loaded module to whoever asks for it meanwhile.
+  // One after the other: jiti returns a half-loaded module to a concurrent import.
   for (const file of matchModules(patterns, base)) {
     const exports = unwrapCommonJs(await loadModule(file, loader));
-    // By name: native modules list their exports so, jiti's as they were written.
+    // By name: native modules list their exports that way, jiti's in source order.
     for (const exportName of Object.keys(exports).toSorted()) {
       const value = exports[exportName];
       if (isHandler(value) && !found.has(value))
@@ -120,10 +121,11 @@ async function loadModule(file: string, loader: ModuleLoader): Promise<Exports> 
   try {
     return await loader.load(file);
   } catch (error) {
+    const { at, ...where } = loadFailure(file, error);
     throw outlastError('ERR_HANDLER_NOT_LOADABLE', {
-      message: `${file} cannot be loaded: ${messageOf(error)}`,
+      message: `${file} cannot be loaded: ${messageOf(error)}${at === '' ? '' : `, at ${at}`}`,
       hint: loadHint(loader, file, error),
-      fields: { file },
+      fields: { file, ...where },
       cause: error,
     });
   }

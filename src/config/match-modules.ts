@@ -1,12 +1,14 @@
 import { existsSync, readdirSync, statSync, type Dirent } from 'node:fs';
 import { dirname, extname, join, resolve } from 'node:path';
+import { starPattern } from '../task/glob.ts';
+import type { Wildcard } from '../task/wildcard.ts';
 import { configLoadError } from './find-config.ts';
 
 const MODULE = /\.[mc]?[jt]sx?$/;
 const NEVER = /\.(test|spec)\.[^.]+$|\.d\.[mc]?ts$/;
 
 /**
- * The extensions a pattern without one stands for: the config's own kind. JSON has none, so all
+ * The extensions of a pattern without one: those of the config's own kind. JSON has none, so all
  * count.
  */
 function extensionsOf(base: string): readonly string[] {
@@ -41,7 +43,7 @@ function matchPattern(pattern: string, base: string): string[] {
   const wild = segments.findIndex(segment => segment.includes('*'));
   const extensions = MODULE.test(pattern) ? [''] : extensionsOf(base);
   if (wild === -1) {
-    // A file named in full is meant, even if it looks like a test.
+    // A file named in full is always included, even if it looks like a test.
     const path = resolve(dirname(base), pattern);
     return extensions.map(extension => `${path}${extension}`).filter(isFile);
   }
@@ -93,7 +95,7 @@ function foldersIn(folder: string): Dirent[] {
   );
 }
 
-/** A star does not reach hidden entries or installed packages; a name does. */
+/** A star does not match hidden entries or installed packages; a name does. */
 function isVisible(entry: Dirent, segment: string): boolean {
   if (!segment.startsWith('*')) return true;
   return !entry.name.startsWith('.') && entry.name !== 'node_modules';
@@ -106,11 +108,10 @@ function entriesIn(folder: string): Dirent[] {
 const isFile = (path: string): boolean => existsSync(path) && statSync(path).isFile();
 const isFolder = (path: string): boolean => existsSync(path) && statSync(path).isDirectory();
 
-function toPattern(segment: string, extensions: readonly string[]): RegExp {
-  const literal = (text: string): string => text.replaceAll(/[.+?^${}()|[\]\\]/g, '\\$&');
-  // Several stars in a row mean what one does, and keep the expression linear.
-  const name = literal(segment.replaceAll(/\*+/g, '*')).replaceAll('*', '[^/]*');
-  return new RegExp(`^${name}(?:${extensions.map(literal).join('|')})$`);
+/** The name of a segment, followed by one of the extensions. */
+function toPattern(segment: string, extensions: readonly string[]): Pick<Wildcard, 'test'> {
+  const patterns = extensions.map(extension => starPattern(segment + extension));
+  return { test: name => patterns.some(pattern => pattern.test(name)) };
 }
 
 function nothingFound(pattern: string, base: string): Error {

@@ -1,18 +1,22 @@
 import { outlastError } from '../errors/error.ts';
+import { maskUrl } from '../errors/mask-secrets.ts';
+import { envIn } from '../options/option.ts';
+import { TOP_LEVEL_TABLE } from '../options/top-level-table.ts';
 import { readBroker, REDIS_SCHEMES, type BrokerTarget } from './broker-target.ts';
-import { maskUrl, type OutboxTarget } from './database-url.ts';
+import type { OutboxTarget } from './database-target.ts';
+import { dialectRow } from './database-url.ts';
 import type { Env } from './from-env.ts';
 import { rangeError } from './options.ts';
 
-const BROKER_ENV = 'OUTLAST_BROKER_URL';
-const LEDGER_ENV = 'OUTLAST_LEDGER_URL';
+const BROKER_ENV = envIn(TOP_LEVEL_TABLE, 'broker');
+const LEDGER_ENV = envIn(TOP_LEVEL_TABLE, 'ledger');
 
-/** Where it is kept who runs what, and with what result. */
+/** The store that records which worker runs which task, and its result. */
 export type LedgerTarget =
   | { readonly kind: 'database' }
   | { readonly kind: 'redis'; readonly url: string };
 
-/** Broker and ledger, each with where it was given. */
+/** Broker and ledger, each with its source. */
 export interface Messaging {
   /** Null: the database. */
   readonly broker: BrokerTarget | null;
@@ -23,11 +27,12 @@ export interface Messaging {
 
 type Given = Readonly<Record<string, unknown>>;
 
-/** Reads broker and ledger. A variable gives the URL; what else the file says about the broker stays. */
+/** Reads broker and ledger. A variable sets the URL; the other broker options of the file stay. */
 export function readMessaging(config: Given, env: Env, database: OutboxTarget): Messaging {
   const broker = readBrokerFrom(config, env);
   const ledger = readLedger(config, env);
-  if (database.kind === 'mysql') refuseOutboxAlone(broker.target, ledger.target);
+  const { canBeLedger, title } = dialectRow(database);
+  if (!canBeLedger) refuseOutboxAlone(title, broker.target, ledger.target);
   if (broker.target === null && ledger.target !== null) throw ledgerAlone(ledger.source);
   const target = ledger.target ?? ledgerBeside(broker.target);
   return {
@@ -38,13 +43,13 @@ export function readMessaging(config: Given, env: Env, database: OutboxTarget): 
   };
 }
 
-/** One server has both copies, and loses both or none: holding on to the broker's until the end is worth nothing. */
+/** One server has both copies, and loses both or none: holding the broker's copy until the end gains nothing. */
 function withOwnAck(broker: BrokerTarget | null, ledger: LedgerTarget): BrokerTarget | null {
   const isOne = broker?.kind === 'redis' && ledger.kind === 'redis' && ledger.url === broker.url;
   return isOne ? Object.freeze({ ...broker, ackOn: 'begin' }) : broker;
 }
 
-/** The relay would put tasks where no worker looks for them. */
+/** The relay would send tasks to a broker that no worker consumes. */
 function ledgerAlone(source: Messaging['ledgerSource']): Error {
   const option = source === 'env' ? LEDGER_ENV : 'ledger';
   return outlastError('ERR_CONFIG_TIER', {
@@ -88,19 +93,23 @@ function readLedger(
   return { target: { kind: 'redis', url: given }, source: url === undefined ? 'file' : 'env' };
 }
 
-/** Where nothing is said: a broker that is Redis keeps the ledger too, else the database does. */
+/** The default: a Redis broker also has the ledger, else the database does. */
 function ledgerBeside(broker: BrokerTarget | null): LedgerTarget {
   return broker?.kind === 'redis' ? { kind: 'redis', url: broker.url } : { kind: 'database' };
 }
 
-/** MySQL and MariaDB hold an outbox and nothing else. */
-function refuseOutboxAlone(broker: BrokerTarget | null, ledger: LedgerTarget | null): void {
+/** For a database that holds an outbox and nothing else. */
+function refuseOutboxAlone(
+  title: string,
+  broker: BrokerTarget | null,
+  ledger: LedgerTarget | null,
+): void {
   if (broker !== null && (broker.kind === 'redis' || ledger !== null)) return;
   throw outlastError('ERR_CONFIG_TIER', {
     message:
       broker === null
-        ? 'MySQL and MariaDB are an outbox only: they need a `broker`'
-        : 'MySQL and MariaDB are an outbox only: beside RabbitMQ they need a `ledger`',
+        ? `\`database\` is ${title}, which is an outbox only: it needs a \`broker\``
+        : `\`database\` is ${title}, which is an outbox only: beside RabbitMQ it needs a \`ledger\``,
     hint:
       broker === null
         ? `Set ${BROKER_ENV} to redis://…, or to amqp://… together with ${LEDGER_ENV}.`

@@ -4,12 +4,13 @@ import { basename, extname } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { isOutlastError } from '../errors/error.ts';
 import { configLoadError } from './find-config.ts';
+import { loadFailure } from './load-failure.ts';
 
 export type LoaderKind = 'native' | 'jiti';
 
 /**
- * The loader of a process as plain data: children and threads are handed it and choose the same.
- * `base` is the config file, from whose folder jiti is found.
+ * The loader of a process as plain data: children and threads receive it and use the same.
+ * `base` is the config file, from whose folder jiti is resolved.
  */
 export interface LoaderChoice {
   readonly kind: LoaderKind;
@@ -19,7 +20,7 @@ export interface LoaderChoice {
 export type Exports = Readonly<Record<string, unknown>>;
 
 /**
- * Loads the user's modules. One per process: two loaders would each make their own copy of a
+ * Loads the user's modules. One per process: two loaders would each create their own copy of a
  * module.
  */
 export interface ModuleLoader extends LoaderChoice {
@@ -31,7 +32,7 @@ const codeOf = (error: unknown): unknown => (error as { code?: unknown } | null)
 export const messageOf = (error: unknown): string =>
   error instanceof Error ? error.message : String(error);
 
-/** As much of jiti as is used here. */
+/** The part of jiti that is used here. */
 interface JitiLike {
   createJiti(
     base: string,
@@ -39,9 +40,9 @@ interface JitiLike {
   ): { import(file: string): Promise<Exports> };
 }
 
-/** Makes the loader a choice stands for; `ERR_CONFIG_LOAD` when it needs jiti and there is none. */
+/** Creates the chosen loader; `ERR_CONFIG_LOAD` when it needs jiti and there is none. */
 export function createLoader(choice: LoaderChoice): ModuleLoader {
-  // Frozen data only: what a child is handed must not depend on what this process did since.
+  // Frozen data only: what a child receives must not depend on what this process did since.
   const data = Object.freeze({ kind: choice.kind, base: choice.base });
   if (choice.kind === 'native') {
     return { ...data, load: file => import(pathToFileURL(realpathSync(file)).href) };
@@ -50,14 +51,14 @@ export function createLoader(choice: LoaderChoice): ModuleLoader {
   const jiti = path === null ? null : (createRequire(path)(path) as Partial<JitiLike>);
   // jiti 1 has no `createJiti` and cannot load ES modules.
   if (!jiti?.createJiti) throw jitiMissing(choice.base);
-  // Without this a default import of a CommonJS package means something else than under native
+  // Without this a default import of a CommonJS package means something different from native
   // `import()`.
   const instance = jiti.createJiti(choice.base, { interopDefault: false });
   return { ...data, load: file => instance.import(realpathSync(file)) };
 }
 
 /**
- * The project's own jiti, else the one beside Outlast. Its path only: most processes never need to
+ * The project's own jiti, else the one next to Outlast. Its path only: most processes never need to
  * load it.
  */
 function findJiti(base: string): string | null {
@@ -65,7 +66,7 @@ function findJiti(base: string): string | null {
     try {
       return createRequire(from).resolve('jiti');
     } catch (error) {
-      // Only "there is none" sends us on: a broken installation is the user's to see.
+      // Continue only if there is none: the user must see the error of a broken installation.
       if (codeOf(error) !== 'MODULE_NOT_FOUND') throw error;
     }
   }
@@ -81,7 +82,7 @@ function jitiMissing(file: string, cause?: unknown): Error {
   );
 }
 
-/** What Node says when it meets TypeScript and does not strip types. */
+/** Node's error code when it meets TypeScript and does not strip types. */
 const UNKNOWN_EXTENSION = 'ERR_UNKNOWN_FILE_EXTENSION';
 
 export interface LoadedModule {
@@ -89,7 +90,7 @@ export interface LoadedModule {
   readonly loader: ModuleLoader;
 }
 
-/** Loads the config file and so decides which loader this process uses for everything. */
+/** Loads the config file and so decides which loader this process uses for all modules. */
 export async function loadFirst(file: string, kind?: LoaderKind): Promise<LoadedModule> {
   const loader = createLoader({ kind: kind ?? 'native', base: file });
   try {
@@ -112,9 +113,10 @@ async function loadByJiti(file: string, nativeError: unknown): Promise<LoadedMod
 }
 
 function loadError(loader: ModuleLoader, file: string, error: unknown): Error {
+  const { at } = loadFailure(file, error);
   return configLoadError(
     file,
-    `cannot be loaded: ${messageOf(error)}`,
+    `cannot be loaded: ${messageOf(error)}${at === '' ? '' : `, at ${at}`}`,
     loadHint(loader, file, error),
     error,
   );
@@ -134,9 +136,9 @@ const MORE_THAN_STRIPPING =
   'Node only strips types: enum, await using, types imported as values and ./x.js for x.ts need more.';
 const TYPESCRIPT = /\.[mc]?tsx?$/;
 
-/** What to do about a module that does not load: above all, whether another loader would help. */
+/** The hint for a module that does not load: above all, whether another loader would help. */
 export function loadHint(loader: LoaderChoice, file: string, error: unknown): string {
-  // A task or handler that is defined wrongly: its own error knows best what to do about it.
+  // A task or handler that is defined wrongly: its own error has the best hint.
   if (isOutlastError(error)) return error.hint;
   const isTypeScript = TYPESCRIPT.test(file);
   if (loader.kind === 'jiti') return `Correct ${basename(file)}, or what it imports.`;
@@ -155,7 +157,7 @@ export function loadHint(loader: LoaderChoice, file: string, error: unknown): st
  */
 function needsMoreThanStripping(error: unknown): boolean {
   const code = codeOf(error);
-  // Text that is no TypeScript either has a code of its own, and no loader helps.
+  // Text that is not TypeScript either has a different code, and no loader helps.
   if (error instanceof SyntaxError) return code !== 'ERR_INVALID_TYPESCRIPT_SYNTAX';
   if (code === 'ERR_UNSUPPORTED_NODE_MODULES_TYPE_STRIPPING') return true;
   if (code !== 'ERR_MODULE_NOT_FOUND' && code !== 'ERR_UNSUPPORTED_DIR_IMPORT') return false;

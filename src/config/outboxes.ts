@@ -1,9 +1,10 @@
 import { outlastError } from '../errors/error.ts';
 import { safeName } from '../task/names.ts';
-import { parseDatabaseUrl, type OutboxTarget } from './database-url.ts';
+import type { OutboxTarget } from './database-target.ts';
+import { isEmbedded, parseDatabaseUrl } from './database-url.ts';
 import { asRecord, nearest, rangeError, refuseUnknown } from './options.ts';
 
-/** Reads the outboxes that live in databases of their own. */
+/** Reads the outboxes in separate databases. */
 export function readOutboxes(
   value: unknown,
   folder: string,
@@ -14,7 +15,7 @@ export function readOutboxes(
     const fields = asRecord(entry, option);
     refuseUnknown(Object.keys(fields), ['database'], key => `${option}.${key}`);
     const target = parseDatabaseUrl(fields['database'], { option: `${option}.database`, folder });
-    if (target.kind === 'pglite') throw embedded(option);
+    if (isEmbedded(target)) throw embedded(option);
     return [name, target] as const;
   });
   return Object.freeze(Object.fromEntries(read));

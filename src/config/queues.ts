@@ -1,10 +1,10 @@
 import { safeName } from '../task/names.ts';
 import { rangeError, shown } from './options.ts';
 
-/** Queue names, or names with weights: a queue of weight 3 is looked at three times as often. */
+/** Queue names, or names with weights: a queue of weight 3 is polled three times as often. */
 export type Queues = readonly string[] | Readonly<Record<string, number>>;
 
-/** More would not be looked at evenly within one second of polls. */
+/** Higher weights could not be polled evenly within one second. */
 const MAX_WEIGHT = 1_000;
 const HINT =
   "Name queues once: ['billing', 'default'], or with weights from 1 to 1000: { billing: 3 }.";

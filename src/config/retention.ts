@@ -1,12 +1,12 @@
 import { durationMs, type Duration } from '../task/duration.ts';
 import { asRecord, dropUndefined, rangeError, refuseUnknown, shown } from './options.ts';
 
-/** What is deleted by itself, and when. */
+/** What is deleted automatically, and when. */
 export interface RetentionOptions {
   readonly deadLetters?: DeadLetterRetention | undefined;
 }
 
-/** All that is given must hold; one age must be given. */
+/** All given conditions must hold; one age must be given. */
 export interface DeadLetterRetention {
   /** Since its death. */
   readonly olderThanDead?: Duration | undefined;
@@ -27,7 +27,7 @@ export interface ResolvedRetention {
 
 const AGES = ['olderThanDead', 'olderThanCreated'] as const;
 
-/** Checks what a config says about retention. */
+/** Checks the retention section of a config. */
 export function readRetention(value: unknown): ResolvedRetention {
   const given = dropUndefined(asRecord(value ?? {}, 'retention'));
   refuseUnknown(Object.keys(given), ['deadLetters'], key => `retention.${key}`);

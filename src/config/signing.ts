@@ -1,43 +1,84 @@
+import { rowOf } from '../options/option.ts';
+import { TOP_LEVEL_TABLE } from '../options/top-level-table.ts';
+import { durationMs, type Duration } from '../task/duration.ts';
 import { isKeyId, Keyring, type SigningKey } from '../task/keyring.ts';
-import { safeName } from '../task/names.ts';
+import { safeKey, safeName } from '../task/names.ts';
 import type { Env } from './from-env.ts';
-import { rangeError } from './options.ts';
+import { rangeError, shown } from './options.ts';
+import { takenKeys, WITHHELD_ENV, KEYS_ENV } from './signing-env.ts';
 
-const KEYS_ENV = 'OUTLAST_SIGNING_KEYS';
-/** Shorter ones are guessed. */
+/** Shorter ones can be guessed. */
 const MIN_SECRET_BYTES = 16;
 
-/** Keys and what is said about them; secrets are in the keyring and nowhere else. */
+/** Tombstones of cancelled and purged tasks stay for a day: no message may be valid for longer than this row allows. */
+const MAX_AGE = rowOf(TOP_LEVEL_TABLE, 'signatureMaxAge', 'duration');
+
+/** Task names by queue; a name may be a prefix that ends in `*`. */
+export type UnsignedQueues = Readonly<Record<string, readonly string[]>>;
+
+/** The signing keys and their settings; only the keyring has the secrets. */
 export interface Signing {
   readonly keyring: Keyring;
   /** The ids, in their order: the first one signs. */
   readonly keyIds: readonly string[];
   readonly keysSource: 'env' | 'file' | 'default';
-  readonly unsignedQueues: readonly string[];
+  readonly unsignedQueues: UnsignedQueues;
+  readonly maxAge: Duration;
+  readonly audience: string;
   readonly warnings: readonly string[];
 }
 
-export function readSigning(config: Readonly<Record<string, unknown>>, env: Env): Signing {
-  const text = env[KEYS_ENV] ?? '';
+type Given = Readonly<Record<string, unknown>>;
+
+export function readSigning(config: Given, env: Env): Signing {
+  const text = takenKeys(env);
   const isInEnv = text !== '';
   const given = isInEnv ? text.split(',').map(part => part.trim()) : config['signingKeys'];
   const keys = given === undefined ? [] : readKeys(given, isInEnv ? KEYS_ENV : 'signingKeys');
-  const unsignedQueues = readQueues(config['unsignedQueues'] ?? []);
+  const unsignedQueues = readUnsigned(config['unsignedQueues'] ?? {});
+  const [maxAge, maxAgeMs] = readMaxAge(config['signatureMaxAge']);
+  const audience = readAudience(config['signingAudience']);
+  const isWithheld = keys.length === 0 && (env[WITHHELD_ENV] ?? '') !== '';
   return {
-    keyring: new Keyring(keys, unsignedQueues),
+    keyring: new Keyring(keys, { unsignedQueues, maxAgeMs, audience, isWithheld }),
     keyIds: keys.map(({ id }) => id),
     keysSource: isInEnv ? 'env' : given === undefined ? 'default' : 'file',
     unsignedQueues,
-    warnings:
-      keys.length === 0 && unsignedQueues.length > 0
-        ? ['`unsignedQueues` is set, and there is no key in `signingKeys`: no queue asks for one']
-        : [],
+    maxAge,
+    audience,
+    warnings: warningsOf(keys.length > 0 || isWithheld, unsignedQueues),
   };
+}
+
+function warningsOf(isSigning: boolean, unsigned: UnsignedQueues): readonly string[] {
+  if (!isSigning)
+    return Object.keys(unsigned).length > 0
+      ? ['`unsignedQueues` is set, and there is no key in `signingKeys`: no queue asks for one']
+      : [];
+  return Object.entries(unsigned)
+    .filter(([, names]) => names.includes('*'))
+    .map(
+      ([queue]) =>
+        `\`unsignedQueues\` allows every task on ${queue}: who writes to that queue may run any of them`,
+    );
+}
+
+function readMaxAge(value: unknown = MAX_AGE.default): readonly [Duration, number] {
+  const { min = '0ms', max = '0ms' } = MAX_AGE;
+  const ms = durationMs(value as Duration, 'signatureMaxAge');
+  if (ms >= durationMs(min, 'min') && ms <= durationMs(max, 'max')) return [value as Duration, ms];
+  throw rangeError('signatureMaxAge', `is ${shown(value)}`, `Use '${min}' to '${max}'.`);
+}
+
+function readAudience(value: unknown): string {
+  if (value === undefined) return '';
+  if (typeof value === 'string') return value === '' ? '' : safeKey(value, 'signingAudience');
+  throw rangeError('signingAudience', `is ${shown(value)}`, "Use a name: 'production'.");
 }
 
 function readKeys(value: unknown, option: string): readonly SigningKey[] {
   const hint = `Write id:secret, the secret as hex or base64 of at least ${MIN_SECRET_BYTES} bytes: 2027-01:$(openssl rand -hex 32).`;
-  // No error here may quote what was given: it is, or contains, a secret.
+  // No error here may quote the value: it is, or contains, a secret.
   if (!Array.isArray(value)) throw rangeError(option, 'is not a list of keys', hint);
   const keys = value.map((item: unknown, index) => {
     const what = `has a key number ${index + 1} that`;
@@ -67,12 +108,22 @@ function readSecret(text: string): Uint8Array | null {
   return BASE64.test(text) ? Buffer.from(text, 'base64') : null;
 }
 
-function readQueues(value: unknown): readonly string[] {
-  if (Array.isArray(value))
-    return Object.freeze(value.map(name => safeName(name as string, 'queue')));
-  throw rangeError(
-    'unsignedQueues',
-    'is not a list of queues',
-    "Write an array of names: ['from-python'].",
-  );
+function readUnsigned(value: unknown): UnsignedQueues {
+  const hint = "Write the tasks that may come to each queue: { 'from-python': ['report.*'] }.";
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw rangeError('unsignedQueues', 'does not say which tasks its queues allow', hint);
+  const queues = Object.entries(value as Record<string, unknown>).map(([queue, names]) => {
+    const option = `unsignedQueues['${safeName(queue, 'queue')}']`;
+    if (!Array.isArray(names)) throw rangeError(option, 'is not a list of task names', hint);
+    return [queue, Object.freeze(names.map(name => readPattern(name, option, hint)))] as const;
+  });
+  return Object.freeze(Object.fromEntries(queues));
+}
+
+/** Only a prefix is allowed, so that people too can see at a glance which names match. */
+function readPattern(name: unknown, option: string, hint: string): string {
+  if (typeof name !== 'string') throw rangeError(option, `has ${shown(name)}`, hint);
+  const fixed = name.endsWith('*') ? name.slice(0, -1) : name;
+  if (fixed !== '' || name === '') safeName(fixed, 'task name');
+  return name;
 }

@@ -1,10 +1,10 @@
 import { adminOn } from '../admin/create-admin.ts';
-import type { Stores } from '../wiring/stores.ts';
+import type { Stores } from '../context/stores.ts';
 import { findBusyChild, type SnapshotSource } from './read-snapshot.ts';
 import { GOODS } from './shop/goods.ts';
 import type { NewOrder, Shop } from './shop/shop.ts';
 
-/** An answer to a button: what happened, or why it could not. */
+/** The response to a button: what happened, or why it could not. */
 export interface Answer {
   readonly status: 200 | 400 | 404 | 409 | 500;
   readonly message: string;
@@ -44,7 +44,7 @@ function readOrder(body: Body): NewOrder | string {
   if (!good) return `item is one of ${GOODS.map(known => known.item).join(', ')}`;
   if (card !== 'valid' && card !== 'declined') return 'card is valid or declined';
   const name = typeof customer === 'string' ? customer.trim() : '';
-  // PostgreSQL's text holds neither NUL nor half a character.
+  // PostgreSQL's text type accepts neither NUL nor a lone surrogate.
   if (!/^[^\p{Control}\p{Surrogate}]{1,60}$/u.test(name))
     return 'Give a name of 1 to 60 characters.';
   return { customer: name, good, card };
@@ -73,7 +73,7 @@ export async function retryTask({ source, stores }: ActionDeps, body: Body): Pro
     return { status: 400, message: 'Give the id and the version of a dead letter.' };
   }
   await source.shop?.fixCard(id);
-  const status = await adminOn(() => Promise.resolve(stores)).deadLetters.retry(id, version);
+  const status = await adminOn(() => Promise.resolve(stores), null).deadLetters.retry(id, version);
   switch (status) {
     case 'ok':
       return { status: 200, message: 'It runs again.', id };
@@ -83,5 +83,7 @@ export async function retryTask({ source, stores }: ActionDeps, body: Body): Pro
       return { status: 409, message: 'It is not dead any more.', id };
     case 'expired':
       return { status: 409, message: 'Its time is over, so it could not run.', id };
+    case 'incomplete':
+      return { status: 409, message: 'It was too large, and only its first bytes were kept.', id };
   }
 }

@@ -1,2 +1,2 @@
-/** Where the page is served when nobody says otherwise; apart, because `--help` names it too. */
+/** The default port of the page; in a separate file, because `--help` names it too. */
 export const DEFAULT_PORT = 4_600;

@@ -1,6 +1,6 @@
 import type { Context, MiddlewareHandler } from 'hono';
 
-/** Nothing from elsewhere is loaded, nothing inline runs, and nobody may frame the page. */
+/** Nothing is loaded from other sites, nothing inline runs, and no site may frame the page. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -23,7 +23,7 @@ const HEADERS: Readonly<Record<string, string>> = {
 };
 
 export const secureHeaders: MiddlewareHandler = async (context, next) => {
-  // Set first: a stream's headers are gone once it has begun.
+  // Set first: the headers of a stream are sent once it has begun.
   for (const [name, value] of Object.entries(HEADERS)) context.header(name, value);
   await next();
 };
@@ -31,15 +31,15 @@ export const secureHeaders: MiddlewareHandler = async (context, next) => {
 const LOCAL_HOST = /^(127\.0\.0\.1|localhost)(:\d{1,5})?$/i;
 
 /**
- * A page of another site may give its own name the address 127.0.0.1 and would then be of the same
- * origin as we are. What it cannot do is send our name as the Host.
+ * A page of another site may resolve its own name to 127.0.0.1 and would then have the same
+ * origin as this page. What it cannot do is send our name as the Host.
  */
 export const refuseForeignHost: MiddlewareHandler = async (context, next) => {
   if (LOCAL_HOST.test(context.req.header('host') ?? '')) return await next();
   return refuse(context, 403, 'this page answers to 127.0.0.1 and localhost only');
 };
 
-/** Actions are for this page alone: a form or script of another site cannot press its buttons. */
+/** Actions are for this page alone: a form or script of another site cannot trigger them. */
 export const refuseForeignAction: MiddlewareHandler = async (context, next) => {
   if (context.req.method === 'GET') return await next();
   if (!isOwnPage(context)) return refuse(context, 403, 'only the page itself may do this');
@@ -48,7 +48,7 @@ export const refuseForeignAction: MiddlewareHandler = async (context, next) => {
   return refuse(context, 415, 'send JSON: content-type application/json');
 };
 
-/** Each header that is there must speak for us, and one of them must be there. */
+/** Each of these headers that is present must name this page, and one of them must be present. */
 function isOwnPage(context: Context): boolean {
   const site = context.req.header('sec-fetch-site');
   const origin = context.req.header('origin');

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { HistoryEntry, TaskDetails } from '../admin/read-model.ts';
+import type { HistoryEntry, TaskDetails } from '../ledger/dead-letter.ts';
 import { journeyOf } from './journey.ts';
 
 const at = '2026-01-01T10:00:00.000Z';

@@ -1,11 +1,11 @@
-import type { HistoryEntry, TaskDetails } from '../admin/read-model.ts';
+import type { HistoryEntry, TaskDetails } from '../ledger/dead-letter.ts';
 import type { Station, Tone } from './view.ts';
 
-/** A task that died a hundred times is still one card on the page: its beginning and its latest steps. */
+/** A task that died a hundred times is still one card on the page: its first and its latest steps. */
 const FIRST_SHOWN = 2;
 const LAST_SHOWN = 11;
 
-/** The way of a task through its life: what happened, where it is, and what comes next. */
+/** The history of a task as stations: what happened, where it is now, and what comes next. */
 export function journeyOf(task: TaskDetails, dueAt: number | null): readonly Station[] {
   const past = [passed('Committed', task.createdAt), ...task.history.map(stationOf)];
   const last = past.at(-1);
@@ -50,7 +50,7 @@ function stationOf(entry: HistoryEntry): Station {
     case 'buried':
       return passed('Dead letter', at, error?.message ?? `${process} died once too often`, 'bad');
     default:
-      // Cancelled, expired, and steps of later versions: their own word says it.
+      // Cancelled, expired, and steps of later versions: the name of the step is clear enough.
       return passed(step.charAt(0).toUpperCase() + step.slice(1), at, error?.message ?? null);
   }
 }

@@ -2,7 +2,7 @@ import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { outlastError } from '../errors/error.ts';
 
-/** Nobody outside this machine has business here. */
+/** The page is for this machine only. */
 const HOST = '127.0.0.1';
 const LAST_PORT = 65_535;
 /** How many ports after the first are tried before any free one is taken. */
@@ -37,7 +37,7 @@ export async function listen(server: Server, wanted: number): Promise<Listening>
   });
 }
 
-/** Null when somebody has it, or when only root may have it. */
+/** Null when another process has the port, or when only root may use it. */
 async function tryPort(server: Server, port: number): Promise<Listening | null> {
   try {
     await new Promise<void>((resolve, reject) => {

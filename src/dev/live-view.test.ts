@@ -4,7 +4,7 @@ import { silentLogger } from '../telemetry/logger.ts';
 import { LiveView } from './live-view.ts';
 import type { Snapshot } from './view.ts';
 
-/** Time passes when a test says so. */
+/** Time passes only when a test advances it. */
 function setup() {
   let now = 0;
   let timers: { at: number; fn: () => void }[] = [];

@@ -9,18 +9,18 @@ export interface LiveViewDeps {
   readonly log: Logger;
 }
 
-/** A commit or a checkpoint notifies nobody, so the database is looked at this often. */
+/** A commit or a checkpoint sends no notification, so the database is polled this often. */
 const POLL_MS = 300;
 /** Hints come in bursts: a relay that moves a batch, a worker that begins it. */
 const SETTLE_MS = 30;
-/** The page may take one part in five of the database's time, however slow that has become. */
+/** The page may use a fifth of the database's time, however slow the database has become. */
 const REST_FACTOR = 4;
 const LONGEST_WAIT_MS = 60_000;
 
 /**
- * One picture for all who look at the page.
+ * One snapshot for all viewers of the page.
  *
- *   idle ──first viewer──► reading: look, tell what changed, wait for a hint or the next poll
+ *   idle ──first viewer──► reading: look, send changes, wait for a hint or the next poll
  *    ▲                         │
  *    └─────last viewer left────┘
  */
@@ -41,8 +41,8 @@ export class LiveView {
   readonly hint = (): void => this.#wake.hint();
 
   /**
-   * The picture and every later one, until the viewer or everything ends. Who is slow gets the newest
-   * and misses those in between.
+   * The snapshot and every later one, until the viewer leaves or the view stops. A slow viewer gets the
+   * newest and misses those in between.
    */
   async *follow(signal: AbortSignal): AsyncGenerator<string, void> {
     const viewer = new Wakeable(this.#deps.clock);
@@ -62,7 +62,7 @@ export class LiveView {
     }
   }
 
-  /** One last look, and none after it: viewers see how everything ended. */
+  /** One last read, and none after it: viewers see how everything ended. */
   async stop(): Promise<void> {
     if (this.#viewers.size > 0) await this.#look();
     this.#stop.abort();
@@ -80,7 +80,7 @@ export class LiveView {
       await this.#wake.sleep(POLL_MS, signal);
     }
     if (signal.aborted) return;
-    // Whoever comes next must not be shown how it was an hour ago.
+    // The next viewer must not see the state of an hour ago.
     this.#picture = '';
     this.#reading = undefined;
   }
@@ -92,7 +92,7 @@ export class LiveView {
       this.#picture = picture;
       for (const viewer of this.#viewers) viewer.hint();
     } catch (error) {
-      // The page keeps the last picture; the services tell of a store that is away.
+      // The page keeps the last snapshot; the services report a store that is away.
       this.#deps.log.warn({ error }, 'the page cannot read the database');
     }
   }

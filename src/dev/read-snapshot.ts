@@ -1,5 +1,5 @@
 import type { ReadModel } from '../admin/read-model.ts';
-import type { SqlDatabase } from '../adapters/postgres/sql-database.ts';
+import type { SqlDatabase } from '../adapters/sql/sql-database.ts';
 import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import { toText } from '../task/json.ts';
 import type { Child } from '../worker/supervisor.ts';
@@ -11,19 +11,21 @@ export interface SnapshotSource {
   readonly db: SqlDatabase;
   readonly reads: ReadModel;
   readonly ledgerReads: Pick<LedgerReads, 'moments'>;
-  /** What to call the database on the page; holds no password. */
+  /** The name of the database on the page; contains no password. */
   readonly database: string;
   readonly children: () => readonly Child[];
   readonly isDraining: () => boolean;
   readonly shop: Shop | null;
+  /** There is a redactor, but it does not cover progress: only its steps are shown. */
+  readonly isRedacted: boolean;
 }
 
 /** As many as a person looks at. */
 const SHOWN = 30;
-/** A task that runs longer than so many newer ones took to be sent is not found by its child. */
+/** How far back to search for a running task: one with more newer tasks than this is not found. */
 const MOST_RECENT = 200;
 
-// Times are absolute, so that a task which only waits looks the same at every look.
+// Times are absolute, so that a task that only waits looks the same in every snapshot.
 const PENDING = `
 select task_id as id, (extract(epoch from available_at) * 1000)::bigint::text as due_ms
 from outlast_outbox where task_id = any($1::text[])`;
@@ -52,7 +54,7 @@ export async function readSnapshot(source: SnapshotSource): Promise<Snapshot> {
       crashes: task.crashes,
       failures: task.failures,
       stations: journeyOf(task, dueMs),
-      progress: readProgress(moment?.checkpoint ?? null),
+      progress: shownProgress(readProgress(moment?.checkpoint ?? null), source.isRedacted),
       deadVersion: task.state === 'dead' ? (moment?.version ?? null) : null,
     };
   });
@@ -81,6 +83,10 @@ export async function findBusyChild(source: SnapshotSource): Promise<Child | nul
 
 /** Longer progress is for the handler, not for the page. */
 const MAX_PROGRESS = 160;
+
+function shownProgress(progress: ProgressView | null, isRedacted: boolean): ProgressView | null {
+  return isRedacted && progress?.kind === 'text' ? { kind: 'text', text: '[hidden]' } : progress;
+}
 
 function readProgress(bytes: Uint8Array | null): ProgressView | null {
   if (bytes === null) return null;

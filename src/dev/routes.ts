@@ -17,7 +17,7 @@ export interface RouteDeps extends ActionDeps {
 }
 
 const MAX_BODY_BYTES = 16_384;
-/** The browser tries again this soon after `outlast dev` was stopped and started. */
+/** How soon the browser reconnects after `outlast dev` was stopped and started. */
 const RECONNECT_MS = 1_000;
 
 /** The browser's code, compiled beside this file. */
@@ -28,7 +28,7 @@ const SCRIPTS: readonly URL[] = [
   new URL('./page/format.js', import.meta.url),
 ];
 
-/** Everything the page asks for. */
+/** All routes of the page. */
 export function createRoutes(deps: RouteDeps): Hono {
   const app = new Hono();
   app.use(secureHeaders, refuseForeignHost);
@@ -54,7 +54,7 @@ function addPage(app: Hono, { source }: RouteDeps): void {
   for (const url of SCRIPTS) {
     const text = readFileSync(url, 'utf8');
     const path = `/assets/${basename(url.pathname)}`;
-    // The maps are not served: a browser with its tools open would ask for them in vain.
+    // The source maps are not served: a browser with its tools open would request them in vain.
     asset(path, 'text/javascript', text.replace(/^\/\/# sourceMappingURL=.*$/m, ''));
   }
 }

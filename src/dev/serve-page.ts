@@ -21,7 +21,7 @@ export interface Page {
 
 const CLOSE_PATIENCE_MS = 1_000;
 
-/** Serves the page on this machine. After `close` nothing of it touches the database. */
+/** Serves the page on this machine. After `close` it does not touch the database. */
 export async function servePage(options: PageOptions): Promise<Page> {
   const { source, stores, clock, log } = options;
   const view = new LiveView({ read: () => readSnapshot(source), clock, log });
@@ -37,7 +37,7 @@ export async function servePage(options: PageOptions): Promise<Page> {
   return { address, port, hint: view.hint, close };
 }
 
-/** Whoever is being answered gets the rest of it; a browser that does not read on is cut off. */
+/** Open responses are completed; a browser that does not read on is cut off. */
 async function closeServer(server: Server, clock: Clock): Promise<void> {
   await new Promise<void>(resolve => {
     const giveUp = clock.timer(CLOSE_PATIENCE_MS, () => server.closeAllConnections());

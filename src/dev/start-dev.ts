@@ -1,17 +1,18 @@
 import { isAbsolute, relative, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { maskUrl, type ResolvedConfig } from '../config/config.ts';
-import { requireLedger, type DatabaseTarget } from '../config/database-url.ts';
+import type { OutboxTarget } from '../config/database-target.ts';
+import { dialectRow, isEmbedded, requireLedger } from '../config/database-url.ts';
 import { DATABASE_ENV } from '../config/from-env.ts';
 import type { LoadedConfig } from '../config/load-config.ts';
-import type { Runtime } from '../runtime/runtime.ts';
+import { maskUrl } from '../errors/mask-secrets.ts';
 import { startService, type Service } from '../runtime/service.ts';
-import type { Logger, LogLevel } from '../telemetry/logger.ts';
-import { preflight } from '../wiring/check-redis.ts';
-import { messagingOf } from '../wiring/messaging.ts';
-import { makeRelay, makeResurrector } from '../wiring/services.ts';
-import { migrate, openDatabase, storesOn, type Stores } from '../wiring/stores.ts';
-import { makeSupervisor } from '../wiring/supervise.ts';
+import type { LogLevel } from '../telemetry/logger.ts';
+import { preflight } from '../context/check-redis.ts';
+import type { Context } from '../context/context.ts';
+import { makeRelay } from '../process/relay-service.ts';
+import { makeResurrector } from '../process/resurrector-service.ts';
+import { makeSupervisor } from '../process/supervise.ts';
+import { enterTier } from '../context/tier-memory.ts';
 import type { Supervisor } from '../worker/supervisor.ts';
 import { checkPort } from './listen.ts';
 import type { SnapshotSource } from './read-snapshot.ts';
@@ -20,22 +21,20 @@ import { Shop } from './shop/shop.ts';
 
 /** `outlast dev` while it runs. */
 export interface DevService extends Service {
-  /** Where the page is: `http://127.0.0.1:4600`. */
+  /** The address of the page: `http://127.0.0.1:4600`. */
   readonly address: string;
 }
 
-/** What `dev` runs on, read from the config file, the environment and the flags. */
+/** What `dev` runs on: the config file, and a context that serves its database and creates its tables. */
 export interface DevContext {
   readonly loaded: LoadedConfig;
-  readonly config: ResolvedConfig;
-  readonly runtime: Runtime;
-  readonly log: Logger;
+  readonly context: Context;
 }
 
 export interface DevSettings {
   readonly port: number;
   readonly signal?: AbortSignal | undefined;
-  /** How the worker processes log. */
+  /** The log options of the worker processes. */
   readonly childLog: { readonly level: LogLevel; readonly json: boolean };
 }
 
@@ -43,34 +42,33 @@ export interface DevSettings {
 const SHOP_PROCESSES = 2;
 
 /**
- * Opens the database, makes its tables and runs relay, workers, recovery and the page on it. One
+ * Opens the database, creates its tables and runs relay, workers, recovery and the page on it. One
  * process holds an embedded database; its worker processes reach it over a loopback socket.
  */
-export async function startDevOn(given: DevContext, settings: DevSettings): Promise<DevService> {
+export async function startDevOn(dev: DevContext, settings: DevSettings): Promise<DevService> {
   const port = checkPort(settings.port);
-  const context = { ...given, config: devDefaults(given.config) };
-  const { config, log } = context;
-  const target = requireLedger(config.database);
-  const database = nameOf(target);
+  const { context } = dev;
+  const { config, log, runtime } = context;
+  const database = nameOf(requireLedger(config.database));
   log.info({}, `opening ${database}`);
-  await preflight(config, log);
-  const db = await openDatabase(target, { embedded: 'own', createIfMissing: true });
   try {
-    await migrate(db);
-    const stores = await storesOn(db, messagingOf(config, log));
-    const shop = config.tasks.length === 0 ? await Shop.open(stores, log) : null;
-    const supervisor = superviseDev(context, settings, stores);
+    await preflight(context);
+    const stores = await context.stores();
+    await enterTier(context);
+    const shop = config.tasks.length === 0 ? await Shop.open(context) : null;
+    const supervisor = await superviseDev(dev, settings);
     let isDraining = false;
     const source: SnapshotSource = {
-      db,
+      db: stores.db,
       reads: stores.reads,
       ledgerReads: stores.ledgerReads,
       database,
       shop,
+      isRedacted: config.redact !== null,
       children: () => supervisor.children,
       isDraining: () => isDraining,
     };
-    const page = await servePage({ source, stores, port, clock: context.runtime.clock, log });
+    const page = await servePage({ source, stores, port, clock: runtime.clock, log });
     if (port !== 0 && page.port !== port) {
       log.warn({}, `port ${port} is taken, using ${page.port}`);
     }
@@ -79,49 +77,40 @@ export async function startDevOn(given: DevContext, settings: DevSettings): Prom
         isDraining = true;
         page.hint();
       });
-      await runDev({ context, stores, supervisor, page }, signal);
+      await runDev({ context, supervisor, page }, signal);
     }, settings.signal);
     return { ...service, address: page.address };
   } catch (error) {
-    await db.close();
+    await context.close();
     throw error;
   }
 }
 
 /** As a person calls it: without a password, and as short as it is unmistakable. */
-function nameOf(target: DatabaseTarget): string {
-  if (target.kind === 'postgres') return maskUrl(target.url);
+function nameOf(target: OutboxTarget): string {
+  if (!isEmbedded(target)) return maskUrl(target.url);
   const path = relative(process.cwd(), target.folder);
   const isInside = path !== '' && !path.startsWith('..') && !isAbsolute(path);
-  return `PGlite in ${isInside ? `.${sep}${path}` : target.folder}`;
+  return `${dialectRow(target).title} in ${isInside ? `.${sep}${path}` : target.folder}`;
 }
 
 interface DevParts {
-  readonly context: DevContext;
-  readonly stores: Stores;
+  readonly context: Context;
   readonly supervisor: Supervisor;
   readonly page: Page;
 }
 
 /**
- * Runs until the signal, or until a part breaks for good. The database is closed last: draining
- * children tell it what they finished and what they give back.
+ * Runs until the signal, or until a part fails for good. The database is closed last: draining
+ * children write to it what they finished and what they give back.
  */
-async function runDev(parts: DevParts, signal: AbortSignal): Promise<void> {
-  const { context, stores, supervisor, page } = parts;
-  const { config, runtime, log } = context;
+async function runDev({ context, supervisor, page }: DevParts, signal: AbortSignal): Promise<void> {
   const broken = new AbortController();
   const either = AbortSignal.any([signal, broken.signal]);
-  const relay = makeRelay({
-    stores,
-    outboxTarget: null,
-    runtime,
-    config,
-  });
-  const resurrector = makeResurrector({ stores, config, runtime });
-  const running = [relay, resurrector, supervisor].map(part =>
+  const parts = [makeRelay(context), makeResurrector(context), supervisor];
+  const running = parts.map(part =>
     part.run(either).catch((error: unknown) => {
-      log.error({ error }, 'a service broke for good');
+      context.log.error({ error }, 'a service broke for good');
       broken.abort();
       throw error;
     }),
@@ -131,19 +120,15 @@ async function runDev(parts: DevParts, signal: AbortSignal): Promise<void> {
     await Promise.all(running);
   } finally {
     await page.close();
-    await stores.close();
+    await context.close();
   }
 }
 
-/** The shop's workers, unless the user has chosen how many. */
-function devDefaults(config: ResolvedConfig): ResolvedConfig {
-  const isChosen = config.settings['worker.processes']?.source !== 'default';
-  if (config.tasks.length > 0 || isChosen) return config;
-  return { ...config, worker: { ...config.worker, processes: SHOP_PROCESSES } };
-}
-
-function superviseDev(context: DevContext, settings: DevSettings, stores: Stores): Supervisor {
-  const { loaded, config, runtime } = context;
+async function superviseDev(
+  { loaded, context }: DevContext,
+  settings: DevSettings,
+): Promise<Supervisor> {
+  const { config } = context;
   const hasShop = config.tasks.length === 0;
   const handlers = fileURLToPath(new URL('./shop/handlers.js', import.meta.url));
   const spec = {
@@ -153,7 +138,9 @@ function superviseDev(context: DevContext, settings: DevSettings, stores: Stores
     worker: {},
     log: settings.childLog,
   };
-  // The shop's handlers have no config of their own to find the database by.
+  // The shop's handlers have no config of their own that names the database.
   const env: Record<string, string> = hasShop ? { [DATABASE_ENV]: config.database.url } : {};
-  return makeSupervisor({ stores, config, runtime, spec, env });
+  const isChosen = config.settings['worker.processes']?.source !== 'default';
+  const processes = hasShop && !isChosen ? { processes: SHOP_PROCESSES } : {};
+  return await makeSupervisor(context, { spec, env, ...processes });
 }

@@ -1,8 +1,8 @@
 import type { LifeState } from '../result/result-store.ts';
 
-/** What the page shows, as it travels to the browser. Types only: browser and server share them. */
+/** What the page shows, as it is sent to the browser. Types only: browser and server share them. */
 export interface Snapshot {
-  /** True after Ctrl-C: what runs is being finished, nothing new begins. */
+  /** True after Ctrl-C: runs are being finished, nothing new begins. */
   readonly isDraining: boolean;
   readonly database: string;
   readonly counts: Counts;
@@ -38,14 +38,14 @@ export interface TaskView {
   readonly failures: number;
   readonly stations: readonly Station[];
   readonly progress: ProgressView | null;
-  /** Names the death that a retry would undo; null unless it is dead. */
+  /** Identifies the death that a retry would undo; null unless it is dead. */
   readonly deadVersion: number | null;
 }
 
 /** `next`: not reached yet. `live`: where the task is now. */
 export type Tone = 'plain' | 'live' | 'good' | 'warn' | 'bad' | 'next';
 
-/** One point on the way of a task through its life. */
+/** One step in the history of a task. */
 export interface Station {
   readonly label: string;
   /** Null for a station that is not reached yet. */

@@ -12,10 +12,19 @@ export interface ErrorFields {
   readonly ERR_CONFIG_TIER: { readonly option: string };
   readonly ERR_DRIVER_MISSING: { readonly install: string };
   readonly ERR_TASK_DUPLICATE: { readonly task: string };
-  readonly ERR_HANDLER_NOT_LOADABLE: { readonly file: string };
+  readonly ERR_HANDLER_NOT_LOADABLE: {
+    readonly file: string;
+    /** The line where it threw, in whichever file that is. */
+    readonly line?: number;
+    readonly traceback?: string;
+  };
+  readonly ERR_NO_HANDLERS: { readonly tasks: readonly string[] };
+  readonly ERR_PARTS_MISSING: { readonly file: string };
   readonly ERR_VERSION_UNREACHABLE: { readonly task: string; readonly version: number };
   readonly ERR_SCHEMA_MISSING: Record<never, never>;
   readonly ERR_SCHEMA_NEWER: { readonly found: number; readonly known: number };
+  readonly ERR_DATABASE_MISMATCH: { readonly adapter: string; readonly configured: string };
+  readonly ERR_DATABASE_SETTING: { readonly setting: string; readonly value: string };
   readonly ERR_FOLDER_HELD: { readonly folder: string; readonly pid: number };
   // UsageError: fix the call, never retry.
   readonly ERR_NOT_IN_TRANSACTION: Record<never, never>;
@@ -27,14 +36,16 @@ export interface ErrorFields {
   readonly ERR_IDEMPOTENCY_MISMATCH: { readonly key: string };
   readonly ERR_STEP_REUSED: { readonly step: string };
   readonly ERR_STEP_NESTED: { readonly step: string };
+  readonly ERR_STEP_BLOCKED: { readonly call: string; readonly waitedMs: number };
   readonly ERR_RESULT_BEFORE_COMMIT: { readonly id: string };
   readonly ERR_CHECKPOINT_TOO_LARGE: { readonly bytes: number; readonly maxBytes: number };
+  readonly ERR_SIGNING_KEYS_WITHHELD: Record<never, never>;
   readonly ERR_CLOSED: Record<never, never>;
-  // AdmissionRejectedError: wait so long, then ask again.
+  // AdmissionRejectedError: wait that long, then ask again.
   readonly ERR_ADMISSION_REJECTED: {
     /** The limit that is reached: `tenant:a`, `queue:billing`, `task:shop.charge:17`. */
     readonly key: string;
-    /** Spread, so that those who were refused together do not return together. */
+    /** Spread, so that tasks that were refused together do not return together. */
     readonly retryAfterMs: number;
   };
   // OutcomeError: what `result()` found.
@@ -53,7 +64,7 @@ export interface ErrorFields {
   readonly ERR_STORE_UNAVAILABLE: Record<never, never>;
   readonly ERR_BROKER_UNAVAILABLE: {
     readonly scope: 'message' | 'channel' | 'connection';
-    /** True: it stays so until somebody changes the configuration or the server. */
+    /** True: it stays so until an operator changes the configuration or the server. */
     readonly isPermanent?: boolean;
   };
   readonly ERR_UNROUTABLE: { readonly queue: string };
@@ -64,10 +75,14 @@ export interface ErrorFields {
   // RejectedTaskError: the reason of a dead letter.
   readonly ERR_UNDECODABLE: { readonly id: string };
   readonly ERR_DIGEST: { readonly id: string };
+  readonly ERR_MESSAGE_TOO_LARGE: { readonly id: string };
   readonly ERR_MIGRATION_FAILED: { readonly task: string; readonly version: number };
   readonly ERR_ATTEMPTS_SPENT: { readonly id: string };
   readonly ERR_RESURRECTIONS_SPENT: { readonly id: string };
   readonly ERR_CHORD_FAILED: { readonly id: string };
+  readonly ERR_FOLLOW_UPS_TOO_LARGE: { readonly followUps: number; readonly bytes: number };
+  readonly ERR_FOLLOW_UP_UNSENT: { readonly id: string };
+  readonly ERR_DESTINATION_REFUSED: { readonly destination: string };
   readonly ERR_TIMEOUT: { readonly id: string; readonly timeoutMs: number };
   // InvariantError: a bug in Outlast.
   readonly ERR_INVARIANT: Record<never, never>;
@@ -75,7 +90,7 @@ export interface ErrorFields {
 
 export type ErrorCode = keyof ErrorFields;
 
-/** One complaint of a schema, with the path to the value it is about. */
+/** One issue of a schema, with the path to the value it is about. */
 export interface InputIssue {
   readonly path: string;
   readonly message: string;
@@ -102,9 +117,13 @@ export const ERROR_FAMILY: Readonly<Record<ErrorCode, ErrorFamily>> = Object.fre
   ERR_DRIVER_MISSING: 'ConfigError',
   ERR_TASK_DUPLICATE: 'ConfigError',
   ERR_HANDLER_NOT_LOADABLE: 'ConfigError',
+  ERR_NO_HANDLERS: 'ConfigError',
+  ERR_PARTS_MISSING: 'ConfigError',
   ERR_VERSION_UNREACHABLE: 'ConfigError',
   ERR_SCHEMA_MISSING: 'ConfigError',
   ERR_SCHEMA_NEWER: 'ConfigError',
+  ERR_DATABASE_MISMATCH: 'ConfigError',
+  ERR_DATABASE_SETTING: 'ConfigError',
   ERR_FOLDER_HELD: 'ConfigError',
   ERR_NOT_IN_TRANSACTION: 'UsageError',
   ERR_INPUT_INVALID: 'UsageError',
@@ -115,8 +134,10 @@ export const ERROR_FAMILY: Readonly<Record<ErrorCode, ErrorFamily>> = Object.fre
   ERR_IDEMPOTENCY_MISMATCH: 'UsageError',
   ERR_STEP_REUSED: 'UsageError',
   ERR_STEP_NESTED: 'UsageError',
+  ERR_STEP_BLOCKED: 'UsageError',
   ERR_RESULT_BEFORE_COMMIT: 'UsageError',
   ERR_CHECKPOINT_TOO_LARGE: 'UsageError',
+  ERR_SIGNING_KEYS_WITHHELD: 'UsageError',
   ERR_CLOSED: 'UsageError',
   ERR_ADMISSION_REJECTED: 'AdmissionRejectedError',
   ERR_TASK_FAILED: 'OutcomeError',
@@ -134,10 +155,14 @@ export const ERROR_FAMILY: Readonly<Record<ErrorCode, ErrorFamily>> = Object.fre
   ERR_FENCE_STALE: 'OwnershipError',
   ERR_UNDECODABLE: 'RejectedTaskError',
   ERR_DIGEST: 'RejectedTaskError',
+  ERR_MESSAGE_TOO_LARGE: 'RejectedTaskError',
   ERR_MIGRATION_FAILED: 'RejectedTaskError',
   ERR_ATTEMPTS_SPENT: 'RejectedTaskError',
   ERR_RESURRECTIONS_SPENT: 'RejectedTaskError',
   ERR_CHORD_FAILED: 'RejectedTaskError',
+  ERR_FOLLOW_UPS_TOO_LARGE: 'RejectedTaskError',
+  ERR_FOLLOW_UP_UNSENT: 'RejectedTaskError',
+  ERR_DESTINATION_REFUSED: 'RejectedTaskError',
   ERR_TIMEOUT: 'RejectedTaskError',
   ERR_INVARIANT: 'InvariantError',
 });

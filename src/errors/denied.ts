@@ -1,4 +1,4 @@
-/** The operating system's words, PostgreSQL's insufficient_privilege, and what MySQL and MariaDB say of tables and columns. */
+/** The codes of operating systems, PostgreSQL's insufficient_privilege, and those of MySQL and MariaDB for tables and columns. */
 const DENIED: ReadonlySet<unknown> = new Set([
   'EACCES',
   'EPERM',
@@ -8,7 +8,7 @@ const DENIED: ReadonlySet<unknown> = new Set([
   'ER_SPECIFIC_ACCESS_DENIED_ERROR',
 ]);
 
-/** Somebody has to grant something; that is no bug of ours. */
+/** An operator has to grant a right; it is no bug of ours. */
 export function isDenied(error: unknown): error is Error {
   return error instanceof Error && DENIED.has((error as { readonly code?: unknown }).code);
 }

@@ -1,6 +1,7 @@
 import { ERROR_FAMILY, type ErrorCode, type ErrorFamily, type ErrorFields } from './codes.ts';
+import { maskSecrets } from './mask-secrets.ts';
 
-/** Told by brand, not by class: two copies of the package in one process do no harm. */
+/** Identified by brand, not by class: two copies of the package in one process do no harm. */
 const BRAND: unique symbol = Symbol.for('outlast.error') as never;
 
 export interface ErrorDetails<C extends ErrorCode> {
@@ -17,7 +18,10 @@ export class OutlastError<C extends ErrorCode = ErrorCode> extends Error {
   readonly hint: string;
 
   constructor(code: C, details: ErrorDetails<C>) {
-    super(details.message, details.cause === undefined ? undefined : { cause: details.cause });
+    super(
+      maskSecrets(details.message),
+      details.cause === undefined ? undefined : { cause: details.cause },
+    );
     this.code = code;
     this.hint = details.hint;
     this.name = ERROR_FAMILY[code];
@@ -36,7 +40,7 @@ export class AdmissionRejectedError extends OutlastError {}
 export class OutcomeError extends OutlastError {}
 /** A store or broker cannot be reached: try again with backoff. */
 export class UnavailableError extends OutlastError {}
-/** Somebody else owns it now: stop, write nothing. */
+/** Another run or process owns it now: stop, write nothing. */
 export class OwnershipError extends OutlastError {}
 /** This task can never run as it is: it becomes a dead letter. */
 export class RejectedTaskError extends OutlastError {}

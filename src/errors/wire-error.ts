@@ -5,12 +5,12 @@ import { isOutlastError, outlastError } from './error.ts';
 export interface WireError {
   readonly name: string;
   readonly message: string;
-  /** Set for Outlast's own errors, which are made anew on the other side. */
+  /** Set for Outlast's own errors, which are created anew on the other side. */
   readonly hint: string | null;
   readonly fields: Readonly<Record<string, unknown>>;
 }
 
-/** What PostgreSQL tells about an error. Parameters are left behind: they may hold secrets. */
+/** The fields of a PostgreSQL error. Parameters are left out: they may hold secrets. */
 const SQL_FIELDS = [
   'code',
   'severity',
@@ -39,7 +39,7 @@ export function encodeError(error: unknown): WireError {
   return { name, message, hint: null, fields: Object.fromEntries(known) };
 }
 
-/** Code, hint and the fields of the code: all an Outlast error has of its own. */
+/** Code, hint and the fields of the code: everything specific to an Outlast error. */
 function ownFields(error: Error): Readonly<Record<string, unknown>> {
   return Object.fromEntries(Object.entries(error));
 }

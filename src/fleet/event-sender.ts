@@ -3,7 +3,7 @@ import type { Runtime } from '../runtime/runtime.ts';
 import { encodeJson, toBytes } from '../task/json.ts';
 import type { LamportClock } from './lamport-clock.ts';
 
-/** A node as others see it. */
+/** The identity of a node in the fleet. */
 export interface NodeIdentity {
   /** `outlast-<pid>@<host>`: one name for each worker. */
   readonly name: string;
@@ -12,18 +12,18 @@ export interface NodeIdentity {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Events of tasks in one message. */
+/** How many task events go into one message. */
 const BATCH = 100;
-/** How long an event may wait for others to travel with. */
+/** How long an event may wait for others in its batch. */
 const GATHER_MS = 200;
-/** Pause after a broker took nothing. */
+/** Pause after the broker accepted nothing. */
 const RETRY_MS = 1_000;
 /** Kept while the broker is away. With long tracebacks this is some ten megabytes. */
 const MOST_WAITING = 1_000;
 const MINUTES_PER_HOUR = 60;
 
 /**
- * Sends Celery's events. Nobody waits for them: events of tasks are gathered and sent in batches, those of the worker at
+ * Sends Celery's events. No caller waits for them: task events are gathered and sent in batches, worker events at
  * once. While the broker is away the newest are kept, and the rest are dropped and counted.
  */
 export class EventSender {
@@ -49,21 +49,21 @@ export class EventSender {
     return this.#dropped;
   }
 
-  /** Sends an event of the worker: `worker-heartbeat`. One that cannot be sent now is worth nothing later. */
-  async tellNow(type: string, fields: Fields): Promise<void> {
+  /** Sends a worker event: `worker-heartbeat`. One that cannot be sent now is worthless later. */
+  async sendNow(type: string, fields: Fields): Promise<void> {
     const isSent = await this.#send(type.replace('-', '.'), this.#event(type, fields));
     if (!isSent) this.#dropped += 1;
   }
 
-  /** Sends an event of a task, soon. */
-  tell(type: string, fields: Fields): void {
+  /** Sends a task event, soon. */
+  send(type: string, fields: Fields): void {
     this.#waiting.push(this.#event(type, fields));
     this.#dropOverflow();
     if (this.#waiting.length >= BATCH) this.#start();
     else this.#startIn(GATHER_MS);
   }
 
-  /** Sends what has been gathered; resolves when that was tried. */
+  /** Sends the gathered events; resolves after one attempt. */
   async flush(): Promise<void> {
     this.#start();
     await this.#sending;
@@ -79,7 +79,7 @@ export class EventSender {
     const nowMs = this.#runtime.clock.now();
     return {
       hostname: this.#node.name,
-      // Hours west of Greenwich, whole ones, as Python counts them.
+      // Whole hours west of Greenwich, as Python counts them.
       utcoffset: Math.floor(new Date(nowMs).getTimezoneOffset() / MINUTES_PER_HOUR),
       pid: this.#node.pid,
       clock: this.#clock.forward(),

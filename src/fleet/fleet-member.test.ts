@@ -8,7 +8,7 @@ import { digestOf } from '../task/digest.ts';
 import { toBytes } from '../task/json.ts';
 import { noEvents } from '../telemetry/events.ts';
 import { silentLogger } from '../telemetry/logger.ts';
-import type { Settlement } from '../worker/settlement.ts';
+import type { Settlement } from '../worker/run/settlement.ts';
 import type { Worker } from '../worker/worker.ts';
 import { celeryEvents } from '../../test/support/fleet-vectors.ts';
 import { VirtualTime } from '../../test/sim/virtual-time.ts';
@@ -17,14 +17,15 @@ import { FleetMember } from './fleet-member.ts';
 const NODE = { name: 'outlast-7@host', pid: 7 };
 type Fields = Readonly<Record<string, unknown>>;
 
-/** A member on a broker that the test holds in its hands. */
-function setup(options: { readonly events?: boolean } = {}) {
+/** A member on a broker that the test controls. */
+function setup(
+  options: {
+    readonly events?: boolean;
+    readonly control?: 'inspect' | 'on' | 'full';
+  } = {},
+) {
   const time = new VirtualTime();
-  const clock = {
-    now: () => time.nowMs,
-    monotonic: () => time.nowMs,
-    timer: (ms: number, fn: () => void) => time.after(ms, fn),
-  };
+  const { clock } = time;
   const runtime = {
     clock,
     random: { next: () => 0.5, token: () => 't' },
@@ -82,8 +83,9 @@ function setup(options: { readonly events?: boolean } = {}) {
     runtime,
     redact: null,
     settings: {
-      isTellingEvents: options.events ?? true,
-      isListening: true,
+      sendsEvents: options.events ?? true,
+      control: options.control ?? 'on',
+      knownQueues: ['a', 'b'],
       concurrency: 4,
       version: '1.2.3',
       registered: ['shop.order'],
@@ -100,19 +102,28 @@ function setup(options: { readonly events?: boolean } = {}) {
   };
   const stop = new AbortController();
   const running = member.run(worker as unknown as Worker, stop.signal);
-  const ask = (method: string, given: object = {}, more: object = {}, headers: object = {}): void =>
-    hear({
-      headers,
-      body: toBytes(
-        JSON.stringify({
-          method,
-          arguments: given,
-          ticket: 'ticket',
-          reply_to: { exchange: 'reply.celery.pidbox', routing_key: 'caller' },
-          ...more,
-        }),
-      ),
-    });
+  let reads = 0;
+  const ask = (
+    method: string,
+    given: object = {},
+    more: object = {},
+    headers: object = {},
+  ): void => {
+    const body = toBytes(
+      JSON.stringify({
+        method,
+        arguments: given,
+        ticket: 'ticket',
+        reply_to: { exchange: 'reply.celery.pidbox', routing_key: 'caller' },
+        ...more,
+      }),
+    );
+    const parts = (): { headers: object; body: Uint8Array } => {
+      reads += 1;
+      return { headers, body };
+    };
+    hear({ bytes: body.length, read: parts });
+  };
   const events = (): readonly Fields[] =>
     told.flatMap(({ body }) => JSON.parse(Buffer.from(body).toString()) as Fields[]);
   const answered = (): readonly unknown[] =>
@@ -125,6 +136,7 @@ function setup(options: { readonly events?: boolean } = {}) {
     states,
     cancelled,
     ask,
+    reads: () => reads,
     events,
     answered,
     end: async () => {
@@ -228,7 +240,7 @@ describe('the events of a worker', () => {
     expect(kept.at(-1)).toMatchObject({ uuid: 't999' });
     ask('stats');
     await time.runUntil(10_100);
-    // Half of the two thousand, and the signs of life that nobody needs later.
+    // Half of the two thousand, and the heartbeats, which are worthless later.
     const [{ events_dropped: dropped }] = answered() as [{ events_dropped: number }];
     expect(dropped).toBeGreaterThanOrEqual(1_000);
     expect(dropped).toBeLessThan(1_010);
@@ -300,6 +312,35 @@ describe('a request', () => {
   });
 });
 
+describe('remote control', () => {
+  it('passes over what comes in a flood or is too long, without reading it, and answers again later', async () => {
+    const { time, ask, reads, answered, end } = setup();
+    ask('ping', { pad: 'x'.repeat(2_000_000) });
+    expect(reads()).toBe(0);
+    for (let asked = 0; asked < 5_000; asked++)
+      ask('ping', {}, { matcher: 'pcre', pattern: '(.*)*x$' });
+    await time.runUntil(100);
+    expect(reads()).toBeLessThan(250);
+    await time.runUntil(60_000);
+    ask('ping');
+    await time.runUntil(60_100);
+    expect(answered().at(-1)).toEqual({ ok: 'pong' });
+    // Long ones count for more.
+    const before = reads();
+    for (let asked = 0; asked < 200; asked++) ask('ping', { pad: 'x'.repeat(100_000) });
+    expect(reads() - before).toBeLessThan(50);
+    await end();
+  });
+
+  it('says so when it cannot use a pattern', async () => {
+    const { time, ask, answered, end } = setup();
+    ask('ping', {}, { matcher: 'pcre', pattern: String.raw`(o)\1` });
+    await time.runUntil(100);
+    expect(answered()).toEqual([{ error: expect.stringContaining('use a glob') as string }]);
+    await end();
+  });
+});
+
 describe('a task that is revoked', () => {
   it('while it runs is ended instead of retried, and told of', async () => {
     const { member, time, ask, states, runs, cancelled, events, end } = setup();
@@ -355,5 +396,46 @@ describe('a task that is revoked', () => {
     await time.runUntil(10_000);
     expect(cancelled).toEqual(['a']);
     await end();
+  });
+});
+
+describe('remote control that may', () => {
+  const answerTo = async (
+    control: 'inspect' | 'on' | 'full',
+    method: string,
+    given: object = {},
+  ): Promise<unknown> => {
+    const { time, ask, answered, end } = setup({ control });
+    ask(method, given);
+    await time.runUntil(100);
+    await end();
+    return answered()[0];
+  };
+
+  it.each(['revoke', 'terminate', 'add_consumer', 'cancel_consumer', 'shutdown'])(
+    'only ask is told why %s is refused',
+    async method => {
+      expect(await answerTo('inspect', method, { task_id: 'a', queue: 'a' })).toEqual({
+        error: expect.stringMatching(`^${method} is refused: worker.celeryControl`) as string,
+      });
+    },
+  );
+
+  it('only ask is answered', async () => {
+    expect(await answerTo('inspect', 'ping')).toEqual({ ok: 'pong' });
+    expect(await answerTo('inspect', 'active_queues')).toHaveLength(1);
+    expect(await answerTo('inspect', 'enable_events')).toMatchObject({
+      ok: expect.any(String) as string,
+    });
+  });
+
+  it('steer adds a queue that the worker knows, and only in full one that it does not', async () => {
+    expect(await answerTo('on', 'add_consumer', { queue: 'b' })).toEqual({ ok: 'add consumer b' });
+    expect(await answerTo('on', 'add_consumer', { queue: 'foreign' })).toEqual({
+      error: expect.stringMatching('names foreign') as string,
+    });
+    expect(await answerTo('full', 'add_consumer', { queue: 'foreign' })).toEqual({
+      ok: 'add consumer foreign',
+    });
   });
 });

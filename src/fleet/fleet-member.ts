@@ -9,17 +9,20 @@ import type { RunObserver } from '../worker/run-observer.ts';
 import type { Worker } from '../worker/worker.ts';
 import { EventSender, type NodeIdentity } from './event-sender.ts';
 import { LamportClock } from './lamport-clock.ts';
-import { isMeantFor } from './match-node.ts';
-import { Panel } from './panel.ts';
+import { addressOf } from './match-node.ts';
+import { Panel, type ControlScope } from './panel.ts';
+import { RequestBudget } from './request-budget.ts';
 import { Revocations } from './revocations.ts';
 import { endedEvent, receivedEvent, revokedEvent, type TaskEvent } from './task-events.ts';
 import { HEARTBEAT_SECONDS, vitals } from './worker-stats.ts';
 
 export interface FleetMemberSettings {
-  /** Events are sent from the start; otherwise when somebody asks for them. */
-  readonly isTellingEvents: boolean;
-  /** Requests are heard and answered. */
-  readonly isListening: boolean;
+  /** Events are sent from the start; otherwise when a tool asks for them. */
+  readonly sendsEvents: boolean;
+  /** What requests may do; null: none is accepted. */
+  readonly control: ControlScope | null;
+  /** Queues that the configuration or the tasks of this worker name. */
+  readonly knownQueues: readonly string[];
   readonly concurrency: number;
   readonly version: string;
   /** Names of the tasks that have a handler here. */
@@ -34,68 +37,76 @@ export interface FleetMemberDeps {
   readonly runtime: Runtime;
   readonly redact: Redact | null;
   readonly settings: FleetMemberSettings;
-  /** Told when somebody has asked for the end of this worker, before it drains. */
+  /** Called when a tool has asked this worker to end, before it drains. */
   readonly onShutdown: () => void;
 }
 
-/** Clocks on the wall differ; a request that is older than this is nobody's wish any more. */
+/** Wall clocks differ; a request that is older than this is ignored. */
 const LATEST_MS = 10_000;
-/** Whoever asks more at once than this gets no answer. */
+/** The limit of requests in progress; beyond it requests get no answer. */
 const MOST_UNDER_WAY = 100;
 /** How long the last answers and events may take. */
-const GOODBYE_MS = 1_000;
+const LEAVE_MS = 1_000;
+/** The size on the wire: the most that `readRequest` takes, in base64 and with its headers. */
+const MOST_REQUEST_BYTES = 1_572_864;
+/** Ignored requests are logged at most this often. */
+const WARN_EVERY_MS = 60_000;
 
-/** One worker as Celery's tools see it: a node that tells what happens and answers questions. */
+/** One worker as Celery's tools see it: a node that sends events and answers requests. */
 export class FleetMember {
   readonly #deps: FleetMemberDeps;
   readonly #clock = new LamportClock();
   readonly #events: EventSender;
   readonly #revocations: Revocations;
-  /** How often each task was begun; of those that nobody here knows there may be any number. */
+  /** How often each task was begun; only tasks with a handler here are counted, as unknown names have no limit. */
   readonly #totals: Map<string, number>;
   #processed = 0;
   readonly #ending = new AbortController();
   readonly #underWay = new Set<Promise<void>>();
-  #isTellingWorker: boolean;
-  #isTellingTasks: boolean;
+  readonly #budget: RequestBudget;
+  #passedOver = 0;
+  #warnedAt = -Infinity;
+  #sendsWorkerEvents: boolean;
+  #sendsTaskEvents: boolean;
   #active = (): number => 0;
 
   constructor(deps: FleetMemberDeps) {
     const { fleet, runtime, node, settings } = deps;
     this.#deps = deps;
     this.#totals = new Map(settings.registered.map(name => [name, 0]));
-    this.#isTellingWorker = settings.isTellingEvents;
-    this.#isTellingTasks = settings.isTellingEvents;
+    this.#sendsWorkerEvents = settings.sendsEvents;
+    this.#sendsTaskEvents = settings.sendsEvents;
+    this.#budget = new RequestBudget(runtime.clock);
     this.#events = new EventSender(fleet, runtime, node, this.#clock);
-    this.#revocations = new Revocations({ ...deps, tell: event => this.#tell(() => event) });
+    this.#revocations = new Revocations({ ...deps, emit: event => this.#emit(() => event) });
   }
 
-  /** Hears of every run of the worker. Nothing that fails here reaches a task. */
+  /** Observes every run of the worker. An error here never reaches a task. */
   readonly observer: RunObserver = {
-    parked: envelope => this.#tell(() => receivedEvent(envelope, 0, this.#deps.redact)),
+    parked: envelope => this.#emit(() => receivedEvent(envelope, 0, this.#deps.redact)),
     held: ({ id }) => this.#revocations.onHeld(id),
-    expired: ({ id }) => this.#tell(() => revokedEvent(id, { isExpired: true })),
+    expired: ({ id }) => this.#emit(() => revokedEvent(id, { isExpired: true })),
     started: ({ id, envelope, failures }) => {
       this.#count(envelope.name);
-      this.#tell(() => receivedEvent(envelope, failures, this.#deps.redact));
-      this.#tell(() => ({ type: 'task-started', fields: { uuid: id } }));
+      this.#emit(() => receivedEvent(envelope, failures, this.#deps.redact));
+      this.#emit(() => ({ type: 'task-started', fields: { uuid: id } }));
     },
     settled: (task, settlement, ranMs) => {
       const isResultShown = this.#deps.redact === null;
-      this.#tell(() => endedEvent(task, settlement, { ranMs, isResultShown }));
+      this.#emit(() => endedEvent(task, settlement, { ranMs, isResultShown }));
       const isRetried = settlement.kind === 'fail' && settlement.delayMs !== null;
       this.#revocations.onSettled(task.id, isRetried);
     },
     lost: ({ id }) => this.#revocations.onLost(id),
   };
 
-  /** Runs the worker as a member: from its first sign to its last. */
+  /** Runs the worker as a member: from `worker-online` to `worker-offline`. */
   async run(worker: Worker, signal: AbortSignal, retire?: AbortSignal): Promise<void> {
     const { fleet, settings } = this.#deps;
     this.#active = () => worker.runs.length;
     const panel = this.#makePanel(worker);
-    if (settings.isListening) fleet.listen(message => this.#hear(message, panel));
-    void this.#tellWorker('worker-online');
+    if (settings.control !== null) fleet.listen(message => this.#onRequest(message, panel));
+    void this.#emitWorker('worker-online');
     const stopBeating = this.#beat();
     try {
       await worker.run(AbortSignal.any([signal, this.#ending.signal]), retire);
@@ -115,11 +126,13 @@ export class FleetMember {
       clock: this.#clock,
       revocations: this.#revocations,
       registered: settings.registered,
+      scope: settings.control ?? 'inspect',
+      knownQueues: settings.knownQueues,
       concurrency: settings.concurrency,
       totals: () => Object.fromEntries([...this.#totals].filter(([, count]) => count > 0)),
       eventsDropped: () => this.#events.dropped,
       switchEvents: isOn => this.#switchEvents(isOn),
-      heartbeat: () => void this.#tellWorker('worker-heartbeat'),
+      heartbeat: () => void this.#emitWorker('worker-heartbeat'),
       shutdown: () => {
         onShutdown();
         this.#ending.abort();
@@ -127,34 +140,48 @@ export class FleetMember {
     });
   }
 
-  /** As with Celery, switching them off leaves the signs of life on. */
+  /** As with Celery, switching them off leaves the heartbeats on. */
   #switchEvents(isOn: boolean): boolean {
-    if (this.#isTellingTasks === isOn) return false;
-    this.#isTellingTasks = isOn;
-    if (isOn && !this.#isTellingWorker) {
-      this.#isTellingWorker = true;
-      void this.#tellWorker('worker-online');
+    if (this.#sendsTaskEvents === isOn) return false;
+    this.#sendsTaskEvents = isOn;
+    if (isOn && !this.#sendsWorkerEvents) {
+      this.#sendsWorkerEvents = true;
+      void this.#emitWorker('worker-online');
     }
     return true;
   }
 
-  #hear({ headers, body }: RequestMessage, panel: Panel): void {
-    const request = readRequest(headers, body);
+  #onRequest(message: RequestMessage, panel: Panel): void {
+    if (message.bytes > MOST_REQUEST_BYTES || !this.#budget.allows(message.bytes))
+      return this.#passOver();
+    const parts = message.read();
+    const request = parts === null ? null : readRequest(parts.headers, parts.body);
     if (request === null) return;
     this.#clock.adjust(request.clock);
     const { expiresMs } = request;
     const isLate = expiresMs !== null && expiresMs + LATEST_MS < this.#deps.runtime.clock.now();
-    if (isLate || !isMeantFor(this.#deps.node.name, request)) return;
-    if (this.#underWay.size >= MOST_UNDER_WAY) return;
-    const answering = this.#answer(request, panel).finally(() => this.#underWay.delete(answering));
+    if (isLate || this.#underWay.size >= MOST_UNDER_WAY) return;
+    const addressed = addressOf(this.#deps.node.name, request);
+    if (addressed === 'others') return;
+    const answer = addressed === 'us' ? () => panel.answer(request) : refuse(addressed.refusal);
+    const answering = this.#answer(request, answer).finally(() => this.#underWay.delete(answering));
     this.#underWay.add(answering);
   }
 
-  async #answer(request: ControlRequest, panel: Panel): Promise<void> {
+  #passOver(): void {
+    const { clock, log } = this.#deps.runtime;
+    this.#passedOver += 1;
+    if (clock.monotonic() - this.#warnedAt < WARN_EVERY_MS) return;
+    this.#warnedAt = clock.monotonic();
+    const fields = { requests: this.#passedOver };
+    log.warn(fields, 'more remote control commands than a worker answers; some were passed over');
+  }
+
+  async #answer(request: ControlRequest, make: () => Promise<unknown>): Promise<void> {
     const { fleet, node, runtime } = this.#deps;
     const { replyTo, method } = request;
     try {
-      const answer = (await panel.answer(request)) ?? null;
+      const answer = (await make()) ?? null;
       if (replyTo === null) return;
       const { routingKey, ticket } = replyTo;
       const reply = writeReply(node.name, answer, { ticket, clock: this.#clock.forward() });
@@ -170,20 +197,20 @@ export class FleetMember {
     if (count !== undefined) this.#totals.set(name, count + 1);
   }
 
-  #tell(make: () => TaskEvent | null): void {
-    if (!this.#isTellingTasks) return;
+  #emit(make: () => TaskEvent | null): void {
+    if (!this.#sendsTaskEvents) return;
     try {
       const event = make();
-      if (event !== null) this.#events.tell(event.type, event.fields);
+      if (event !== null) this.#events.send(event.type, event.fields);
     } catch (error) {
       this.#deps.runtime.log.warn({ error }, 'an event could not be made');
     }
   }
 
-  async #tellWorker(type: string): Promise<void> {
-    if (!this.#isTellingWorker) return;
+  async #emitWorker(type: string): Promise<void> {
+    if (!this.#sendsWorkerEvents) return;
     const fields = vitals(this.#active(), this.#processed, this.#deps.settings.version);
-    await this.#events.tellNow(type, { ...fields });
+    await this.#events.sendNow(type, { ...fields });
   }
 
   #beat(): () => void {
@@ -191,7 +218,7 @@ export class FleetMember {
     let cancel = (): void => undefined;
     const next = (): void => {
       cancel = clock.timer(HEARTBEAT_SECONDS * 1_000, () => {
-        void this.#tellWorker('worker-heartbeat');
+        void this.#emitWorker('worker-heartbeat');
         next();
       });
     };
@@ -199,16 +226,18 @@ export class FleetMember {
     return () => cancel();
   }
 
-  /** Says goodbye, for a moment: a broker that is away learns it from the missing heartbeats. */
+  /** Sends the last event, within a limit: if the broker is away, tools notice the missing heartbeats. */
   async #leave(): Promise<void> {
     const { clock } = this.#deps.runtime;
-    const patience = new AbortController();
-    const last = this.#events.flush().then(() => this.#tellWorker('worker-offline'));
+    const grace = new AbortController();
+    const last = this.#events.flush().then(() => this.#emitWorker('worker-offline'));
     await Promise.race([
-      Promise.all([last, ...this.#underWay]).then(() => patience.abort()),
-      sleep(clock, GOODBYE_MS, patience.signal),
+      Promise.all([last, ...this.#underWay]).then(() => grace.abort()),
+      sleep(clock, LEAVE_MS, grace.signal),
     ]);
     this.#events.stop();
     await this.#deps.fleet.close();
   }
 }
+
+const refuse = (why: string) => (): Promise<unknown> => Promise.resolve({ error: why });

@@ -1,7 +1,7 @@
-/** Further than any fleet has counted; whoever claims more would only bring the count to where integers end. */
+/** More than any fleet has counted; a node that claims more would only push the count to the end of the integers. */
 const MOST = 2 ** 48;
 
-/** Lamport's logical clock: tells the order of what nodes said to each other, whatever their clocks on the wall say. */
+/** Lamport's logical clock: orders the messages between nodes, whatever their wall clocks show. */
 export class LamportClock {
   #value = 0;
 
@@ -9,13 +9,13 @@ export class LamportClock {
     return this.#value;
   }
 
-  /** The next count, for something that is said here. */
+  /** The next count, for a message from here. */
   forward(): number {
     this.#value += 1;
     return this.#value;
   }
 
-  /** Something was heard that was said at this count. */
+  /** A message with this count was received. */
   adjust(other: number): void {
     this.#value = Math.max(this.#value, other < MOST ? other : 0) + 1;
   }

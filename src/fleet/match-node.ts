@@ -1,56 +1,52 @@
-import { runInNewContext } from 'node:vm';
+import { ANY_TEXT, anyChar, thisChar, Wildcard, type WildcardPart } from '../task/wildcard.ts';
 import type { ControlRequest } from '../wire/control-message.ts';
+import { SafePattern } from './safe-pattern.ts';
 
-const [MOST_CHARS, MOST_MS] = [256, 50];
+/** Longer than any node name. */
+const MOST_CHARS = 256;
 
-/** Whether a request is meant for this node: by name, by pattern, or because it is for all. */
-export function isMeantFor(node: string, request: ControlRequest): boolean {
+/** Whether a request is for this node; or why that cannot be decided, for the answer. */
+export type Addressed = 'us' | 'others' | { readonly refusal: string };
+
+/** By name, by pattern, or because it is for all. A foreign pattern never takes long. */
+export function addressOf(node: string, request: ControlRequest): Addressed {
   const { destination, pattern, matcher } = request;
-  if (destination !== null && destination.length > 0) return destination.includes(node);
-  if (pattern === null || matcher === null) return true;
-  if (pattern.length > MOST_CHARS) return false;
-  if (matcher === 'glob') return matchesGlob(node, pattern);
-  return matcher === 'pcre' && matchesPattern(node, `^(?:${pattern})`);
+  const result = (isUs: boolean): Addressed => (isUs ? 'us' : 'others');
+  if (destination !== null && destination.length > 0) return result(destination.includes(node));
+  if (pattern === null || matcher === null) return 'us';
+  if (pattern.length > MOST_CHARS)
+    return { refusal: `a pattern may have up to ${MOST_CHARS} characters` };
+  if (matcher === 'glob') return result(readGlob(pattern).test(node));
+  if (matcher !== 'pcre') return 'others';
+  try {
+    return result(new SafePattern(pattern).test(node));
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    return { refusal: `the pattern cannot be used: ${why}; use a glob or the names of nodes` };
+  }
 }
 
 /** The patterns of a shell: `*`, `?` and `[abc]`. */
-function matchesGlob(name: string, glob: string): boolean {
-  const source = glob.replaceAll(/\*+|\?|\[!?\]?[^\]]*\]|[^*?[]+|\[/g, part => {
-    if (part.startsWith('*')) return '.*';
-    if (part === '?') return '.';
-    if (part.length > 2 && part.startsWith('[')) return classOf(part.slice(1, -1));
-    return part.replaceAll(/[\\^$.*+?()[\]{}|]/g, '\\$&');
-  });
-  return matchesPattern(name, `^${source}$`);
+function readGlob(glob: string): Wildcard {
+  const parts = glob.match(/\*+|\?|\[!?\]?[^\]]*\]|[^*?[]|\[/gsu) ?? [];
+  return new Wildcard(
+    parts.flatMap((part): WildcardPart[] => {
+      if (part.startsWith('*')) return [ANY_TEXT];
+      if (part === '?') return [anyChar];
+      return part.length > 2 ? [classOf(part.slice(1, -1))] : Array.from(part).map(thisChar);
+    }),
+  );
 }
 
-function classOf(inside: string): string {
+function classOf(inside: string): (char: string) => boolean {
   const isNegated = inside.startsWith('!');
-  const members = inside.slice(isNegated ? 1 : 0).replaceAll(/[\\\]^]/g, '\\$&');
-  return `[${isNegated ? '^' : ''}${members}]`;
-}
-
-/**
- * Somebody else's pattern may take for ever: it gets a moment, in which nothing else can be reached. A moment of
- * computing: on a busy machine one of the clock may be over before the first character was looked at.
- */
-function matchesPattern(name: string, source: string): boolean {
-  const before = process.cpuUsage();
-  do {
-    try {
-      const script = 'new RegExp(source, "s").test(name)';
-      return runInNewContext(script, { name, source }, { timeout: MOST_MS }) === true;
-    } catch (error) {
-      if (!isTimeout(error)) return false;
-    }
-  } while (msSince(before) < MOST_MS);
-  return false;
-}
-
-const isTimeout = (error: unknown): boolean =>
-  error instanceof Error && 'code' in error && error.code === 'ERR_SCRIPT_EXECUTION_TIMEOUT';
-
-function msSince(before: NodeJS.CpuUsage): number {
-  const { user, system } = process.cpuUsage(before);
-  return (user + system) / 1_000;
+  const members = Array.from(inside.slice(isNegated ? 1 : 0));
+  const ranges: (readonly [from: string, to: string])[] = [];
+  for (let at = 0; at < members.length; at++) {
+    const from = members[at] as string;
+    const isRange = members[at + 1] === '-' && at + 2 < members.length;
+    ranges.push([from, isRange ? (members[at + 2] as string) : from]);
+    if (isRange) at += 2;
+  }
+  return char => ranges.some(([from, to]) => char >= from && char <= to) !== isNegated;
 }

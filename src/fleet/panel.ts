@@ -11,10 +11,19 @@ import type { Revocations } from './revocations.ts';
 import { shownCall, shownValue } from './shown-call.ts';
 import { brokerInfo, queueInfo, resourceUsage } from './worker-stats.ts';
 
-/** The worker as far as it can be asked and told. */
+/** The part of a worker that requests can read and control. */
 export type SteeredWorker = Pick<Worker, 'runs' | 'queues' | 'takeFrom'>;
 
+/**
+ * What remote control may do: only inspect; also control, among the queues that this worker knows; or take from any queue. The
+ * sender of a request cannot be verified.
+ */
+export type ControlScope = 'inspect' | 'on' | 'full';
+
 export interface PanelDeps {
+  readonly scope: ControlScope;
+  /** Queues that the configuration or the tasks of this worker name. */
+  readonly knownQueues: readonly string[];
   readonly worker: SteeredWorker;
   readonly node: NodeIdentity;
   readonly place: FleetPlace;
@@ -28,7 +37,7 @@ export interface PanelDeps {
   /** How often each task was begun here. */
   readonly totals: () => Readonly<Record<string, number>>;
   readonly eventsDropped: () => number;
-  /** Switches events of tasks; false: they were so before. */
+  /** Switches task events; false: nothing changed. */
   readonly switchEvents: (isOn: boolean) => boolean;
   readonly heartbeat: () => void;
   readonly shutdown: () => void;
@@ -37,14 +46,23 @@ export interface PanelDeps {
 type Arguments = ControlRequest['arguments'];
 type Command = (given: Arguments) => unknown;
 
-/** Weight of a queue that nobody named in the configuration. */
+/** Weight of a queue that the configuration does not name. */
 const ADDED_WEIGHT = 1;
 const DEFAULT_SIGNAL = 'SIGTERM';
 const MOST_SIGNAL_CHARS = 20;
 
+/** Commands that affect tasks; all others only inspect. */
+const STEERING: ReadonlySet<string> = new Set([
+  'revoke',
+  'terminate',
+  'add_consumer',
+  'cancel_consumer',
+  'shutdown',
+]);
+
 const ok = (text: string): object => ({ ok: text });
 
-/** Celery's remote control: what a node answers to each method, in the words of Celery. */
+/** Celery's remote control: the answers of a node to each method, in Celery's format. */
 export class Panel {
   readonly #deps: PanelDeps;
   readonly #startedAt: number;
@@ -56,11 +74,13 @@ export class Panel {
     this.#commands = this.#makeCommands();
   }
 
-  /** The answer; what goes wrong is an answer too. */
+  /** The answer; an error is an answer too. */
   async answer({ method, arguments: given }: ControlRequest): Promise<unknown> {
     const command = this.#commands.get(method);
-    // As a Python worker says it, so that tools show the same.
+    // In the format of a Python worker, so that tools show the same.
     if (command === undefined) return { error: `KeyError('${method.slice(0, 100)}')` };
+    if (this.#deps.scope === 'inspect' && STEERING.has(method))
+      return this.#refuse(method, "worker.celeryControl is 'inspect' here; 'on' allows it");
     try {
       return await command(given);
     } catch (error) {
@@ -70,11 +90,17 @@ export class Panel {
     }
   }
 
+  /** As an answer, so that the caller sees why nothing happens. */
+  #refuse(method: string, why: string): object {
+    this.#deps.runtime.log.warn({ method }, 'a remote control command is refused');
+    return { error: `${method} is refused: ${why}` };
+  }
+
   #makeCommands(): ReadonlyMap<string, Command> {
     const { worker, clock, revocations, registered } = this.#deps;
     const active = (): unknown => worker.runs.map(run => this.#describe(run));
     const tasks = (): unknown => [...registered].sort();
-    // Nothing waits in a worker: what is not due is in the ledger, and what is not begun at the broker.
+    // Nothing waits in a worker: tasks that are not due are in the ledger, and tasks that are not begun at the broker.
     const nothing = (): unknown => [];
     return new Map<string, Command>([
       ['ping', () => ok('pong')],
@@ -104,7 +130,7 @@ export class Panel {
     ]);
   }
 
-  /** A Python worker that starts asks what its neighbours have revoked: ours stands in the ledger. */
+  /** A Python worker that starts asks its neighbours for their revoked ids: ours are in the ledger. */
   #hello(given: Arguments): unknown {
     const { node, clock } = this.#deps;
     return given['from_node'] === node.name ? null : { revoked: {}, clock: clock.forward() };
@@ -170,9 +196,15 @@ export class Panel {
     return ok(ended.length === 0 ? 'terminate: tasks unknown' : `terminate: ${ended.join(', ')}`);
   }
 
+  /** A task from a queue of another application would become a dead letter here, and be lost there. */
   #addConsumer(given: Arguments): unknown {
-    const { worker, runtime } = this.#deps;
+    const { worker, runtime, scope, knownQueues } = this.#deps;
     const queue = queueOf(given);
+    if (scope !== 'full' && !knownQueues.includes(queue))
+      return this.#refuse(
+        'add_consumer',
+        `neither worker.queues nor a task of this worker names ${queue}; worker.celeryControl: 'full' allows any queue`,
+      );
     runtime.log.info({ queue }, 'a queue is taken from, by remote control');
     if (!Object.hasOwn(worker.queues, queue))
       worker.takeFrom({ ...worker.queues, [queue]: ADDED_WEIGHT });
@@ -193,7 +225,7 @@ export class Panel {
     return ok(`task events ${isChanged ? '' : 'already '}${isOn ? 'enabled' : 'disabled'}`);
   }
 
-  /** A Python worker does not answer this one, and `celery control shutdown` takes that for a failure. */
+  /** A Python worker does not answer this one, and `celery control shutdown` treats that as a failure. */
   #shutdown(): unknown {
     this.#deps.runtime.log.warn({}, 'draining, by remote control');
     this.#deps.shutdown();
@@ -208,7 +240,7 @@ function idsOf(value: unknown): readonly string[] {
   return [...new Set(ids)];
 }
 
-/** Only for the event that tells of it: here every signal is an abort. */
+/** Only for the event about it: here every signal is an abort. */
 function signalOf({ signal }: Arguments): string {
   return typeof signal === 'string' ? signal.slice(0, MOST_SIGNAL_CHARS) : DEFAULT_SIGNAL;
 }

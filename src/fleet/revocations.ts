@@ -3,14 +3,14 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { ResultStore } from '../result/result-store.ts';
 import { sleep } from '../runtime/clock.ts';
 import type { Runtime } from '../runtime/runtime.ts';
-import type { StopReason } from '../worker/run-stop.ts';
+import type { StopReason } from '../worker/run/run-stop.ts';
 import { revokedEvent, type TaskEvent } from './task-events.ts';
 
 export interface RevocationDeps {
   readonly ledger: Pick<Ledger, 'cancel'>;
   readonly results: ResultStore;
   readonly runtime: Runtime;
-  readonly tell: (event: TaskEvent) => void;
+  readonly emit: (event: TaskEvent) => void;
 }
 
 /** A run here that a revocation may end. */
@@ -19,9 +19,9 @@ interface Stoppable {
   stop(reason: StopReason): void;
 }
 
-/** A fifth of what Celery remembers by default: here it only serves people, the ledger remembers all. */
+/** A fifth of what Celery remembers by default: here it is only shown to people, the ledger remembers all. */
 const MOST_REMEMBERED = 10_000;
-/** A store that is away for longer has lost the wish; whoever has it repeats it. */
+/** If the store is away for longer, the revocation is given up; the operator repeats it. */
 const TRIES = 60;
 const RETRY_MS = 1_000;
 
@@ -29,13 +29,13 @@ type Runs = () => readonly Stoppable[];
 
 /**
  * Celery's `revoke`: a task that has not begun never will, one that runs goes on unless it is to be terminated. Every
- * worker hears of it, so every one writes the same tombstone; the ledger keeps it, which Celery does not.
+ * worker receives it, so every worker writes the same tombstone; the ledger keeps it, which Celery does not.
  */
 export class Revocations {
   readonly #deps: RevocationDeps;
   /** Ids that were cancelled, oldest first. */
   readonly #revoked = new Set<string>();
-  /** Ids that are to end where they run, with the signal that was asked for. */
+  /** Ids to terminate where they run, with the signal that was asked for. */
   readonly #terminating = new Map<string, string>();
   /** Ids that ran here when they were revoked. */
   readonly #doomed = new Set<string>();
@@ -46,13 +46,13 @@ export class Revocations {
     this.#deps = deps;
   }
 
-  /** What was revoked while this process lived. */
+  /** Ids that were revoked since this process started. */
   get ids(): readonly string[] {
     return [...this.#revoked];
   }
 
   /**
-   * Resolves when every one was tried once; `signal` ends those that run. Rejects where the store was away, and goes on
+   * Resolves when every id was tried once; `signal` terminates those that run. Rejects if the store was away, and goes on
    * trying.
    */
   async revoke(ids: readonly string[], signal: string | null, runs: Runs): Promise<void> {
@@ -63,20 +63,20 @@ export class Revocations {
 
   /** A message was turned away because the ledger has its task: perhaps as revoked. */
   onHeld(id: string): void {
-    if (this.#revoked.has(id)) this.#deps.tell(revokedEvent(id));
+    if (this.#revoked.has(id)) this.#deps.emit(revokedEvent(id));
   }
 
-  /** A run has ended; if it was revoked while it ran, and waits for another, there is none. */
+  /** A run has ended; if it was revoked while it ran, it gets no retry. */
   onSettled(id: string, isRetried: boolean): void {
     if (this.#doomed.delete(id) && isRetried)
       void this.#keepTrying(id, () => this.#cancel(id, true));
   }
 
-  /** A run was ended from outside: perhaps by us. */
+  /** A run was ended from outside: perhaps by a revocation. */
   onLost(id: string): void {
     this.#doomed.delete(id);
     const signal = this.#terminating.get(id);
-    if (signal !== undefined) this.#deps.tell(revokedEvent(id, { signal }));
+    if (signal !== undefined) this.#deps.emit(revokedEvent(id, { signal }));
   }
 
   async #revokeAll(ids: readonly string[], signal: string | null, runs: Runs): Promise<void> {
@@ -95,18 +95,18 @@ export class Revocations {
     if (failure !== null) throw failure;
   }
 
-  /** What runs goes on. One that begins between the two steps is aborted: it had only just begun. */
+  /** A running task goes on. One that begins between the two steps is aborted: it had only just begun. */
   async #revokeWaiting(id: string, runs: Runs): Promise<void> {
     const { state } = await this.#deps.results.read(id);
     if (state === 'running') {
       if (runs().some(run => run.task.id === id)) this.#doomed.add(id);
       return;
     }
-    // Of one that has not arrived it is told when it does, by whoever turns it away.
+    // For a task that has not arrived, the worker that turns it away emits the event.
     await this.#cancel(id, state === 'waiting');
   }
 
-  /** The ledger first: a run that is stopped before would be nobody's, and begin again. */
+  /** The ledger first: a run that is stopped before would be without an owner, and begin again. */
   async #terminate(id: string, signal: string, runs: Runs): Promise<void> {
     this.#terminating.set(id, signal);
     forgetOldest(this.#terminating);
@@ -115,11 +115,11 @@ export class Revocations {
     for (const run of runs()) if (run.task.id === id) run.stop('lost');
   }
 
-  async #cancel(id: string, isTold: boolean): Promise<boolean> {
+  async #cancel(id: string, isEmitted: boolean): Promise<boolean> {
     if ((await this.#deps.ledger.cancel(id)) !== 'ok') return false;
     this.#revoked.add(id);
     forgetOldest(this.#revoked);
-    if (isTold) this.#deps.tell(revokedEvent(id));
+    if (isEmitted) this.#deps.emit(revokedEvent(id));
     return true;
   }
 

@@ -8,8 +8,8 @@ import { readOptions } from '../task/read-options.ts';
 const HIDDEN: CallDescription = { args: '"[hidden]"', kwargs: '"[hidden]"' };
 
 /**
- * The arguments of a task as people may see them: the copies that its sender redacted, else what the redactor of this worker makes
- * of them, else themselves. Cut to a bounded length.
+ * The arguments of a task as people may see them: the copies that its sender redacted, else the output of this worker's
+ * redactor, else the arguments themselves. Cut to a bounded length.
  */
 export function shownCall(envelope: Envelope, redact: Redact | null): CallDescription {
   const { redacted } = readOptions(envelope);
@@ -21,7 +21,7 @@ export function shownCall(envelope: Envelope, redact: Redact | null): CallDescri
     const shown = redact(envelope.name, { args, kwargs });
     return { args: shorten(shown.args), kwargs: shorten(shown.kwargs) };
   } catch {
-    // A body that cannot be read can also not be redacted.
+    // A body that cannot be read cannot be redacted either.
     return HIDDEN;
   }
 }

@@ -4,16 +4,16 @@ import type { Redact } from '../task/redact.ts';
 import { shorten } from '../wire/describe-call.ts';
 import { readOptions } from '../task/read-options.ts';
 import { formatInstant } from '../wire/iso-time.ts';
-import type { Settlement } from '../worker/settlement.ts';
+import type { Settlement } from '../worker/run/settlement.ts';
 import { shownCall } from './shown-call.ts';
 
-/** An event of Celery's about one task. */
+/** A Celery event about one task. */
 export interface TaskEvent {
   readonly type: string;
   readonly fields: Readonly<Record<string, unknown>>;
 }
 
-/** Celery's `task-received`: the only one that says what the task is. */
+/** Celery's `task-received`: the only one that describes the task. */
 export function receivedEvent(
   envelope: Envelope,
   retries: number,
@@ -48,7 +48,7 @@ export function revokedEvent(
   };
 }
 
-/** What a run ended with, in Celery's words; null where Celery has none. */
+/** The end of a run as a Celery event; null if Celery has none for it. */
 export function endedEvent(
   { id: uuid }: BegunTask,
   settlement: Settlement,

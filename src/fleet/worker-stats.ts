@@ -3,7 +3,7 @@ import type { FleetPlace } from '../broker/fleet.ts';
 
 const MICROSECONDS = 1e6;
 
-/** The figures that Celery's workers add to their own events. */
+/** The figures that Celery's workers add to their events. */
 export function vitals(active: number, processed: number, version: string): object {
   return {
     // Seconds until the next heartbeat.
@@ -17,10 +17,10 @@ export function vitals(active: number, processed: number, version: string): obje
   };
 }
 
-/** As Celery's. */
+/** Celery's interval. */
 export const HEARTBEAT_SECONDS = 2;
 
-/** What `getrusage` says, by the names of C. */
+/** The output of `getrusage`, by its C names. */
 export function resourceUsage(): object {
   const usage = process.resourceUsage();
   return {

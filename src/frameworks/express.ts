@@ -1,6 +1,6 @@
 import { problemOf } from './problem-of.ts';
 
-/** What is needed of Express's response; Node's own has it too. */
+/** The part of Express's response that is needed; Node's own has it too. */
 export interface ResponseLike {
   readonly headersSent: boolean;
   statusCode: number;
@@ -8,7 +8,7 @@ export interface ResponseLike {
   end(body: string): unknown;
 }
 
-/** An error middleware: Express knows it by its four parameters. */
+/** An error middleware: Express recognizes it by its four parameters. */
 export type ErrorMiddleware = (
   error: unknown,
   request: unknown,
@@ -17,7 +17,7 @@ export type ErrorMiddleware = (
 ) => void;
 
 /**
- * Answers for Outlast's errors that are about load: 429 with `Retry-After` when a limit is reached, 503 when a store or
+ * Responds to Outlast's errors that are about load: 429 with `Retry-After` when a limit is reached, 503 when a store or
  * broker is away, both as `application/problem+json`. Every other error goes on to your own middleware.
  *
  * @example

@@ -1,6 +1,6 @@
 import { problemOf } from './problem-of.ts';
 
-/** What is needed of Hono's context. */
+/** The part of Hono's context that is needed. */
 export interface ContextLike {
   /** What a handler threw, if one did. */
   readonly error: Error | undefined;
@@ -10,8 +10,8 @@ export interface ContextLike {
 export type Middleware = (context: ContextLike, next: () => Promise<void>) => Promise<void>;
 
 /**
- * Answers for Outlast's errors that are about load: 429 with `Retry-After` when a limit is reached, 503 when a store or
- * broker is away, both as `application/problem+json`. Every other error keeps the answer of your `onError`.
+ * Responds to Outlast's errors that are about load: 429 with `Retry-After` when a limit is reached, 503 when a store or
+ * broker is away, both as `application/problem+json`. Every other error keeps the response of your `onError`.
  *
  * @example
  * app.use(outlastErrors()); // before the routes
@@ -22,7 +22,7 @@ export function outlastErrors(): Middleware {
     const problem = problemOf(context.error);
     if (problem === null) return;
     const { status, headers, body } = problem;
-    // Hono keeps headers of the answer before; those of `onError` say nothing about this one.
+    // Hono merges the headers of the previous response; those of `onError` do not belong to this one.
     context.res = undefined as unknown as Response;
     context.res = new Response(body, { status, headers });
   };

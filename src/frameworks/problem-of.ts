@@ -1,6 +1,6 @@
 import { isOutlastError, isUnavailable } from '../errors/error.ts';
 
-/** An answer as RFC 9457 writes it. */
+/** A response in the format of RFC 9457. */
 export interface Problem {
   readonly status: 429 | 503;
   readonly headers: Readonly<Record<string, string>>;
@@ -13,8 +13,8 @@ const HEADERS = {
 } as const;
 
 /**
- * What an HTTP caller is told of an error that is about load and not about his request; null for every other error. The
- * names of keys, queues and servers stay inside.
+ * The response to an error that is about load and not about the request; null for every other error. It contains no
+ * names of keys, queues or servers.
  */
 export function problemOf(error: unknown, random: () => number = Math.random): Problem | null {
   if (isOutlastError(error, 'ERR_ADMISSION_REJECTED')) {
@@ -33,7 +33,7 @@ export function problemOf(error: unknown, random: () => number = Math.random): P
 }
 
 /**
- * Whole seconds, never sooner than asked for. Rounding brings those together again who were told different times, so it
+ * Whole seconds, never sooner than asked for. Rounding would bring callers with different times together again, so it
  * is spread once more: over a quarter of the wait, and over two seconds at least.
  */
 export function retryAfterSeconds(retryAfterMs: number, random: number): number {

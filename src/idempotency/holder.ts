@@ -1,12 +1,12 @@
 import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import type { KeyHolder } from './idempotency-store.ts';
 
-/** A queue that was new a moment ago may be unknown to whoever looks for a task in all of them. */
+/** A queue created a moment ago may still be missing from a search for a task in all queues. */
 const SURELY_KNOWN_MS = 10_000;
 
 /**
- * Whether the holder of a key still has a life before it. One that the ledger does not know has ended and was forgotten,
- * unless it took the key just now.
+ * Whether the holder of a key can still run. A holder that the ledger does not know has ended and was forgotten, unless it
+ * took the key just now.
  */
 export async function isAlive(
   { taskId, heldMs }: KeyHolder,

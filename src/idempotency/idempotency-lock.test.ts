@@ -12,11 +12,7 @@ const away = (): Promise<never> =>
 /** Free-standing code on a store that can be cut off, under a clock that the test moves. */
 function setup() {
   const time = new VirtualTime();
-  const clock = {
-    now: () => time.nowMs,
-    monotonic: () => time.nowMs,
-    timer: (ms: number, fn: () => void) => time.after(ms, fn),
-  };
+  const { clock } = time;
   const memory = new MemoryIdempotencyStore(clock);
   let isAway = false;
   const store = new Proxy(memory, {
@@ -136,7 +132,8 @@ describe('free-standing code under a key', () => {
     const first = locked(one.fn);
     await time.runUntil(10);
     const held = await memory.read('#import-7');
-    await memory.free({ key: '#import-7', taskId: held?.taskId ?? '', epoch: 1 });
+    const { taskId = '', run = '' } = held ?? {};
+    await memory.free({ key: '#import-7', taskId, epoch: 1, run });
     await time.runUntil(1_500);
     expect(one.signal()?.aborted).toBe(true);
     one.end(1);

@@ -1,41 +1,47 @@
 import { isUnavailable, outlastError } from '../errors/error.ts';
 import { sleep } from '../runtime/clock.ts';
+import type { HedgeTimes } from '../runtime/hedged-store.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { lockKey } from '../task/call-key.ts';
 import { decodeJson, encodeJson, toBytes, toText } from '../task/json.ts';
-import type { IdempotencyStore } from './idempotency-store.ts';
+import type { IdempotencyStore, KeyRun } from './idempotency-store.ts';
 
-/** Others may have the key when its owner was silent for this long. */
+/** Other callers may take the key when its owner was silent for this long. */
 const LEASE_MS = 5_000;
 const BEAT_MS = 1_000;
-/** Whoever cannot renew stops this long before its lease is over. */
+export const LOCK_TIMES: HedgeTimes = { beatMs: BEAT_MS, leaseMs: LEASE_MS };
+/** An owner that cannot renew stops this long before its lease is over. */
 const MARGIN_MS = 1_000;
-/** Between two looks of those who wait. */
+/** Between two looks of a waiting caller. */
 const SHORTEST_LOOK_MS = 50;
 const LONGEST_LOOK_MS = 1_000;
 
 export interface LockRequest<T> {
   readonly key: string;
   readonly ttlMs: number;
-  /** How long to wait for another's answer; null: as long as it takes. */
+  /** How long to wait for another caller's answer; null: as long as it takes. */
   readonly waitMs: number | null;
   readonly fn: (signal: AbortSignal) => Promise<T> | T;
 }
 
+/** The steps a lock takes. */
+export type LockStore = Pick<IdempotencyStore, 'acquire' | 'renew' | 'complete' | 'free'>;
+
 export interface LockDeps {
-  readonly store: IdempotencyStore;
+  readonly store: LockStore;
   readonly runtime: Pick<Runtime, 'clock' | 'random' | 'log'>;
 }
 
 /**
- * Runs `fn` once for its key, and gives its answer, as JSON carries it, to everybody who asks within `ttlMs`. Whoever
- * asks while it runs waits. One that throws frees the key: the next tries for itself. The key is held under a lease, as no
- * ledger knows free-standing code: when that is lost, the signal fires and the call ends with `ERR_LEASE_LOST`.
+ * Runs `fn` once for its key, and gives its answer, as JSON carries it, to every caller that asks within `ttlMs`. A caller
+ * that asks while it runs waits. If `fn` throws, the key is freed and the next caller runs it. The key is held under a
+ * lease, as no ledger knows free-standing code: when it is lost, the signal fires and the call ends with `ERR_LEASE_LOST`.
  */
 export async function runLocked<T>(request: LockRequest<T>, deps: LockDeps): Promise<T> {
   const { store, runtime } = deps;
   const key = lockKey(request.key);
-  const owner = { key, taskId: `lock:${runtime.random.token()}`, epoch: 1 };
+  const token = runtime.random.token();
+  const owner = { key, taskId: `lock:${token}`, epoch: 1, run: token };
   const startedAt = runtime.clock.monotonic();
   for (let lookMs = SHORTEST_LOOK_MS; ; lookMs = Math.min(2 * lookMs, LONGEST_LOOK_MS)) {
     const sentAt = runtime.clock.monotonic();
@@ -49,10 +55,8 @@ export async function runLocked<T>(request: LockRequest<T>, deps: LockDeps): Pro
   }
 }
 
-interface LockOwner {
+interface LockOwner extends KeyRun {
   readonly key: string;
-  readonly taskId: string;
-  readonly epoch: number;
 }
 
 /** A key that is ours, renewed until its function has ended. */
@@ -60,7 +64,7 @@ class Lock {
   readonly #owner: LockOwner;
   readonly #deps: LockDeps;
   readonly #lost = new AbortController();
-  /** When the last call was sent that the store has answered with yes: the lease lasts at least from then. */
+  /** When the last call was sent that the store has confirmed: the lease lasts at least from then. */
   #renewedAt: number;
   #isOver = false;
   #cancelBeat: () => void = () => undefined;
@@ -88,7 +92,7 @@ class Lock {
     }
   }
 
-  /** A call without an answer keeps no further one from being sent. */
+  /** An unanswered call does not keep the next one from being sent. */
   #beat(): void {
     this.#cancelBeat = this.#deps.runtime.clock.timer(BEAT_MS, () => {
       void this.#renew();
@@ -127,7 +131,7 @@ class Lock {
     this.#lost.abort(leaseLost(this.#owner.key));
   }
 
-  /** Repeated while the lease lasts: nobody else can have the key until then. */
+  /** Repeated while the lease lasts: no other caller can take the key until then. */
   async #complete(result: Uint8Array | null, ttlMs: number): Promise<void> {
     const { store, runtime } = this.#deps;
     for (;;) {

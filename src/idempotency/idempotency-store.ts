@@ -1,46 +1,55 @@
 /**
- * Who has an idempotency key, and what came of it. It lives in the store of the ledger. Every method is one atomic step,
- * is given durations and never times (only the store's clock counts), and may be repeated after a lost reply.
+ * Which task holds an idempotency key, and with what outcome. It lives in the ledger's store. Every method is one atomic
+ * step, is given durations and never times (only the store's clock counts), and may be repeated after a lost reply.
  *
- *   (free) ──acquire──► held by (task, epoch) ──complete──► done, with its result ──its time is over──► (free)
+ *   (free) ──acquire──► held by (task, epoch, run) ─complete──► done, with its result ──its time is over──► (free)
  *     ▲                   │    ▲
  *     └───────free────────┘    └─ acquire: the same task under a later epoch, or another instead of a holder that has ended
  *
- * Where somebody cares for effects under the key (`ttlMs`), a key that is freed is remembered for that time, with its
- * origin: the task that took it first. Whoever takes the place of another has the same origin, so that what was done
- * under it counts for all of them, until a result is forgotten.
+ * If effects are kept under the key (`ttlMs`), a freed key is remembered for that time, with its origin: the task that
+ * took it first. A task that replaces the holder has the same origin, so that what was done under it counts for all of
+ * them, until a result is forgotten.
  *
- * A key that a task holds has no time of its own: it follows its task, through retries, crashes and releases. Whoever
- * meets it held asks the ledger whether the holder still has a life before it, and takes its place if not. So nothing
- * need be told here when a task ends by the hand of a reaper or of an operator.
+ * A key that a task holds does not expire: it follows its task, through retries, crashes and releases. A task that finds
+ * it held asks the ledger whether the holder can still run, and replaces it if not. So a reaper or an operator that ends a
+ * task need not report that here.
  */
 export interface IdempotencyStore {
   acquire(request: AcquireRequest): Promise<AcquireReply>;
-  /** The result is there for `ttlMs` from now. `stale`: it is not this run's key any more; nothing was written. */
+  /** Stores the result for `ttlMs` from now. `stale`: the key is no longer this run's; nothing was written. */
   complete(request: CompleteRequest): Promise<KeyReply>;
-  /** The holder ended without a result. `stale`: it is not this run's key any more; nothing was changed. */
+  /** The holder ended without a result. `stale`: the key is no longer this run's; nothing was changed. */
   free(request: FreeRequest): Promise<KeyReply>;
-  /** Moves the end of a lease. False: it was over, or the key is somebody else's. */
+  /** Extends a lease. False: it was over, or the key belongs to another owner. */
   renew(request: RenewRequest): Promise<boolean>;
   /** For people. */
   read(key: string): Promise<KeyRecord | null>;
-  /** Up to `limit` keys held by tasks that nobody has reviewed for `idleMs`; they count as reviewed now. */
+  /** Up to `limit` keys held by tasks that were not reviewed for `idleMs`; they count as reviewed now. */
   review(idleMs: number, limit: number): Promise<readonly HeldKey[]>;
-  /** Forgets up to `limit` keys whose time is over. Returns how many. */
+  /** Deletes up to `limit` expired keys. Returns how many. */
   prune(limit: number): Promise<number>;
 }
 
-/** One run of one task; of free-standing code a random name. */
+/** A task under one epoch; for free-standing code a random name. */
 export interface KeyOwner {
   readonly taskId: string;
   readonly epoch: number;
 }
 
-export interface AcquireRequest extends KeyOwner {
+/**
+ * One run of one task. A store that has lost its memory may give out an epoch twice: of two runs under one epoch only the
+ * one that took the key may complete it.
+ */
+export interface KeyRun extends KeyOwner {
+  /** Empty: matches any run, for keys taken by an older version of the process. */
+  readonly run: string;
+}
+
+export interface AcquireRequest extends KeyRun {
   readonly key: string;
   /** Of the input: the same key with another one is a mistake. */
   readonly digest: string;
-  /** Takes the place of this holder, which has ended. Anybody else's key is left alone. */
+  /** Replaces this holder, which has ended. A key of any other holder is left alone. */
   readonly insteadOf?: KeyOwner;
   /** How long its origin is remembered when its holder ends without a result. Left out: not at all. */
   readonly ttlMs?: number;
@@ -49,15 +58,16 @@ export interface AcquireRequest extends KeyOwner {
 }
 
 /**
- * `owned`: it is this run's, now or already; `origin` is the task that took it when it was new. `done`: its result, whoever asks. `held`: another has it; an asker that the
- * ledger knows is remembered, to be woken. `mismatch`: the key with another input; `holder` is null when that is done.
- * `stale`: a later run of the same task has it.
+ * `owned`: it is this run's, now or already; `origin` is the task that took it when it was new. `done`: its result, for
+ * every caller. `held`: another task has it; a caller that the ledger knows is remembered, to be woken. `mismatch`: the
+ * key with another input; `holder` is null when that is done. `stale`: another run of the same task has it, under this
+ * epoch, which is not lower.
  */
 export type AcquireReply =
   | { readonly status: 'owned'; readonly origin: string }
-  | { readonly status: 'stale' }
+  | { readonly status: 'stale'; readonly epoch: number }
   | { readonly status: 'done'; readonly by: string; readonly result: Uint8Array | null }
-  /** `asked`: how often this task has met it held. */
+  /** `asked`: how often this task has found it held. */
   | { readonly status: 'held'; readonly holder: KeyHolder; readonly asked: number }
   | { readonly status: 'mismatch'; readonly holder: KeyHolder | null };
 
@@ -66,37 +76,37 @@ export interface KeyHolder extends KeyOwner {
   readonly heldMs: number;
 }
 
-export interface CompleteRequest extends KeyOwner {
+export interface CompleteRequest extends KeyRun {
   readonly key: string;
   /** JSON text; null: there is no value. */
   readonly result: Uint8Array | null;
   readonly ttlMs: number;
 }
 
-export interface FreeRequest extends KeyOwner {
+export interface FreeRequest extends KeyRun {
   readonly key: string;
   /** Forgets a result, and its origin, as well. */
   readonly evenDone?: boolean;
 }
 
-export interface RenewRequest extends KeyOwner {
+export interface RenewRequest extends KeyRun {
   readonly key: string;
   readonly leaseMs: number;
 }
 
 export interface KeyReply {
   readonly status: 'ok' | 'stale';
-  /** Tasks that met it held. Only a hint: they ask again by themselves. */
+  /** Tasks that found it held. Only a hint: they ask again by themselves. */
   readonly waiters: readonly string[];
 }
 
-export interface HeldKey extends KeyHolder {
+export interface HeldKey extends KeyHolder, KeyRun {
   readonly key: string;
 }
 
-export interface KeyRecord extends KeyHolder {
+export interface KeyRecord extends KeyHolder, KeyRun {
   readonly key: string;
-  /** `free`: anybody's, but its origin is remembered. */
+  /** `free`: any task may take it, but its origin is remembered. */
   readonly state: 'held' | 'done' | 'free';
   /** The task under whose name effects of this key are kept. */
   readonly origin: string;

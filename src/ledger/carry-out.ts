@@ -1,95 +1,173 @@
-import type { Broker, PublishOutcome } from '../broker/broker.ts';
+import type { PublishOutcome } from '../broker/broker.ts';
+import type { DestinationGuard } from '../broker/destination-guard.ts';
+import { isOutlastError, isUnavailable } from '../errors/error.ts';
 import type { ResultStore } from '../result/result-store.ts';
 import type { Envelope } from '../task/envelope.ts';
 import { wantsReply, type Reply } from '../wire/reply.ts';
+import type { Destinations, Judgement } from './destinations.ts';
 import { afterEnded, checkPart, chordBody, chordFailure, type FollowDeps } from './follow-up.ts';
-import type { AfterEntry, ChordPartEntry, EndedEntry, Ledger } from './ledger.ts';
+import type { ChordAnswer } from './chord-part.ts';
+import type { AfterEntry, BuryItem, ChordPartEntry, EndedEntry, Ledger } from './ledger.ts';
 
 export interface CarryOutDeps {
-  readonly broker: Pick<Broker, 'publish' | 'reply'>;
-  readonly ledger: Pick<Ledger, 'after' | 'joinChord' | 'closeChord' | 'bury'>;
-  /** Says why a task is dead, to those who wait for it; left out: they are told that it is. */
+  readonly guard: DestinationGuard;
+  /** How long the broker may take to confirm. */
+  readonly limitMs: number;
+  readonly ledger: Pick<Ledger, 'joinChord' | 'closeChord' | 'bury'>;
+  /** Reports why a task is dead to the processes that wait for it; left out: they only learn that it is. */
   readonly results?: ResultStore;
   readonly follow: FollowDeps;
+  /** Where messages may have us write. Left out: anywhere. */
+  readonly destinations?: Destinations;
 }
-
-type SendDeps = Omit<CarryOutDeps, 'ledger'> & {
-  readonly ledger: Pick<Ledger, 'joinChord' | 'closeChord' | 'bury'>;
-};
 
 type Outgoing = Envelope | Reply;
 
-/**
- * Sends what a terminal step left to be sent, and strikes off what the broker confirmed: so many. Twice does no harm: ids
- * derive.
- */
-export async function carryOut(
-  entries: readonly AfterEntry[],
-  deps: CarryOutDeps,
-): Promise<number> {
-  const done = await sendEntries(entries, deps);
-  await deps.ledger.after.strike(done.map(entry => entry.key));
-  return done.length;
+export interface Carried {
+  /** The broker has confirmed everything these entries send. */
+  readonly done: readonly AfterEntry[];
+  readonly undone: readonly Undone[];
 }
 
-/** Those of them that are carried out: what they send is confirmed. */
+/**
+ * An entry that was not carried out. `unavailable`: the broker could not be asked. `refused`: the broker refused it.
+ * `forbidden`: our own rules do. `broken`: the entry does not show what it should send.
+ */
+export interface Undone {
+  readonly entry: AfterEntry;
+  readonly kind: 'unavailable' | 'refused' | 'forbidden' | 'broken';
+  readonly why: string;
+  /** The messages of it that were refused or forbidden. */
+  readonly refused: readonly Outgoing[];
+  /** Set when only its destination does not answer. */
+  readonly retryAfterMs?: number;
+}
+
+type Answer = PublishOutcome | { readonly status: 'forbidden'; readonly error: string };
+
+/** Sends what a terminal step left to be sent. Sending it twice does no harm: ids are derived. */
 export async function sendEntries(
   entries: readonly AfterEntry[],
-  deps: SendDeps,
-): Promise<readonly AfterEntry[]> {
-  const outgoing: (readonly Outgoing[])[] = [];
+  deps: CarryOutDeps,
+): Promise<Carried> {
+  const outgoing = new Map<AfterEntry, readonly Outgoing[]>();
   const completed = new Map<string, AfterEntry>();
+  const undone: Undone[] = [];
   for (const entry of entries) {
-    const sending = await outgoingOf(entry, deps);
-    const groupId = sending.length > 0 ? countedIn(entry) : null;
-    // Told twice in one go: the first sends the body.
-    outgoing.push(groupId !== null && completed.has(groupId) ? [] : sending);
-    if (groupId !== null && !completed.has(groupId)) completed.set(groupId, entry);
+    try {
+      const sending = await outgoingOf(entry, deps);
+      const groupId = sending.length > 0 ? countedIn(entry) : null;
+      // A part reported twice in one batch: the first one sends the body.
+      outgoing.set(entry, groupId !== null && completed.has(groupId) ? [] : sending);
+      if (groupId !== null && !completed.has(groupId)) completed.set(groupId, entry);
+    } catch (error) {
+      if (isUnavailable(error)) throw error;
+      const why = error instanceof Error ? error.message : String(error);
+      undone.push({ entry, kind: 'broken', why, refused: [] });
+    }
   }
-  const confirmed = await sendAll(outgoing.flat(), deps);
-  const done = entries.filter((_, index) =>
-    (outgoing[index] ?? []).every(item => confirmed.has(item)),
-  );
+  const answers = await sendAll([...outgoing.values()].flat(), deps);
+  const done: AfterEntry[] = [];
+  for (const [entry, items] of outgoing) {
+    const failed = undoneOf(entry, items, answers);
+    if (failed === null) done.push(entry);
+    else undone.push(failed);
+  }
   for (const [groupId, entry] of completed)
     if (done.includes(entry)) await deps.ledger.closeChord?.(groupId);
-  return done;
+  return { done, undone };
 }
 
-/** The chord that a part with a result counts in; where something is to be sent then, it is the body. */
+/** Null: all of it is confirmed. An entry is not given up while any message of it may still be sent. */
+function undoneOf(
+  entry: AfterEntry,
+  items: readonly Outgoing[],
+  answers: ReadonlyMap<Outgoing, Answer>,
+): Undone | null {
+  const refused: Outgoing[] = [];
+  let worst: Answer | null = null;
+  for (const item of items) {
+    const answer = answers.get(item) ?? { status: 'unavailable', error: 'no answer' };
+    if (answer.status === 'confirmed') continue;
+    if (answer.status === 'refused' || answer.status === 'forbidden') refused.push(item);
+    if (worst === null || WEIGHT[answer.status] > WEIGHT[worst.status]) worst = answer;
+  }
+  if (worst === null) return null;
+  const { error: why } = worst;
+  // When the broker closes a channel on several messages, that proves nothing about this one.
+  const kind = worst.status === 'suspect' ? 'unavailable' : worst.status;
+  const { retryAfterMs } = worst as { readonly retryAfterMs?: number };
+  return { entry, kind, why, refused, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
+}
+
+const WEIGHT = { confirmed: 0, forbidden: 1, refused: 2, suspect: 3, unavailable: 4 } as const;
+
+/** A follow-up that will not be sent, as a dead letter with its bytes; null for an answer, which is no task. */
+export function unsentLetter(item: Outgoing, { kind, why }: Undone): BuryItem | null {
+  if ('replyTo' in item) return null;
+  const reason = kind === 'forbidden' ? 'ERR_DESTINATION_REFUSED' : 'ERR_FOLLOW_UP_UNSENT';
+  const error = { type: reason, message: why, traceback: '' };
+  return { kind: 'message', envelope: item, reason, error };
+}
+
+/** The chord that a part with a result counts in; if that part sends anything, it is the body. */
 const countedIn = (entry: AfterEntry): string | null =>
   'part' in entry && entry.part.result !== null ? entry.part.groupId : null;
 
-/** Those of them that the broker has confirmed. */
 async function sendAll(
   outgoing: readonly Outgoing[],
-  { broker }: SendDeps,
-): Promise<ReadonlySet<Outgoing>> {
-  const isReply = (item: Outgoing): item is Reply => 'replyTo' in item;
-  const replies = outgoing.filter(isReply);
-  const messages = outgoing.filter((item): item is Envelope => !isReply(item));
-  const published = await broker.publish(messages);
-  // A broker that answers nobody has nothing to confirm: the wish is from the time of another configuration.
-  const answered = replies.length === 0 ? [] : await broker.reply?.(replies);
-  const isConfirmed = (outcome: PublishOutcome | undefined): boolean =>
-    outcome?.status === 'confirmed';
-  return new Set<Outgoing>([
-    ...messages.filter((_, index) => isConfirmed(published[index])),
-    ...replies.filter((_, index) => answered === undefined || isConfirmed(answered[index])),
+  { guard, limitMs, destinations }: CarryOutDeps,
+): Promise<ReadonlyMap<Outgoing, Answer>> {
+  const answers = new Map<Outgoing, Answer>();
+  const [known, existing, replies]: [Envelope[], Envelope[], Reply[]] = [[], [], []];
+  for (const item of outgoing) {
+    const judged = judge(item, destinations);
+    if (judged.kind === 'refused')
+      answers.set(item, {
+        status: 'forbidden',
+        error: `${judged.destination} is not one that a message may name: ${judged.why}`,
+      });
+    else if ('replyTo' in item) replies.push(item);
+    else (judged.kind === 'known' ? known : existing).push(item);
+  }
+  const note = (items: readonly Outgoing[], outcomes: readonly PublishOutcome[]): void => {
+    for (const [index, outcome] of outcomes.entries())
+      answers.set(items[index] as Outgoing, outcome);
+  };
+  await Promise.all([
+    guard.publish(known, limitMs).then(outcomes => note(known, outcomes)),
+    guard
+      .publish(existing, limitMs, { toExisting: true })
+      .then(outcomes => note(existing, outcomes)),
+    // A broker that sends no answers has nothing to confirm: the request comes from an earlier configuration.
+    guard.answers
+      ? guard.reply(replies, limitMs).then(outcomes => note(replies, outcomes))
+      : note(
+          replies,
+          replies.map(() => ({ status: 'confirmed' })),
+        ),
   ]);
+  return answers;
 }
 
-async function outgoingOf(entry: AfterEntry, deps: SendDeps): Promise<readonly Outgoing[]> {
+function judge(item: Outgoing, destinations: Destinations | undefined): Judgement {
+  if (destinations === undefined) return { kind: 'known' };
+  return 'replyTo' in item ? destinations.judgeReply(item.replyTo) : destinations.judge(item);
+}
+
+async function outgoingOf(entry: AfterEntry, deps: CarryOutDeps): Promise<readonly Outgoing[]> {
   if ('publish' in entry) return [entry.publish];
   if ('reply' in entry) return [entry.reply];
   if ('part' in entry) return await joinChord(entry, deps);
+  if ('unreadable' in entry) throw new TypeError(entry.why);
   const following = await whatFollows(entry, deps);
   return (await Promise.all(following.map(next => outgoingOf(next, deps)))).flat();
 }
 
-/** A task may be dead because nobody can read its bytes: then nobody knows what should follow, and it is its own alarm. */
+/** A task may be dead because its bytes are unreadable: then its follow-ups are unknown, and the dead letter is the alarm. */
 async function whatFollows(
   { ended }: EndedEntry,
-  { follow, results }: SendDeps,
+  { follow, results }: CarryOutDeps,
 ): Promise<readonly AfterEntry[]> {
   const isAsked = follow.answers && ended.how === 'dead' && wantsReply(ended.envelope);
   const error = ended.error ?? (isAsked ? (await results?.read(ended.envelope.id))?.error : null);
@@ -102,9 +180,28 @@ async function whatFollows(
   }
 }
 
+/** The body of a chord; if the results are too large to send, the body is kept without them. */
+async function bodyOf(
+  entry: ChordPartEntry,
+  answer: Extract<ChordAnswer, { readonly status: 'complete' }>,
+  { ledger, follow }: Pick<CarryOutDeps, 'ledger' | 'follow'>,
+): Promise<readonly Envelope[]> {
+  try {
+    return chordBody(entry, answer, follow);
+  } catch (error) {
+    if (!isOutlastError(error, 'ERR_FOLLOW_UPS_TOO_LARGE')) throw error;
+    const { letter } = chordFailure(entry, follow);
+    const { code: reason, message } = error;
+    const record = { type: reason, message, traceback: '' };
+    if (letter !== null)
+      await ledger.bury([{ kind: 'message', envelope: letter, reason, error: record }]);
+    return [];
+  }
+}
+
 async function joinChord(
   entry: ChordPartEntry,
-  { ledger, follow }: SendDeps,
+  { ledger, follow }: CarryOutDeps,
 ): Promise<readonly Envelope[]> {
   const { part } = entry;
   const answer = await ledger.joinChord(part);
@@ -112,7 +209,7 @@ async function joinChord(
     case 'open':
       return [];
     case 'complete':
-      return chordBody(entry, answer.results, follow);
+      return await bodyOf(entry, answer, { ledger, follow });
     case 'failed': {
       const { letter, errors } = chordFailure(entry, follow);
       const which =

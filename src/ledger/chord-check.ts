@@ -1,12 +1,12 @@
-import { advise, ok, problem, spoken, type Check, type CheckLimits } from '../admin/checkup.ts';
+import { advise, ok, problem, spoken, type Check, type CheckLimits } from '../telemetry/checkup.ts';
 import type { LedgerReads } from './ledger-reads.ts';
 import type { OpenChord } from './open-chord.ts';
 
-/** Chords that are looked at, and those that are named. */
+/** Chords that are examined, and chords that are named. */
 const LOOKED_AT = 1_000;
 const NAMED = 5;
 
-/** Chords that wait for too long. A part that failed has a dead letter that says so; of the others nobody says anything. */
+/** Chords that have waited for too long. A failed part has a dead letter; a missing part leaves no other trace. */
 export async function checkChords(
   reads: Pick<LedgerReads, 'openChords'>,
   { maxChordMs }: CheckLimits,
@@ -20,7 +20,7 @@ export async function checkChords(
     return ok('chords', `no chord is open for longer than ${spoken(maxChordMs)}`, { open });
   }
   const what = `${late.length} chords are open for longer than ${spoken(maxChordMs)}`;
-  const names = named.map(told).join(', ');
+  const names = named.map(describe).join(', ');
   if (silent.length === 0) {
     const advice =
       'Retry the dead letters of their parts; what was discarded or cancelled stays so.';
@@ -36,5 +36,5 @@ export async function checkChords(
   );
 }
 
-const told = ({ groupId, body, parts, size }: OpenChord): string =>
+const describe = ({ groupId, body, parts, size }: OpenChord): string =>
   `${groupId} (${parts} of ${size ?? 'unknown'}${body === null ? '' : ` for ${body}`})`;

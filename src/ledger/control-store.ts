@@ -1,16 +1,16 @@
 /**
- * What operators tell workers: which queues are paused, and who is to end. It is kept where the ledger is, so whoever can
- * begin a task can also be told not to.
+ * Orders of operators for workers: which queues are paused, and which workers are to end. It is kept beside the ledger, so
+ * a worker that can begin a task can also read that it must not.
  */
 export interface ControlStore {
-  /** A living worker says what it takes from, and is told what operators want. */
+  /** A living worker reports the queues it takes from, and gets the operators' orders. */
   look(report: ConsumerReport): Promise<ControlOrders>;
-  /** Nothing is taken from the queue any more, whatever restarts, until it is resumed. False: it was paused already. */
+  /** No worker takes from the queue any more, also after restarts, until it is resumed. False: it was paused already. */
   pause(queue: string): Promise<boolean>;
   /** False: it was not paused. */
   resume(queue: string): Promise<boolean>;
   paused(): Promise<readonly string[]>;
-  /** The workers that live. */
+  /** The living workers. */
   consumers(): Promise<readonly Consumer[]>;
   /** Asks a worker to end as SIGTERM would. False: no such worker lives. */
   drain(worker: string): Promise<boolean>;
@@ -23,7 +23,7 @@ export interface ConsumerReport {
   readonly host: string;
   readonly pid: number;
   readonly leaseMs: number;
-  /** Paused ones too; none while it drains. */
+  /** Includes paused ones; empty while the worker drains. */
   readonly queues: readonly string[];
   readonly running: number;
 }

@@ -2,19 +2,19 @@ import { derivedId } from '../task/digest.ts';
 import { itemsOf, membersOf } from '../task/json-slices.ts';
 import { readSignature, withOptions, type Signature } from '../task/signature.ts';
 
-/** A signature is sent here: under this id unless it has its own, after a task that gave this. */
-export interface SendingPlace {
+/** Where a signature is sent from: it gets this id unless it has its own, and follows a task with this result. */
+export interface SendContext {
   readonly id: string;
-  /** JSON text that goes in front of the arguments; null: nothing does. */
+  /** JSON text put in front of the arguments; null: none. */
   readonly argument: string | null;
-  /** What is left of the chain, the next one last; null outside of one. */
+  /** The rest of the chain, the next step last; null outside of a chain. */
   readonly chain: readonly string[] | null;
   readonly group?: { readonly id: string; readonly index: number };
   /** Body of the chord whose header this belongs to. */
   readonly chord?: string;
 }
 
-/** One task to send: a signature with everything it is given by its place. */
+/** One task to send: a signature with everything its context adds. */
 export interface Sending {
   readonly signature: Signature;
   readonly id: string;
@@ -27,48 +27,48 @@ export interface Sending {
 }
 
 /**
- * The tasks that a signature stands for. Most stand for themselves; groups, chords and chains inside of a chain are
- * taken apart here, as a Celery worker does it.
+ * The tasks that a signature stands for. Most stand for themselves; groups, chords and chains inside a chain are split up
+ * here, as a Celery worker does it.
  */
-export function expandSignature(text: string, place: SendingPlace): readonly Sending[] {
+export function expandSignature(text: string, context: SendContext): readonly Sending[] {
   const signature = readSignature(text);
   switch (signature.task) {
     case 'celery.group':
-      return expandGroup(signature, place);
+      return expandGroup(signature, context);
     case 'celery.chord':
-      return expandChord(signature, place);
+      return expandChord(signature, context);
     case 'celery.chain':
-      return expandChain(signature, place);
+      return expandChain(signature, context);
     default:
-      return [expandTask(signature, place)];
+      return [expandTask(signature, context)];
   }
 }
 
-function expandTask(signature: Signature, place: SendingPlace): Sending {
+function expandTask(signature: Signature, context: SendContext): Sending {
   const { options } = signature;
   const args =
-    place.argument === null || signature.isImmutable
+    context.argument === null || signature.isImmutable
       ? signature.args
-      : [place.argument, ...signature.args];
+      : [context.argument, ...signature.args];
   const groupId = textIn(options, 'group_id');
   const ownGroup =
     groupId === null ? null : { id: groupId, index: Number(options.get('group_index') ?? 0) };
   return {
     signature,
-    id: textIn(options, 'task_id') ?? place.id,
+    id: textIn(options, 'task_id') ?? context.id,
     args: `[${args.join(',')}]`,
     callbacks: listIn(options, 'link') ?? [],
     errbacks: listIn(options, 'link_error') ?? [],
-    chain: place.chain ?? listIn(options, 'chain'),
-    group: place.group ?? ownGroup,
-    chord: place.chord ?? objectIn(options, 'chord'),
+    chain: context.chain ?? listIn(options, 'chain'),
+    group: context.group ?? ownGroup,
+    chord: context.chord ?? objectIn(options, 'chord'),
   };
 }
 
-function expandGroup(signature: Signature, place: SendingPlace): readonly Sending[] {
-  const id = textIn(signature.options, 'task_id') ?? place.id;
-  const chord = place.chord ?? objectIn(signature.options, 'chord');
-  const argument = signature.isImmutable ? null : place.argument;
+function expandGroup(signature: Signature, context: SendContext): readonly Sending[] {
+  const id = textIn(signature.options, 'task_id') ?? context.id;
+  const chord = context.chord ?? objectIn(signature.options, 'chord');
+  const argument = signature.isImmutable ? null : context.argument;
   const tasks = listIn(membersOf(signature.kwargs), 'tasks') ?? [];
   return tasks.flatMap((task, index) =>
     expandSignature(task, {
@@ -81,33 +81,33 @@ function expandGroup(signature: Signature, place: SendingPlace): readonly Sendin
   );
 }
 
-/** The header now, the body by whoever completes the count: with what is left of the chain. */
-function expandChord(signature: Signature, place: SendingPlace): readonly Sending[] {
+/** Sends the header now; the worker that completes the count sends the body, with the rest of the chain. */
+function expandChord(signature: Signature, context: SendContext): readonly Sending[] {
   const { options, kwargs } = signature;
   const parts = membersOf(kwargs);
   const body = parts.get('body') ?? 'null';
   if (body === 'null') throw new TypeError('a chord has no body');
-  const header = headerOf(parts.get('header') ?? '[]', place.id);
+  const header = headerOf(parts.get('header') ?? '[]', context.id);
   const bodyId = textIn(readSignature(body).options, 'task_id') ?? textIn(options, 'task_id');
   const finished = withOptions(
     body,
     {
       task_id: JSON.stringify(bodyId ?? derivedId(header.id, 'chord')),
-      ...(place.chain === null ? {} : { chain: `[${place.chain.join(',')}]` }),
+      ...(context.chain === null ? {} : { chain: `[${context.chain.join(',')}]` }),
       // A chord in the header of another counts there when its body is done.
-      ...(place.group === undefined
+      ...(context.group === undefined
         ? {}
-        : { group_id: JSON.stringify(place.group.id), group_index: String(place.group.index) }),
-      ...(place.chord === undefined ? {} : { chord: place.chord }),
+        : { group_id: JSON.stringify(context.group.id), group_index: String(context.group.index) }),
+      ...(context.chord === undefined ? {} : { chord: context.chord }),
     },
     header.tasks.length,
   );
   if (header.tasks.length === 0)
-    return expandSignature(finished, { id: place.id, argument: '[]', chain: null });
+    return expandSignature(finished, { id: context.id, argument: '[]', chain: null });
   return header.tasks.flatMap((task, index) =>
     expandSignature(task, {
       id: derivedId(header.id, `group:${index}`),
-      argument: place.argument,
+      argument: context.argument,
       chain: null,
       group: { id: header.id, index },
       chord: finished,
@@ -129,14 +129,14 @@ function headerOf(
   };
 }
 
-function expandChain(signature: Signature, place: SendingPlace): readonly Sending[] {
+function expandChain(signature: Signature, context: SendContext): readonly Sending[] {
   const [first, ...rest] = listIn(membersOf(signature.kwargs), 'tasks') ?? [];
   if (first === undefined) return [];
-  const argument = signature.isImmutable ? null : place.argument;
-  const left = [...(place.chain ?? []), ...rest.toReversed()];
-  const { group, chord, id } = place;
-  const ofPlace = { ...(group ? { group } : {}), ...(chord === undefined ? {} : { chord }) };
-  if (rest.length === 0) return expandSignature(first, { ...place, argument });
+  const argument = signature.isImmutable ? null : context.argument;
+  const left = [...(context.chain ?? []), ...rest.toReversed()];
+  const { group, chord, id } = context;
+  const inherited = { ...(group ? { group } : {}), ...(chord === undefined ? {} : { chord }) };
+  if (rest.length === 0) return expandSignature(first, { ...context, argument });
   // Group and chord count when the last step is done.
   const last = withOptions(left[0] ?? '', {
     ...(group === undefined
@@ -144,7 +144,7 @@ function expandChain(signature: Signature, place: SendingPlace): readonly Sendin
       : { group_id: JSON.stringify(group.id), group_index: String(group.index) }),
     ...(chord === undefined ? {} : { chord }),
   });
-  const chain = Object.keys(ofPlace).length === 0 ? left : [last, ...left.slice(1)];
+  const chain = Object.keys(inherited).length === 0 ? left : [last, ...left.slice(1)];
   return expandSignature(first, { id: derivedId(id, 'chain'), argument, chain });
 }
 

@@ -4,8 +4,11 @@ import { derivedId, digestOf } from '../task/digest.ts';
 import type { Envelope, EnvelopeOptions } from '../task/envelope.ts';
 import { toBytes, toText } from '../task/json.ts';
 import { Keyring, NO_KEYS } from '../task/keyring.ts';
+import { readOptions } from '../task/read-options.ts';
 import { makeRedact, redactEmbed } from '../task/redact.ts';
 import { afterDone, afterEnded, checkFollowUps, chordBody, type FollowDeps } from './follow-up.ts';
+import { DestinationGuard } from '../broker/destination-guard.ts';
+import { systemClock } from '../runtime/clock.ts';
 import { sendEntries } from './carry-out.ts';
 import type { AfterEntry, ChordPartEntry, FollowUp } from './ledger.ts';
 
@@ -213,7 +216,11 @@ describe('a workflow inside of a chain, as Python sends it', () => {
       taskId: 'id-20',
       result: '22',
     });
-    const [body] = chordBody(part as ChordPartEntry, ['12', '22'], deps);
+    const [body] = chordBody(
+      part as ChordPartEntry,
+      { results: ['12', '22'], isSigned: false },
+      deps,
+    );
     expect(body).toMatchObject({ id: 'id-sum', name: 'py.xsum' });
     expect(bodyOf(body)).toBe(
       `[[[12,22]],{},{"callbacks":null,"errbacks":null,"chain":[${rest}],"chord":null}]`,
@@ -349,7 +356,14 @@ describe('follow-ups nobody can read', () => {
     };
     const refuse = (): Promise<never> => Promise.reject(new Error('no ledger takes this'));
     const ledger = { joinChord: refuse, bury: refuse };
-    expect(await sendEntries([...bad, good], { broker, ledger, follow: deps })).toHaveLength(3);
+    const guard = new DestinationGuard(broker, systemClock);
+    const carried = await sendEntries([...bad, good], {
+      guard,
+      limitMs: 1e6,
+      ledger,
+      follow: deps,
+    });
+    expect(carried.done).toHaveLength(3);
     expect(sent).toEqual(['py.alarm']);
   });
 
@@ -359,16 +373,91 @@ describe('follow-ups nobody can read', () => {
 });
 
 describe('with a signing key', () => {
-  const keyring = new Keyring([{ id: 'k', secret: Buffer.alloc(32, 1) }], []);
+  const keyring = new Keyring([{ id: 'k', secret: Buffer.alloc(32, 1) }], {
+    unsignedQueues: { python: ['*'] },
+  });
   const signed = (envelope: Envelope): Envelope => ({
     ...envelope,
-    options: toBytes(JSON.stringify({ signature: keyring.sign(envelope.digest) })),
+    options: toBytes(
+      JSON.stringify({
+        ...readOptions(envelope),
+        signature: keyring.sign({ ...envelope, options: readOptions(envelope) }, 0),
+      }),
+    ),
   });
-  const withLinks = `{"callbacks":[{"task":"py.add","args":[],"kwargs":{},"options":{}}],"errbacks":[{"task":"py.add","args":[],"kwargs":{},"options":{}}],"chain":null,"chord":null}`;
+  const unsigned = (envelope: Envelope): Envelope => ({ ...envelope, queue: 'python' });
+  const withLinks = `{"callbacks":[{"task":"py.add","args":[],"kwargs":{},"options":{}}],"errbacks":[{"task":"py.add","args":[],"kwargs":{},"options":{}}],"chain":[{"task":"py.add","args":[],"kwargs":{},"options":{}}],"chord":null}`;
 
-  it('what follows is signed by whoever sends it', () => {
-    const [next] = published(afterDone(signed(made(withLinks)), '1', { ...deps, keyring }));
-    expect(next && keyring.refusalOf(next)).toBeNull();
+  it('what follows a signed task is signed by whoever sends it, with what it was given', () => {
+    const next = published(afterDone(signed(made(withLinks)), '1', { ...deps, keyring }));
+    expect(next.map(one => keyring.isSigned(one))).toEqual([true, true]);
+    const [first] = next as [Envelope];
+    expect(keyring.isSigned({ ...first, queue: 'elsewhere' })).toBe(false);
+  });
+
+  it('what follows an unsigned task stays unsigned, whichever way it ended', () => {
+    const envelope = unsigned(made(withLinks));
+    const after = [
+      ...afterDone(envelope, '1', { ...deps, keyring }),
+      ...afterEnded({ envelope, how: 'dead', epoch: 1 }, { ...deps, keyring }),
+    ];
+    const next = published(after);
+    expect(next).toHaveLength(3);
+    for (const one of next) expect(readOptions(one).signature).toBeUndefined();
+  });
+
+  it('the body of a chord is signed where all its results are those of signed tasks, and only then', () => {
+    const chord = `{"task":"py.xsum","args":[],"kwargs":{},"options":{"task_id":"sum"},"chord_size":2}`;
+    const embed = `{"callbacks":null,"errbacks":null,"chain":null,"chord":${chord}}`;
+    const header = { ...made(embed), options: toBytes('{"groupId":"g","groupIndex":0}') };
+    const entryOf = (envelope: Envelope): ChordPartEntry =>
+      parts(afterDone(envelope, '1', { ...deps, keyring }))[0] as ChordPartEntry;
+    const [ours, theirs] = [entryOf(signed(header)), entryOf(unsigned(header))];
+    expect([ours.part.isSigned, theirs.part.isSigned]).toEqual([true, undefined]);
+    const isBodySigned = (entry: ChordPartEntry, isSigned: boolean): boolean[] =>
+      chordBody(entry, { results: ['1', '2'], isSigned }, { ...deps, keyring }).map(one =>
+        keyring.isSigned(one),
+      );
+    // Who adds the last part says nothing about those who added the others.
+    expect(isBodySigned(ours, false)).toEqual([false]);
+    expect(isBodySigned(ours, true)).toEqual([true]);
+  });
+
+  describe('a part of a chord', () => {
+    const body = '{"task":"py.xsum","args":[],"kwargs":{},"options":{},"chord_size":2}';
+    const byGroup = `{"callbacks":null,"errbacks":null,"chain":null,"chord":${body}}`;
+    const byLinks = (keys: Keyring): string => {
+      const place = { groupId: 'g', index: 0, size: 2, body };
+      const links = chordLinks(place, 'parent', { queue: 'chords', keyring: keys });
+      return `{"callbacks":[${links.done}],"errbacks":[${links.failed}],"chain":null,"chord":null}`;
+    };
+    const groups = (envelope: Envelope, given: Partial<FollowDeps> = {}): string[] => {
+      const all = { ...deps, keyring, ...given };
+      const ended = { envelope, how: 'dead', epoch: 1 } as const;
+      const entries = [...afterDone(envelope, '1', all), ...afterEnded(ended, all)];
+      return parts(entries).map(({ part }) => part.groupId);
+    };
+    const header = (embed: string): Envelope => made(embed, { groupId: 'g', groupIndex: 0 });
+    const apart = derivedId('g', 'unsigned');
+
+    it.each([
+      ['as Celery writes it', header(byGroup)],
+      ['told by links', made(byLinks(NO_KEYS))],
+    ])('of an unsigned task is not counted with those of signed ones, %s', (_, envelope) => {
+      expect(groups(signed(envelope))).toEqual(['g', 'g']);
+      expect(groups(unsigned(envelope))).toEqual([apart, apart]);
+      expect(groups(envelope, { keyring: NO_KEYS })).toEqual(['g', 'g']);
+    });
+
+    it('that Python passed on is counted where its link proves that a key has sent its chord', () => {
+      expect(groups(unsigned(made(byLinks(keyring))))).toEqual(['g', 'g']);
+      const others = new Keyring([{ id: 'k', secret: Buffer.alloc(32, 2) }]);
+      expect(groups(unsigned(made(byLinks(others))))).toEqual([apart, apart]);
+    });
+
+    it('keeps its group where Celery counts in the same ledger', () => {
+      expect(groups(unsigned(header(byGroup)), { countsWithCelery: true })).toEqual(['g', 'g']);
+    });
   });
 
   it('nothing follows a task that nobody with a key has sent, however it ends', () => {

@@ -1,7 +1,7 @@
 import { derivedId, digestOf } from '../task/digest.ts';
 import { earliest, type Envelope, type EnvelopeOptions } from '../task/envelope.ts';
-import { chordLetterId, readChordLink, type ChordPlace } from '../task/chord-link.ts';
-import { decodeJson, encodeJson, toBytes } from '../task/json.ts';
+import { chordLetterId, readChordLink, type ChordPosition } from '../task/chord-link.ts';
+import { encodeJson, toBytes } from '../task/json.ts';
 import { NO_KEYS, type Keyring } from '../task/keyring.ts';
 import { safeKey } from '../task/names.ts';
 import { redactEmbed, type Redact } from '../task/redact.ts';
@@ -15,36 +15,59 @@ import {
   readSignature,
   type Signature,
 } from '../task/signature.ts';
+import { inheritedOf } from '../task/travelling-options.ts';
 import { OWN_HEADERS } from '../wire/header-names.ts';
-import { parseInstant } from '../wire/iso-time.ts';
 import { replyOf, wantsReply, type Told } from '../wire/reply.ts';
-import { expandSignature, textIn, type Sending, type SendingPlace } from './expand-signature.ts';
-import type { ChordPart, ChordPartEntry, EndedTask, FollowUp, Parent } from './ledger.ts';
+import { countedGroup, countedPosition } from './counted-group.ts';
+import { isTooMuch, weighFollowUps, weighSignature } from './weigh-follow-ups.ts';
+import { expandSignature, textIn, type Sending, type SendContext } from './expand-signature.ts';
+import type {
+  ChordAnswer,
+  ChordPart,
+  ChordPartEntry,
+  EndedTask,
+  FollowUp,
+  Parent,
+} from './ledger.ts';
+import { celeryOf, momentOf, readHeaders, timesOf } from './signature-options.ts';
 
 export interface FollowDeps {
   readonly nowMs: number;
-  /** The queue of a task whose signature names none; null: the one of the task before it. */
+  /** The queue of a task whose signature names none; null: the queue of the task before it. */
   readonly queueOf: (name: string) => string | null;
   readonly redact: Redact | null;
   readonly keyring: Keyring;
   /** Senders that wait for an answer get one. */
   readonly answers: boolean;
+  /** Celery's workers count parts of chords in the ledger too, and know a chord by its group id alone. */
+  readonly countsWithCelery?: boolean;
 }
 
-function parentOf(envelope: Envelope, options: EnvelopeOptions): Parent {
+function parentOf(
+  envelope: Envelope,
+  options: EnvelopeOptions,
+  { keyring }: Pick<FollowDeps, 'keyring'>,
+): Parent {
   const { id, queue } = envelope;
-  const { rootId = id, deadlineMs = null, tenant } = options;
-  return { id, rootId, queue, deadlineMs, ...(tenant === undefined ? {} : { tenant }) };
+  const { rootId = id, deadlineMs = null } = options;
+  return {
+    id,
+    rootId,
+    queue,
+    deadlineMs,
+    ...inheritedOf(options),
+    ...(keyring.isSigned(envelope) ? { isSigned: true } : {}),
+  };
 }
 
-/** False only where nothing follows a task, whichever way it ends. Cheap, for every task is asked. */
+/** False only if nothing follows a task, whichever way it ends. Cheap, because every task is checked. */
 export function isFollowed(envelope: Envelope, { answers }: Pick<FollowDeps, 'answers'>): boolean {
   return hasFollowUps(envelope.body) || (answers && wantsReply(envelope));
 }
 
 /**
- * What follows a task that is done: its links, the next of its chain, its part of a chord, the answer to its sender.
- * `result` is JSON text.
+ * The follow-ups of a task that is done: its links, the next step of its chain, its part of a chord, the answer to its
+ * sender. `result` is JSON text.
  */
 export function afterDone(
   envelope: Envelope,
@@ -54,18 +77,22 @@ export function afterDone(
   const { callbacks, chain, chord } = readEmbed(envelope.body);
   const answer = answerEntry(envelope, { status: 'SUCCESS', result }, deps);
   if (callbacks.length === 0 && !chain?.length && chord === null) return answer;
+  weighFollowUps(envelope.body, result.length);
   const options = readOptions(envelope);
-  const parent = parentOf(envelope, options);
+  const parent = parentOf(envelope, options, deps);
   const send = (text: string, position: string, left: readonly string[] | null): FollowUp[] =>
     entriesOf(text, { position, argument: result, chain: left }, parent, deps);
   return [
     ...callbacks.flatMap((text, index) => {
-      const place = readChordLink(text);
-      if (place !== null) return [linkedPart(place, envelope.id, result, parent)];
+      const inChord = readChordLink(text);
+      if (inChord !== null)
+        return [
+          linkedPart(countedPosition(text, inChord, parent, deps), envelope.id, result, parent),
+        ];
       return send(text, `link:${index}`, null);
     }),
     ...(chain ?? []).slice(-1).flatMap(text => send(text, 'chain', (chain ?? []).slice(0, -1))),
-    ...partEntry({ envelope, options, chord, parent }, result),
+    ...partEntry({ envelope, options, chord, parent }, result, deps),
     ...answer,
   ];
 }
@@ -76,9 +103,9 @@ function answerEntry(envelope: Envelope, told: Told, { answers }: FollowDeps): F
 }
 
 /**
- * What follows a task that ended otherwise: its error links, if it is dead, and word to its chord. A death has error
- * links of its own: a task that was brought back and died again has died twice. Nothing follows what no handler may
- * run: else anybody could have his own tasks signed by us, as error links of a task that expires.
+ * The follow-ups of a task that ended otherwise: its error links, if it is dead, and a notification to its chord. Each
+ * death sends its own error links: a task that was revived and died again has died twice. A task that no handler may run
+ * has none: otherwise any sender could have us sign his tasks, as error links of a task that expires.
  */
 export function afterEnded(ended: EndedTask, deps: FollowDeps): readonly FollowUp[] {
   const { envelope, how, epoch } = ended;
@@ -86,9 +113,9 @@ export function afterEnded(ended: EndedTask, deps: FollowDeps): readonly FollowU
     return [];
   const { errbacks, chain, chord } = readEmbed(envelope.body);
   const options = readOptions(envelope);
-  const parent = parentOf(envelope, options);
+  const parent = parentOf(envelope, options, deps);
   const argument = JSON.stringify(envelope.id);
-  // Of a chain that ends here the last step belongs to the chord, and will never be sent.
+  // If a chain ends here, its last step belongs to the chord, and will never be sent.
   const lastOptions = chain?.length ? lastTask(chain[0] ?? '').options : new Map<string, string>();
   const lastChord = lastOptions.get('chord') ?? 'null';
   const ofLast: EnvelopeOptions = {
@@ -96,31 +123,35 @@ export function afterEnded(ended: EndedTask, deps: FollowDeps): readonly FollowU
     groupIndex: Number(lastOptions.get('group_index') ?? 0),
   };
   return [
-    ...errbacks.flatMap((text, index) => {
-      const place = readChordLink(text);
-      if (place !== null) return [linkedPart(place, envelope.id, null, parent)];
-      // Only a death is an error; a chord hears of every ending.
+    ...(isTooMuch(envelope.body, argument) ? [] : errbacks).flatMap((text, index) => {
+      const inChord = readChordLink(text);
+      if (inChord !== null)
+        return [
+          linkedPart(countedPosition(text, inChord, parent, deps), envelope.id, null, parent),
+        ];
+      // Only a death is an error; a chord is notified of every ending.
       if (how !== 'dead') return [];
       const position = `errback:${index}:${epoch}`;
       return entriesOf(text, { position, argument, chain: null }, parent, deps);
     }),
-    ...partEntry({ envelope, options, chord, parent }, null),
+    ...partEntry({ envelope, options, chord, parent }, null, deps),
     ...partEntry(
       { envelope, options: ofLast, chord: lastChord === 'null' ? null : lastChord, parent },
       null,
+      deps,
     ),
     ...answerEntry(envelope, toldOf(ended), deps),
   ];
 }
 
-/** The task that counts for a chain: of a chord at its end the body. */
+/** The task that counts for a chain: the body, if a chord is at its end. */
 function lastTask(text: string): Signature {
   const signature = readSignature(text);
   const body = membersOf(signature.kwargs).get('body');
   return signature.task === 'celery.chord' && body !== undefined ? lastTask(body) : signature;
 }
 
-/** In the words of Celery, which knows no other end without a result than failed and revoked. */
+/** In Celery's terms, which knows only failed and revoked as endings without a result. */
 export function toldOf({ how, error, why = '' }: Pick<EndedTask, 'how' | 'error' | 'why'>): Told {
   switch (how) {
     case 'dead': {
@@ -136,9 +167,13 @@ export function toldOf({ how, error, why = '' }: Pick<EndedTask, 'how' | 'error'
   }
 }
 
-/** Throws a plain error when what should follow a task cannot be read: better before its handler ran than after. */
+/**
+ * Throws a plain error when the follow-ups of a task cannot be read, and ERR_FOLLOW_UPS_TOO_LARGE when they are too large:
+ * better before its handler ran than after.
+ */
 export function checkFollowUps(envelope: Envelope): void {
   if (!hasFollowUps(envelope.body)) return;
+  weighFollowUps(envelope.body, 0);
   const deps: FollowDeps = {
     nowMs: 0,
     queueOf: () => null,
@@ -153,9 +188,9 @@ export function checkFollowUps(envelope: Envelope): void {
   for (const entry of entries) if ('part' in entry) checkPart(entry, deps);
 }
 
-/** Throws a plain error when nobody could send what a part of a chord leads to. */
+/** Throws a plain error when the body that a part of a chord leads to could not be sent. */
 export function checkPart(entry: ChordPartEntry, deps: FollowDeps): void {
-  chordBody(entry, [], deps);
+  chordBody(entry, { results: [], isSigned: false }, deps);
   chordFailure(entry, deps);
 }
 
@@ -166,65 +201,86 @@ interface Part {
   readonly parent: Parent;
 }
 
-function partEntry({ envelope, options, chord, parent }: Part, result: string | null): FollowUp[] {
+function partEntry(
+  { envelope, options, chord, parent }: Part,
+  result: string | null,
+  deps: FollowDeps,
+): FollowUp[] {
   const { groupId, groupIndex } = options;
   if (chord === null || groupId === undefined || groupId === '') return [];
   const body = readSignature(chord);
   const bodyId = textIn(body.options, 'task_id');
+  // An id that no ledger can hold is refused unchanged.
+  safeKey(groupId, 'the id of a group');
   const part: ChordPart = {
-    groupId,
+    groupId: countedGroup(groupId, parent, deps),
     index: groupIndex ?? 0,
     size: body.chordSize,
     taskId: envelope.id,
     ...(bodyId === null ? {} : { bodyId }),
     result,
+    ...(parent.isSigned === true ? { isSigned: true } : {}),
   };
-  checkPlace(part);
+  checkPosition(part);
   return [{ key: partKey(envelope.id, result), part, body: chord, parent }];
 }
 
 const MOST_PARTS = 2_147_483_647;
 
-/** One place that a ledger cannot hold would keep all others from being counted with it. */
-function checkPlace({ groupId, taskId, index, size }: ChordPart): void {
+/** One index that a ledger cannot hold would keep all other parts of its batch from being counted. */
+function checkPosition({ groupId, taskId, index, size }: ChordPart): void {
   safeKey(groupId, 'the id of a group');
   safeKey(taskId, 'the id of a part');
-  const isPlace = Number.isInteger(index) && index >= 0 && index < MOST_PARTS;
-  if (!isPlace || (size !== null && size > MOST_PARTS))
+  const isInRange = Number.isInteger(index) && index >= 0 && index < MOST_PARTS;
+  if (!isInRange || (size !== null && size > MOST_PARTS))
     throw new TypeError(`part ${index} of ${size ?? 'a chord'} is no place`);
 }
 
 /**
- * A part whose place in a chord its link says, or that somebody else has told us of. Throws a plain error when it is no
- * place.
+ * A part whose index in a chord comes from its link, or was reported by another process. Throws a plain error when the
+ * index is invalid.
  */
 export function linkedPart(
-  { groupId, index, size, body }: ChordPlace,
+  { groupId, index, size, body }: ChordPosition,
   taskId: string,
   result: string | null,
   parent: Parent,
 ): ChordPartEntry {
   const bodyId = textIn(readSignature(body).options, 'task_id');
-  const part = { groupId, index, size, taskId, ...(bodyId === null ? {} : { bodyId }), result };
-  checkPlace(part);
+  const part: ChordPart = {
+    groupId,
+    index,
+    size,
+    taskId,
+    ...(bodyId === null ? {} : { bodyId }),
+    result,
+    ...(parent.isSigned === true ? { isSigned: true } : {}),
+  };
+  checkPosition(part);
   return { key: partKey(taskId, result), part, body, parent };
 }
 
 const partKey = (taskId: string, result: string | null): string =>
   `${taskId}/chord${result === null ? '-failed' : ''}`;
 
-/** The body of a chord, with the results of its header. */
+/** The body of a chord, with the results of its header. It is signed if each of them comes from a signed task. */
 export function chordBody(
-  { part, body, parent }: ChordPartEntry,
-  results: readonly string[],
+  { part, body, parent: { isSigned: _last, ...parent } }: ChordPartEntry,
+  {
+    results,
+    isSigned,
+  }: Pick<Extract<ChordAnswer, { readonly status: 'complete' }>, 'results' | 'isSigned'>,
   deps: FollowDeps,
 ): readonly Envelope[] {
-  const place = {
+  const length = results.reduce((sum, result) => sum + result.length + 1, 2);
+  weighSignature(body, length);
+  const context = {
     id: derivedId(part.groupId, 'chord'),
     argument: `[${results.join(',')}]`,
     chain: null,
   };
-  return expandSignature(body, place).map(sending => toEnvelope(sending, parent, deps));
+  const from: Parent = isSigned ? { ...parent, isSigned } : parent;
+  return expandSignature(body, context).map(sending => toEnvelope(sending, from, deps));
 }
 
 /** The error links of a chord's body, which take its id; and the body itself without results, for people to see. */
@@ -232,8 +288,9 @@ export function chordFailure(
   { part, body: text, parent }: ChordPartEntry,
   deps: FollowDeps,
 ): { readonly letter: Envelope | null; readonly errors: readonly Envelope[] } {
-  const place = { id: derivedId(part.groupId, 'chord'), argument: null, chain: null };
-  const [body] = expandSignature(text, place);
+  weighSignature(text, 0);
+  const context = { id: derivedId(part.groupId, 'chord'), argument: null, chain: null };
+  const [body] = expandSignature(text, context);
   if (body === undefined) return { letter: null, errors: [] };
   const { id } = body;
   const errors = body.errbacks.flatMap((errback, index) =>
@@ -252,11 +309,11 @@ export function chordFailure(
 
 function entriesOf(
   text: string,
-  { position, ...place }: Omit<SendingPlace, 'id'> & { readonly position: string },
+  { position, ...context }: Omit<SendContext, 'id'> & { readonly position: string },
   parent: Parent,
   deps: FollowDeps,
 ): FollowUp[] {
-  const sendings = expandSignature(text, { ...place, id: derivedId(parent.id, position) });
+  const sendings = expandSignature(text, { ...context, id: derivedId(parent.id, position) });
   return sendings.map((sending, index) => ({
     key: `${parent.id}/${position}${sendings.length === 1 ? '' : `/${index}`}`,
     publish: toEnvelope(sending, parent, deps),
@@ -279,14 +336,14 @@ function toEnvelope(sending: Sending, parent: Parent, deps: FollowDeps): Envelop
     shown === null || deps.redact === null
       ? {}
       : { redacted: { ...shown, embed: redactEmbed(embed, deps.redact) } };
-  const digest = digestOf({ name, id, version: known, body });
-  const proof = deps.keyring.sign(digest);
+  const priority = Number(options.get('priority') ?? 0);
+  const queue = textIn(options, 'queue') ?? deps.queueOf(name) ?? parent.queue;
   const settings: EnvelopeOptions = {
     ...(Object.keys(headers).length === 0 ? {} : { headers }),
     ...timesOf(sending),
     ...celeryOf(sending),
     ...(parent.deadlineMs === null ? {} : { deadlineMs: parent.deadlineMs }),
-    ...(parent.tenant === undefined ? {} : { tenant: parent.tenant }),
+    ...inheritedOf(parent),
     rootId: parent.rootId,
     parentId: parent.id,
     ...(sending.group === null
@@ -295,91 +352,36 @@ function toEnvelope(sending: Sending, parent: Parent, deps: FollowDeps): Envelop
           groupId: safeKey(sending.group.id, 'the id of a group'),
           groupIndex: sending.group.index,
         }),
-    ...(proof === undefined ? {} : { signature: proof }),
     ...redacted,
   };
-  const priority = Number(options.get('priority') ?? 0);
-  const queue = textIn(options, 'queue') ?? deps.queueOf(name) ?? parent.queue;
-  return {
+  const made = {
     id: safeKey(id, 'the id of what follows'),
     name: safeKey(name, 'the name of what follows'),
     queue: safeKey(queue, 'the queue of what follows'),
     priority: Number.isInteger(priority) ? Math.min(9, Math.max(0, priority)) : 0,
     version: known,
     body,
-    options: toBytes(encodeJson(settings)),
-    digest,
+    digest: digestOf({ name, id, version: known, body }),
     etaMs: momentOf(options.get('countdown') ?? options.get('eta'), deps.nowMs, Math.ceil),
     expiresMs: earliest(
       momentOf(options.get('expires'), deps.nowMs, Math.floor),
       parent.deadlineMs,
     ),
   };
+  return { ...made, options: toBytes(encodeJson(signed(made, settings, parent, deps))) };
+}
+
+/** Only if the holder of a key has sent the task before it: follow-ups that other senders asked for stay unsigned. */
+function signed(
+  made: Omit<Envelope, 'options'>,
+  options: EnvelopeOptions,
+  parent: Parent,
+  { keyring, nowMs }: FollowDeps,
+): EnvelopeOptions {
+  if (parent.isSigned !== true) return options;
+  const signature = keyring.sign({ ...made, options }, nowMs);
+  return signature === undefined ? options : { ...options, signature };
 }
 
 const isPlain = ({ callbacks, errbacks, chain, chord }: Sending): boolean =>
   callbacks.length + errbacks.length === 0 && chain === null && chord === null;
-
-/** Texts as they are; other values, which only Python sends, as JSON. */
-function readHeaders(text: string | undefined): Record<string, string> {
-  const headers = decodeJson(text ?? 'null');
-  if (typeof headers !== 'object' || headers === null) return {};
-  return Object.fromEntries(
-    Object.entries(headers).map(([key, value]) => [
-      key,
-      typeof value === 'string' ? value : encodeJson(value ?? null),
-    ]),
-  );
-}
-
-function timesOf({ signature: { options } }: Sending): EnvelopeOptions {
-  const ms = (key: string): number | null => {
-    const seconds: unknown = JSON.parse(options.get(key) ?? 'null');
-    return typeof seconds === 'number' && seconds > 0 ? seconds * 1_000 : null;
-  };
-  const [timeoutMs, softTimeoutMs] = [ms('time_limit'), ms('soft_time_limit')];
-  return {
-    ...(timeoutMs === null ? {} : { timeoutMs }),
-    ...(softTimeoutMs === null ? {} : { softTimeoutMs }),
-    ...(options.get('ignore_result') === 'true' ? { keepResult: false } : {}),
-  };
-}
-
-const CELERY_NAMES = {
-  exchange: 'exchange',
-  routing_key: 'routingKey',
-  reply_to: 'replyTo',
-  correlation_id: 'correlationId',
-  shadow: 'shadow',
-} as const;
-
-function celeryOf({ signature: { options } }: Sending): EnvelopeOptions {
-  const found: Record<string, string> = {};
-  for (const [theirs, ours] of Object.entries(CELERY_NAMES)) {
-    const text = textIn(options, theirs);
-    // A name is only shown; of the others no message takes more than a key has.
-    if (text !== null) found[ours] = ours === 'shadow' ? text : safeKey(text, theirs);
-  }
-  return found;
-}
-
-/** Seconds from now, or a time; one without an offset is UTC, as Celery's are. What is neither counts as none. */
-function momentOf(
-  text: string | undefined,
-  nowMs: number,
-  round: (ms: number) => number,
-): number | null {
-  const value: unknown = JSON.parse(text ?? 'null');
-  if (typeof value === 'number') return inCalendar(round(nowMs + value * 1_000));
-  if (typeof value !== 'string') return null;
-  const ms = parseInstant(value);
-  return ms === null ? null : round(ms);
-}
-
-const LAST_MS = 8_640_000_000_000_000;
-
-/** No database holds a time beyond this, and none can be written. */
-function inCalendar(ms: number): number {
-  if (Math.abs(ms) <= LAST_MS) return ms;
-  throw new TypeError('it is to be sent, or to expire, at a time that is none');
-}

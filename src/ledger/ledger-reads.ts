@@ -4,22 +4,22 @@ import type {
   Failing,
   LetterPageRequest,
   TaskDetails,
-} from '../admin/read-model.ts';
+} from './dead-letter.ts';
 import type { TaskState } from './ledger.ts';
 import type { OpenChords } from './open-chord.ts';
 
-/** What people see of a ledger: reads only. Where a task has redacted copies, they are shown instead of its arguments. */
+/** The read-only view of a ledger for people. If a task has redacted copies, they are shown instead of its arguments. */
 export interface LedgerReads {
   sample(top: number): Promise<LedgerSample>;
   /** Tasks that ended as dead letters. */
   listDead(page: LetterPageRequest): Promise<DeadLetterPage>;
   showDead(id: string): Promise<DeadLetterDetails | null>;
   inspect(id: string): Promise<TaskDetails | null>;
-  /** The states of these tasks, in their order. Null: nothing is known of it. */
+  /** The states of these tasks, in their order. Null: the task is unknown. */
   states(ids: readonly string[]): Promise<readonly (TaskState | null)[]>;
   /** The newest tasks, newest first. */
   recent(limit: number): Promise<readonly TaskDetails[]>;
-  /** Of these tasks those that are not over: for a live view. */
+  /** Those of these tasks that are not over: for a live view. */
   moments(ids: readonly string[]): Promise<readonly TaskMoment[]>;
   /** Chords that wait for parts; up to `limit` of them, oldest first. */
   openChords(limit: number): Promise<OpenChords>;
@@ -37,7 +37,7 @@ export interface TaskMoment {
   readonly dueMs: number;
 }
 
-/** Figures of one moment. Ended tasks that were forgotten since are counted. */
+/** Figures of one moment. Ended tasks that were deleted since are counted. */
 export interface LedgerSample {
   /** `expired`: never begun, because their time was over. `purged`: dead, and deleted since. Neither is also `cancelled`. */
   readonly tasks: Readonly<Record<TaskState | 'expired' | 'purged', number>>;

@@ -1,6 +1,23 @@
 import type { PurgeReply, PurgeRequest, ReviveStatus } from '../outbox/outbox-store.ts';
 import type { Envelope } from '../task/envelope.ts';
-import type { Reply } from '../wire/reply.ts';
+import type { ChordAnswer, ChordPart } from './chord-part.ts';
+import type { AfterLog, ErrorRecord, FollowUp } from './follow-up-log.ts';
+
+export type { ChordAnswer, ChordPart } from './chord-part.ts';
+export { UNSENT_REASONS, endedKey, revivedKey } from './follow-up-log.ts';
+export type {
+  AfterEntry,
+  AfterLog,
+  ChordPartEntry,
+  DeferredEntry,
+  EndedEntry,
+  EndedTask,
+  ErrorRecord,
+  FollowUp,
+  Parent,
+  PublishEntry,
+  ReplyEntry,
+} from './follow-up-log.ts';
 
 /**
  * Who runs what, under which epoch. Every method is one atomic step of the store, takes a batch where
@@ -13,55 +30,95 @@ import type { Reply } from '../wire/reply.ts';
  *      │            reap ▼  │begin
  *      └──park, publish─► waiting           cancel: any of these but done, dead ─► cancelled
  *
- * Only `begin` and `lift` move the epoch; only `condemn` judges death. A record that is not there never counts
- * as success: the answer is `absent` and nothing is written.
+ * Only `begin` and `lift` change the epoch; only `condemn` declares a process dead. A missing record never counts as
+ * success: the answer is `absent` and nothing is written.
  */
-export interface Ledger {
+export interface Ledger extends WorkerLedger, RecoveryLedger, WorkflowLedger, OperatorLedger {}
+
+/** What a worker needs: to take tasks, to run them, and to report how they ended. */
+export interface WorkerLedger {
   /**
-   * It is on the broker's own server: `begin` acknowledges the messages it is given tags of in the same step, so that
-   * they need no answer of their own. Missing: it does not.
+   * It is on the broker's own server: `begin` acknowledges the messages whose tags it gets in the same step, so no
+   * separate acknowledgement is needed. Missing: it does not.
    */
   readonly acknowledges?: boolean;
   /** Opens a new incarnation of a worker process, with its lease. */
   open(worker: WorkerOpening): Promise<void>;
   /** Hands out tasks: of the messages given, and up to `limit` that are waiting and due. */
   begin(request: BeginRequest): Promise<BeginReply>;
-  /** Moves the one deadline of a whole process, and says what the store thinks it runs. */
+  /** Extends the one deadline of a whole process, and returns what the store believes it runs. */
   renew(worker: string): Promise<RenewReply>;
   /** Stores progress; `seq` must grow within a run, so progress never moves backwards. */
   checkpoint(run: RunRef, seq: number, data: Uint8Array): Promise<StepStatus>;
   /**
-   * Raises the epoch of a run above one that a fence elsewhere has seen: the ledger has forgotten who had it. Below the
-   * run's own epoch nothing moves, and the answer says whether it still owns its task.
+   * Raises the epoch of a run above one that a fence elsewhere has seen: the ledger has forgotten which run had it. If the
+   * run's own epoch is higher already, nothing changes; the reply shows whether the run still owns its task.
    */
   lift(run: RunRef, above: number): Promise<LiftReply>;
   commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]>;
-  /** A failed attempt, or a crash that hurt nobody else: waits `delayMs`, or is dead when that is null. */
+  /** A failed attempt, or a crash that hurt no other task: waits `delayMs`, or is dead when that is null. */
   fail(items: readonly FailItem[]): Promise<readonly StepStatus[]>;
   /**
-   * Gives back what could not be finished; nothing counted. Due as before, so in front of what came later, or after
-   * `delayMs` where there is something to wait for.
+   * Gives back tasks that could not be finished; nothing is counted. They keep their due time, and so come before later
+   * tasks, or wait `delayMs` if there is something to wait for.
    */
   release(items: readonly ReleaseItem[]): Promise<readonly StepStatus[]>;
-  /** What those tasks waited for is there: the waiting ones become due now, all others are left alone. Polling must do without. */
+  /** What these tasks waited for is there: the waiting ones become due now, others stay as they are. Polling works without it. */
   wake(ids: readonly string[]): Promise<void>;
+  /** Ends runs, and messages that can never run, as dead letters. */
+  bury(items: readonly BuryItem[]): Promise<readonly StepStatus[]>;
   /**
-   * Takes custody of messages whose time has not come. A record that is there already is left alone; the same id with
-   * other bytes is buried under id and digest, so that it neither runs nor vanishes.
+   * Takes custody of messages that are not due yet. An existing record is left alone; the same id with other bytes is
+   * buried under id and digest, so that it neither runs nor vanishes. Without items nothing is taken; a store that can
+   * detect that it is full rejects such a call as well, so that the caller knows before it sends anything.
    */
   park(items: readonly ParkItem[]): Promise<void>;
   /**
-   * Takes custody again of tasks it has handed out and then forgotten with all it knew: waiting, due now. Those that are
+   * Takes custody again of tasks that the ledger handed out before it lost its memory: waiting, due now. Tasks that are
    * known, or were handed out since, are left alone. A ledger that does not lose its memory has no such step.
    */
   rescue?(runs: readonly LostRun[]): Promise<void>;
-  /** Ends runs, and messages that can never run, as dead letters. */
-  bury(items: readonly BuryItem[]): Promise<readonly StepStatus[]>;
-  /** Closes incarnations that are dead: nothing begins under them afterwards. A commit that lands before `reap` counts. */
+  /** Calls `hint` when tasks may have become ready. Only a hint: polling works without it. Returns the undo. */
+  onReady(hint: () => void): () => void;
+}
+
+/** What brings tasks back, and deletes what is over. */
+export interface RecoveryLedger {
+  /** Closes dead incarnations: no task begins under them afterwards. A commit that lands before `reap` counts. */
   condemn(target: CondemnTarget): Promise<CondemnReply>;
   /** Brings back up to `limit` tasks that closed incarnations were running. */
   reap(limit: number): Promise<ReapReply>;
-  /** A dead task waits again, once: the version names the death that is undone. */
+  /** Deletes up to `limit` expired tombstones; they stay in the sums. Returns how many. */
+  prune(limit: number): Promise<number>;
+  readonly refusals: RefusalLog;
+}
+
+/** What follows a task: links, chains, chords and answers to senders. */
+export interface WorkflowLedger {
+  /** Celery's workers count the parts of chords here too, by the group id that their sender chose. Missing: only ours do. */
+  readonly countsWithCelery?: boolean;
+  readonly after: AfterLog;
+  /**
+   * Counts a part of a chord: once, however often it is reported, and a result replaces a failure but never the other way
+   * round. If several callers add the last parts at the same time, at least one gets `complete`; several may, and send the
+   * same body under the same id.
+   */
+  joinChord(part: ChordPart): Promise<ChordAnswer>;
+  /**
+   * The broker has the body of a chord: a caller that reports a part of it again gets `open`, and sends no copy. Missing: it
+   * sends one, and the ledger drops the copy when the body reaches a worker of ours.
+   */
+  closeChord?(groupId: string): Promise<void>;
+  /** Deletes up to `limit` chords that are incomplete and have had no part for a week. Returns their group ids. */
+  abandonChords(limit: number): Promise<readonly string[]>;
+}
+
+/** What people decide about a task. */
+export interface OperatorLedger {
+  /**
+   * A dead task waits again, once: the version names the death that is undone. An unsent follow-up (`UNSENT_REASONS`) is
+   * sent again instead, and its record is deleted: its queue may belong to other consumers.
+   */
   revive(id: string, version: number): Promise<ReviveStatus>;
   /**
    * Ends up to `limit` dead tasks that match, oldest death first: their bytes, errors and steps are gone at once. A tombstone
@@ -70,113 +127,7 @@ export interface Ledger {
   purgeDead(request: PurgeRequest): Promise<PurgeReply>;
   /** Leaves a tombstone, whether or not the task has arrived: it never comes back. */
   cancel(id: string): Promise<CancelStatus>;
-  /** Forgets up to `limit` tombstones whose time is over; they stay in the sums. Returns how many. */
-  prune(limit: number): Promise<number>;
-  readonly after: AfterLog;
-  /**
-   * Counts a part of a chord: once, however often it is told, and a result takes the place of a failure but never the
-   * other way round. Of those who add the last parts at the same time at least one is told `complete`; several may be,
-   * and send the same body under the same id.
-   */
-  joinChord(part: ChordPart): Promise<ChordAnswer>;
-  /**
-   * The broker has the body of a chord: who tells a part of it again is told `open`, and sends no copy. Missing: he does, and
-   * the ledger drops the copy where the body comes to a worker of ours.
-   */
-  closeChord?(groupId: string): Promise<void>;
-  /** Forgets up to `limit` chords that are not complete and have had no part for a week. Returns their group ids. */
-  abandonChords(limit: number): Promise<readonly string[]>;
-  /** Calls `hint` when tasks may have become ready. Only a hint: polling must do without. Returns the undo. */
-  onReady(hint: () => void): () => void;
 }
-
-/**
- * What must follow a terminal step but lives elsewhere; written by that step, struck off when it is done. What follows a
- * task that is done or discarded comes with its `commit`. Every other ending (dead, cancelled, expired) of a task whose
- * body says that something follows, or whose sender waits for an answer, is written down by the store itself, as an
- * `EndedEntry`, whichever step it was.
- */
-export interface AfterLog {
-  /** Entries older than `olderThanMs`: whoever wrote them has not carried them out. */
-  list(olderThanMs: number, limit: number): Promise<readonly AfterEntry[]>;
-  strike(keys: readonly string[]): Promise<void>;
-}
-
-/** The key derives from the task and the position: writing an entry twice is writing it once. */
-export type AfterEntry = FollowUp | EndedEntry;
-
-/** What follows a task directly. */
-export type FollowUp = PublishEntry | ChordPartEntry | ReplyEntry;
-
-/** A task to be sent. */
-export interface PublishEntry {
-  readonly key: string;
-  readonly publish: Envelope;
-}
-
-/** A part of a chord to be counted; whoever completes the count sends the body. */
-export interface ChordPartEntry {
-  readonly key: string;
-  readonly part: ChordPart;
-  /** The signature of the chord's body. */
-  readonly body: string;
-  readonly parent: Parent;
-}
-
-/** An answer that the sender of the task waits for. */
-export interface ReplyEntry {
-  readonly key: string;
-  readonly reply: Reply;
-}
-
-/** A task that ended otherwise than done: its error links and its chord must hear of it. */
-export interface EndedEntry {
-  readonly key: string;
-  readonly ended: EndedTask;
-}
-
-export interface EndedTask {
-  readonly envelope: Envelope;
-  readonly how: 'dead' | 'discarded' | 'cancelled' | 'expired';
-  readonly epoch: number;
-  /** Why, where whoever tells of it knows; an entry of the store does not say it. */
-  readonly error?: ErrorRecord;
-  readonly why?: string;
-}
-
-/** The key of the entry that a store writes when a task ends otherwise than done. */
-export const endedKey = (id: string, epoch: number): string => `${id}/ended:${epoch}`;
-
-/** What a task hands down to those that follow it. */
-export interface Parent {
-  readonly id: string;
-  readonly rootId: string;
-  readonly queue: string;
-  readonly deadlineMs: number | null;
-  /** Whom the task is for. */
-  readonly tenant?: string;
-}
-
-export interface ChordPart {
-  readonly groupId: string;
-  readonly index: number;
-  /** How many parts the chord has; null: its sender did not say, so it cannot be completed here. */
-  readonly size: number | null;
-  readonly taskId: string;
-  /** The id of the chord's body, where its sender gave it one: those who wait for it can be told that it will not come. */
-  readonly bodyId?: string;
-  /** JSON text; null: the task ended otherwise than done. */
-  readonly result: string | null;
-}
-
-/**
- * `complete`: every part is there; the results in their order. `failed`: this part ended otherwise than done, and has not
- * been made good since; `taskId` where another part did, which was not counted here. `open`: neither.
- */
-export type ChordAnswer =
-  | { readonly status: 'open' }
-  | { readonly status: 'failed'; readonly taskId?: string }
-  | { readonly status: 'complete'; readonly results: readonly string[] };
 
 export interface WorkerOpening {
   /** The incarnation: drawn anew each time, never used again. */
@@ -203,24 +154,29 @@ export interface BeginRequest {
   readonly worker: string;
   /** Random per call; a repeat after a lost reply names the same one and gets the same tasks. */
   readonly run: string;
-  /** Nobody has asked under this run before: there is nothing to look for. A hint. */
+  /** No call has used this run before: there is nothing to look up. A hint. */
   readonly isFirst?: boolean;
   /** In order of preference. */
   readonly queues: readonly string[];
   /** How many waiting tasks to hand out beside the messages. */
   readonly limit: number;
-  /** How many suspects may be handed out, messages included: a suspect runs beside no other (`isSuspect`). */
+  /** How many suspects may be handed out, messages included: no two suspects run at the same time (`isSuspect`). */
   readonly suspects: number;
   readonly messages: readonly Envelope[];
   /** The broker's tags of the messages, for a ledger that acknowledges. */
   readonly tags?: readonly string[];
   /**
-   * Where the tasks run, for those who wait for their results: Celery's STARTED, in a ledger whose results Celery reads.
-   * Left out: they are not told.
+   * Where the tasks run, for the waiters of their results: Celery's STARTED, in a ledger whose results Celery reads. Left
+   * out: no STARTED is stored.
    */
   readonly runsAt?: RunsAt;
   /** How often a task may lose its worker, by task name; `*` for the others. */
   readonly crashBudgets: Readonly<Record<string, number>>;
+  /**
+   * What the worker can run: task names, each with the highest payload version its handler reads. A waiting task that is
+   * not among them is set aside for a worker that can run it. Left out: everything, except what was set aside.
+   */
+  readonly runnable?: Readonly<Record<string, number>>;
 }
 
 /** A worker as Celery calls it. */
@@ -236,15 +192,19 @@ export interface BeginOpen {
   readonly begun: readonly BegunTask[];
   /** One for each message, in their order. */
   readonly answers: readonly MessageAnswer[];
-  /** Waiting tasks whose `expires` had passed: ended as cancelled, never run. Of messages the answers say it. */
+  /** Waiting tasks whose `expires` had passed: ended as cancelled, never run. For messages, see `answers`. */
   readonly expired: readonly TaskRef[];
+  /** Waiting tasks that were set aside now, because they are not among `runnable`. */
+  readonly refused: readonly TaskRef[];
+  /** Unreadable records: dead letters now. Left out: none. */
+  readonly unreadable?: readonly TaskRef[];
   /** Milliseconds until a waiting task of these queues becomes due; null when there is none. A hint. */
   readonly nextDueMs: number | null;
 }
 
 /**
  * `begun` runs now. `held`: the ledger has it (waiting, running, dead, cancelled). `done`: finished
- * before. `expired`: its time is over. `conflict`: same id, other bytes; the newcomer must be buried.
+ * before. `expired`: its time is over. `conflict`: same id, other bytes; the new message must be buried.
  */
 export type MessageAnswer = 'begun' | 'held' | 'done' | 'expired' | 'conflict';
 
@@ -271,8 +231,8 @@ export type RenewReply =
   | { readonly status: 'open'; readonly runs: readonly RunRef[] };
 
 /**
- * `ok`: done now, or it was this very step that did it before. `stale`: another run owns the task, or it ended
- * otherwise. `absent`: there is no record, so nothing is known and nothing was written.
+ * `ok`: done now, or the same step of the same run did it before, under whatever epoch. `stale`: another run owns the
+ * task, or it ended otherwise. `absent`: there is no record, so nothing is known and nothing was written.
  */
 export type StepStatus = 'ok' | 'stale' | 'absent';
 
@@ -300,25 +260,51 @@ export interface FailItem {
   readonly error: ErrorRecord;
   /** Null: no attempt is left, the task is dead. */
   readonly delayMs: number | null;
-  /** The code told as the reason of a death. */
+  /** The code reported as the reason of a death. */
   readonly reason: string;
   /** The run took its own thread or process with it: counted as a crash and not as a failed attempt, due as before. */
   readonly isCrash?: boolean;
 }
 
-/** An error as it is kept: texts only, cut to a bounded length by whoever makes it. */
-export interface ErrorRecord {
-  readonly type: string;
-  readonly message: string;
-  readonly traceback: string;
-}
-
 export interface ParkItem {
   readonly envelope: Envelope;
-  readonly delayMs: number;
+  readonly delayMs: number | null; // null: due at its eta, by the store's clock
+  /** The worker that has no handler for it: the task is set aside at once for a worker that has one. */
+  readonly refusedBy?: string;
 }
 
-/** A run that owns nothing any more, with the bytes of its task. */
+/** Tasks set aside because a worker could not run them; `begin` hands them to a worker that names them as runnable. */
+export interface RefusalLog {
+  /**
+   * The due ones, first set aside first; a page of up to `limit`. `after` is the `next` of the page before: a page may be
+   * empty and still have a next one.
+   */
+  list(limit: number, after?: string): Promise<RefusedPage>;
+  /** Ends one as a dead letter. `stale`: a worker has begun it, or it has ended; nothing was written. */
+  bury(id: string, error: ErrorRecord): Promise<StepStatus>;
+  /** Deletes one: the broker has it again. Only if it is still set aside, and no copy of it has come since it was listed. */
+  handBack(id: string, mark: string): Promise<StepStatus>;
+}
+
+export interface RefusedPage {
+  readonly tasks: readonly RefusedTask[];
+  /** Null: it was the last one. */
+  readonly next: string | null;
+}
+
+export interface RefusedTask {
+  readonly envelope: Envelope;
+  /** Since it was set aside, by the store's clock. */
+  readonly waitedMs: number;
+  /** The worker that set it aside. */
+  readonly worker: string;
+  /** It was begun before: the ledger has more of it than its bytes, and only the ledger brings it back. */
+  readonly isBegun: boolean;
+  /** Changes with each copy that arrives: the worker that brought the copy has let go of it. */
+  readonly mark: string;
+}
+
+/** A run that no longer owns anything, with the bytes of its task. */
 export interface LostRun {
   readonly epoch: number;
   readonly envelope: Envelope;
@@ -331,7 +317,7 @@ export type BuryItem =
       readonly reason: string;
       readonly error: ErrorRecord;
     }
-  /** A message that never became a run: `id` is its own or made of a digest, the bytes are kept as they came. */
+  /** A message that never became a run: `id` is its own or derived from a digest, the bytes are kept unchanged. */
   | {
       readonly kind: 'message';
       readonly envelope: Envelope;
@@ -339,7 +325,7 @@ export type BuryItem =
       readonly error: ErrorRecord;
     };
 
-/** `expired`: every incarnation whose deadline passed. Others are closed because somebody saw them end. */
+/** `expired`: every incarnation whose deadline passed. Others are closed because a supervisor saw them exit. */
 export type CondemnTarget =
   | { readonly kind: 'expired' }
   | { readonly kind: 'process'; readonly process: string }
@@ -356,7 +342,7 @@ export interface ReapReply {
   readonly buried: readonly (TaskRef & { readonly crashes: number })[];
   /** True: there may be more to bring back. */
   readonly more: boolean;
-  /** The store's clock: a reaper asks for it before it condemns anybody. */
+  /** The store's clock: a reaper reads it before it condemns a process. */
   readonly storeMs: number;
 }
 

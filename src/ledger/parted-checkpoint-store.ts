@@ -4,7 +4,7 @@ type Param = string | number | Uint8Array;
 
 /** A table of the parts of checkpoints, in the statements of its dialect. */
 export interface PartTable<Statement> {
-  /** One statement never carries more. */
+  /** The most bytes that one statement carries. */
   readonly partBytes: number;
   readonly statements: {
     readonly checkpointWrite: Statement;
@@ -19,7 +19,7 @@ export interface PartTable<Statement> {
   change(statement: Statement, params: readonly Param[]): Promise<unknown>;
 }
 
-/** Large checkpoints in a database, in parts that every connection takes. */
+/** Large checkpoints in a database, in parts small enough for every connection. */
 export class PartedCheckpointStore<Statement> implements CheckpointStore {
   readonly #table: PartTable<Statement>;
 

@@ -1,18 +1,18 @@
-import { advise, ok, problem, spoken, type Check, type CheckLimits } from '../admin/checkup.ts';
+import { advise, ok, problem, spoken, type Check, type CheckLimits } from '../telemetry/checkup.ts';
 
-/** A queue whose tasks have been due for long, and from which no living worker takes. */
+/** A queue whose tasks are long overdue, and from which no living worker takes. */
 export interface LateQueue {
   readonly queue: string;
   readonly waiting: number;
   readonly isPaused: boolean;
 }
 
-/** Queues that nobody takes from: their name is mistyped somewhere, or their workers are gone. */
+/** Queues that no worker takes from: their name is mistyped somewhere, or their workers are gone. */
 export function queueChecks(
   late: readonly LateQueue[],
   { maxOrphanMs }: CheckLimits,
 ): readonly Check[] {
-  if (late.length === 0) return [ok('queues', 'no task waits where nobody takes from')];
+  if (late.length === 0) return [ok('queues', 'no task is overdue in a queue without a worker')];
   return late.map(({ queue, waiting, isPaused }) => {
     const waits = `${waiting} tasks of ${queue} are due for longer than ${spoken(maxOrphanMs)}`;
     const details = { queue, waiting };

@@ -9,6 +9,7 @@ function setup() {
   let nowMs = 0;
   let jumpMs = 0;
   let slowMs = 0;
+  let lateMs = 0;
   let isAway = false;
   let condemned = 0;
   const ledger: Pick<Ledger, 'condemn' | 'reap'> = {
@@ -18,8 +19,10 @@ function setup() {
     },
     reap: async () => {
       nowMs += slowMs;
+      const storeMs = nowMs + jumpMs;
+      nowMs += lateMs;
       if (isAway) throw new Error('away');
-      return { returned: [], buried: [], more: false, storeMs: nowMs + jumpMs };
+      return { returned: [], buried: [], more: false, storeMs };
     },
   };
   const clock = { now: () => nowMs, monotonic: () => nowMs, timer: () => () => undefined };
@@ -30,6 +33,8 @@ function setup() {
     reaper,
     condemned: () => condemned,
     pass: (ms: number) => void (nowMs += ms),
+    slowDown: (ms: number) => void (slowMs = ms),
+    answerLate: (ms: number) => void (lateMs = ms),
     trouble: {
       'that failed': (is: boolean) => void (isAway = is),
       'that was slow': (is: boolean) => void (slowMs = is ? 1_500 : 0),
@@ -75,4 +80,63 @@ describe('a reaper after a look', () => {
       expect(condemned()).toBe(2);
     },
   );
+});
+
+describe('a reaper of a store that stays slow', () => {
+  /** Looks for this long, and returns how often the dead were judged. */
+  async function lookFor(ms: number, { reaper, condemned, pass }: ReturnType<typeof setup>) {
+    const before = condemned();
+    for (let passedMs = 0; passedMs < ms; passedMs += 500) {
+      await reaper.look();
+      pass(500);
+    }
+    return condemned() - before;
+  }
+
+  it('declares the dead after three leases, and at every look from then on', async () => {
+    const made = setup();
+    await lookFor(10_000, made);
+    made.slowDown(1_100);
+    expect(await lookFor(4_000, made)).toBe(0);
+    expect(await lookFor(8_000, made)).toBeGreaterThan(0);
+    expect(await lookFor(5_000, made)).toBe(10);
+  });
+
+  it('is patient again when it becomes slower still, or was away', async () => {
+    const made = setup();
+    made.slowDown(1_100);
+    await lookFor(15_000, made);
+    expect(await lookFor(2_000, made)).toBe(4);
+    made.slowDown(4_000);
+    expect(await lookFor(500, made)).toBe(0);
+    made.slowDown(1_100);
+    expect(await lookFor(500, made)).toBe(0);
+    await lookFor(5_000, made);
+    expect(await lookFor(2_000, made)).toBe(4);
+    made.trouble['that failed'](true);
+    await made.reaper.look().catch(() => undefined);
+    made.trouble['that failed'](false);
+    expect(await lookFor(1_000, made)).toBe(0);
+  });
+
+  it('forgets that it was slow when it is fast for one lease', async () => {
+    const made = setup();
+    made.slowDown(1_100);
+    await lookFor(20_000, made);
+    made.slowDown(0);
+    expect(await lookFor(7_000, made)).toBe(14);
+    made.slowDown(1_100);
+    expect(await lookFor(2_000, made)).toBe(0);
+  });
+
+  it('takes an answer that came late for no jump of its clock', async () => {
+    const made = setup();
+    made.slowDown(1_500);
+    await lookFor(20_000, made);
+    for (const lateMs of [1_500, 0, 1_400, 0]) {
+      made.answerLate(lateMs);
+      made.slowDown(lateMs === 0 ? 1_500 : 0);
+      expect(await lookFor(500, made)).toBe(1);
+    }
+  });
 });

@@ -2,29 +2,39 @@ import type { CondemnTarget, Ledger, ReapReply } from './ledger.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 
 export interface ReaperSettings {
-  /** The longest lease a worker may have: how long to trust nobody's death after trouble. */
+  /** The longest lease a worker may have: after trouble, no process is declared dead for this long. */
   readonly leaseMs: number;
   readonly beatMs: number;
   /** Tasks brought back in one statement. */
   readonly chunk: number;
 }
 
+/** A store that stays slow is accepted as it is: after this many leases its answers count again. */
+const MOST_SLOW_LEASES = 3;
+
 /**
- * Judges death and brings back what the dead were running. Any number may run: each step is a compare-and-set.
+ * Declares processes dead and brings back their tasks. Any number may run: each step is a compare-and-set.
  *
- *   watchful ──poll failed or was slow, store's clock jumped──► patient
+ *   watchful ──poll failed or was slow, store's clock jumped──► in grace
  *      ▲                                                           │
- *      └──────────────────one whole lease later────────────────────┘
+ *      └───one whole lease later; three, while it stays slow───────┘
  *
- * A patient reaper closes nobody, because the store was away and not the workers; what others closed it still
- * brings back. It starts patient.
+ * In its grace period a reaper condemns no process, because the store was away and not the workers; it still brings back
+ * the tasks of incarnations that others closed. It starts in grace. It gets used to a store that answers late: leases are
+ * judged by the store's own clock, and workers near it renew theirs in time.
  */
 export class Reaper {
   readonly #ledger: Pick<Ledger, 'condemn' | 'reap'>;
   readonly #runtime: Runtime;
   readonly #settings: ReaperSettings;
-  #patientUntil: number;
-  #seen: { readonly storeMs: number; readonly monotonic: number } | undefined;
+  #graceUntil: number;
+  /** Bounds of how far the store's clock is ahead of ours: it was read while a call was on its way. */
+  #ahead: { readonly leastMs: number; readonly mostMs: number } | undefined;
+  /** How long calls may take besides a heartbeat. Zero, unless the store has stayed slow. */
+  #usualMs = 0;
+  /** Calls that take longer than that, since when. */
+  #slow: { readonly since: number; readonly worstMs: number } | null = null;
+  #slowAt = -Infinity;
 
   constructor(
     ledger: Pick<Ledger, 'condemn' | 'reap'>,
@@ -34,20 +44,19 @@ export class Reaper {
     this.#ledger = ledger;
     this.#runtime = runtime;
     this.#settings = settings;
-    this.#patientUntil = runtime.clock.monotonic() + settings.leaseMs;
+    this.#graceUntil = runtime.clock.monotonic() + settings.leaseMs;
   }
 
-  /** One look: brings back what is closed, then closes what is overdue and brings that back too. */
+  /** One pass: brings back tasks of closed incarnations, then closes overdue ones and brings their tasks back too. */
   async look(): Promise<number> {
     const { clock } = this.#runtime;
     try {
-      const sentAt = clock.monotonic();
       const returned = await this.#bringBack();
-      if (clock.monotonic() - sentAt > this.#settings.beatMs) this.#bePatient('slow');
-      if (clock.monotonic() < this.#patientUntil) return returned;
+      this.#getUsedToIt();
+      if (clock.monotonic() < this.#graceUntil) return returned;
       return returned + (await this.condemn({ kind: 'expired' }));
     } catch (error) {
-      this.#bePatient('failed');
+      this.#startGrace('failed');
       throw error;
     }
   }
@@ -64,31 +73,61 @@ export class Reaper {
   async #bringBack(): Promise<number> {
     let returned = 0;
     for (;;) {
+      const sentAt = this.#runtime.clock.monotonic();
       const reply = await this.#ledger.reap(this.#settings.chunk);
-      this.#watchClock(reply.storeMs);
-      this.#tell(reply);
+      this.#watchCall(sentAt, reply.storeMs);
+      this.#emitReply(reply);
       returned += reply.returned.length + reply.buried.length;
       if (!reply.more) return returned;
       await this.#runtime.faultPoint('reaper.mid-chunk');
     }
   }
 
-  /** The store's clock must run as ours does; when it jumped, leases that look over are not. */
-  #watchClock(storeMs: number): void {
-    const monotonic = this.#runtime.clock.monotonic();
-    const before = this.#seen;
-    this.#seen = { storeMs, monotonic };
-    if (!before) return;
-    const drift = Math.abs(storeMs - before.storeMs - (monotonic - before.monotonic));
-    if (drift > this.#settings.beatMs) this.#bePatient('clock');
+  /**
+   * The store's clock must run at the rate of ours; after a jump, leases that look expired are not. It was read at some
+   * moment between the sending of the call and its answer.
+   */
+  #watchCall(sentAt: number, storeMs: number): void {
+    const now = this.#runtime.clock.monotonic();
+    const { beatMs, leaseMs } = this.#settings;
+    const before = this.#ahead;
+    const ahead = { leastMs: storeMs - now, mostMs: storeMs - sentAt };
+    this.#ahead = ahead;
+    const jumpMs = before
+      ? Math.max(ahead.leastMs - before.mostMs, before.leastMs - ahead.mostMs)
+      : 0;
+    if (jumpMs > beatMs) this.#startGrace('clock');
+    const tookMs = now - sentAt;
+    if (tookMs > beatMs) this.#slowAt = now;
+    else if (now - this.#slowAt > leaseMs) [this.#usualMs, this.#slow] = [0, null];
+    if (tookMs <= beatMs + this.#usualMs) return;
+    const { since, worstMs } = this.#slow ?? { since: now, worstMs: 0 };
+    this.#slow = { since, worstMs: Math.max(worstMs, tookMs) };
+    this.#startGrace('slow');
   }
 
-  #bePatient(why: 'slow' | 'failed' | 'clock'): void {
-    this.#patientUntil = this.#runtime.clock.monotonic() + this.#settings.leaseMs;
+  /** A store that has been slow for long enough is no trouble any more; one that gets even slower is. */
+  #getUsedToIt(): void {
+    const { clock, log } = this.#runtime;
+    if (this.#slow === null) return;
+    const { since, worstMs } = this.#slow;
+    if (clock.monotonic() - since < MOST_SLOW_LEASES * this.#settings.leaseMs) return;
+    [this.#usualMs, this.#slow] = [worstMs, null];
+    this.#graceUntil = -Infinity;
+    log.warn({ tookMs: worstMs }, 'the store stays slow; workers are declared dead all the same');
+  }
+
+  #startGrace(why: 'slow' | 'failed' | 'clock'): void {
+    const now = this.#runtime.clock.monotonic();
+    const wasInGrace = now < this.#graceUntil;
+    this.#graceUntil = now + this.#settings.leaseMs;
+    // Slowness before an outage or a jump proves nothing about the time after it.
+    if (why !== 'slow') this.#slow = null;
+    if (wasInGrace) return;
     this.#runtime.log.warn({ why }, 'the store was away; no worker is declared dead for one lease');
   }
 
-  #tell(reply: ReapReply): void {
+  #emitReply(reply: ReapReply): void {
     const { emit } = this.#runtime;
     for (const { crashes, ...ref } of reply.returned)
       emit('task:resurrected', { ...ref, resurrections: crashes });

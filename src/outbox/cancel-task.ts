@@ -4,9 +4,9 @@ import { wantsReply } from '../wire/reply.ts';
 import type { OutboxStore } from './outbox-store.ts';
 
 /**
- * First the tombstone, then the row of a task that waits to be published: the tombstone turns away what is on its way by
- * then, and has an end; an eta may be later. Between the two the tombstone meets the task, where something follows it:
- * only the row says what, and nobody will publish it.
+ * First the tombstone, then the row of a task that waits to be published: the tombstone rejects copies already in
+ * flight, but it expires, and an eta may be later. If the task has follow-ups, the tombstone gets its envelope in
+ * between: only the row has it, and it will not be published.
  */
 export async function cancelTask(
   id: string,

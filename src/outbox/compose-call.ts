@@ -11,7 +11,7 @@ import { conflict } from './compose-options.ts';
 import { draftStep, notATask, type StepDraft } from './compose-step.ts';
 import type { NewTask } from './outbox-writer.ts';
 
-/** What became of one row. */
+/** The result of writing one row. */
 export interface SentRow {
   readonly id: string;
   /** False: an earlier send had written it. */
@@ -24,31 +24,31 @@ export interface SentStep {
   readonly task: Task;
 }
 
-/** What became of a task, or of a workflow whose outcome one task has. */
+/** The result of sending a task, or a workflow whose outcome is that of one task. */
 export interface SentTask extends SentRow {
   readonly task: Task;
   /** Tasks that must be done before that one exists. */
   readonly before: readonly SentStep[];
 }
 
-/** What became of a group. */
+/** The result of sending a group. */
 export interface SentGroup extends SentRow {
   readonly members: readonly SentTask[];
 }
 
 export type SentCall = SentTask | SentGroup;
 
-/** A call as rows of the outbox, and what to make of the answers, one for each row. */
+/** A call as rows of the outbox, and how to read the answers, one for each row. */
 export interface Composed {
   readonly rows: readonly NewTask[];
   readonly sent: (rows: readonly SentRow[]) => SentCall;
-  /** The chord whose header the rows are. */
+  /** The chord whose header consists of the rows. */
   readonly chord?: ChordNote;
 }
 
 /**
- * Turns a call of any kind into rows; a lone task at once where its schema answers at once. Throws before anything is
- * written.
+ * Turns a call of any kind into rows; a single task synchronously if its schema is synchronous. Throws before anything
+ * is written.
  */
 export function composeCall(call: Call, deps: ComposeDeps): Soon<Composed> {
   if (typeof call !== 'object' || call === null) throw notATask();
@@ -75,20 +75,24 @@ interface ComposedMember extends Composed {
 }
 
 /** A task or a chain is one row. */
-function composeMember(member: Member, place: Following, deps: ComposeDeps): Soon<ComposedMember> {
-  if ('flow' in member) return composeChainMember(member, place, deps);
-  // A step that waits for a result, in a group that follows nothing.
+function composeMember(
+  member: Member,
+  following: Following,
+  deps: ComposeDeps,
+): Soon<ComposedMember> {
+  if ('flow' in member) return composeChainMember(member, following, deps);
+  // A step that needs a result, in a group that follows nothing.
   if (!('input' in member)) throw notATask();
-  return soon(composeTask(member, place, deps), row => new ComposedTask(member.task, row));
+  return soon(composeTask(member, following, deps), row => new ComposedTask(member.task, row));
 }
 
 async function composeChainMember(
   chain: ChainCall,
-  place: Following,
+  following: Following,
   deps: ComposeDeps,
 ): Promise<ComposedMember> {
-  const { rows, sent } = await composeChain(chain, place, deps);
-  // In a group it ends with a task, or it would have been refused.
+  const { rows, sent } = await composeChain(chain, following, deps);
+  // In a group it ends with a task, otherwise it would have been refused.
   return { rows, sent: answers => sent(answers) as SentTask };
 }
 
@@ -108,14 +112,14 @@ class ComposedTask implements ComposedMember {
 
 async function composeChain(
   { first, rest }: ChainCall,
-  place: Following,
+  following: Following,
   deps: ComposeDeps,
 ): Promise<ComposedChain> {
   const chain = await draftChain(rest);
   const last = chain.at(-1);
-  if (place.group !== null && last !== undefined && isGroupDraft(last))
+  if (following.group !== null && last !== undefined && isGroupDraft(last))
     throw unfit('a chain in a group ends with a group');
-  const row = await composeTask(first, { ...place, chain }, deps);
+  const row = await composeTask(first, { ...following, chain }, deps);
   return {
     rows: [row],
     sent: ([answer = { id: row.id, isNew: true }]) =>
@@ -123,7 +127,7 @@ async function composeChain(
   };
 }
 
-/** What became of a task and the steps that follow it: its last task, or the group at its end. */
+/** The result of sending a task and the steps that follow it: its last task, or the group at its end. */
 function sentChain(first: SentTask, chain: readonly ChainDraft[]): SentCall {
   const last = chain.at(-1);
   if (last === undefined) return first;
@@ -143,7 +147,7 @@ function sentChain(first: SentTask, chain: readonly ChainDraft[]): SentCall {
   return isGroupDraft(last) ? { id: idAt(-1), isNew, members } : (members[0] ?? first);
 }
 
-/** Members with ids, and the id that derives from all of them: the same members are the same group. */
+/** Members with ids, and the id derived from all of them: the same members are the same group. */
 function nameMembers(
   members: readonly Member[],
   deps: ComposeDeps,
@@ -210,7 +214,7 @@ async function composeChord(call: ChordCall, deps: ComposeDeps): Promise<Compose
   };
 }
 
-/** A task of another chord, or of none, would be taken for a part of this one, which then never ends. */
+/** A task of another chord, or of none, would count as a part of this one, which would then never complete. */
 function refuseKey(member: Member): void {
   const { options, task } = 'flow' in member ? member.first : member;
   if (options.idempotencyKey === undefined) return;
@@ -220,7 +224,7 @@ function refuseKey(member: Member): void {
   );
 }
 
-/** A chord of nothing is its body with no results. */
+/** A chord with an empty header is its body with no results. */
 async function composeBodyAlone(
   draft: StepDraft,
   { body, rest = [] }: ChordCall,

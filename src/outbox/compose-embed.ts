@@ -12,12 +12,12 @@ import {
   errorSignatures,
   linkSignatures,
   signatureOf,
-  type SignaturePlace,
+  type SignatureContext,
   type SignatureStyle,
   type StepDraft,
 } from './compose-step.ts';
 
-/** What follows a task, and the workflow it stands in. */
+/** What follows a task, and the workflow it belongs to. */
 export interface Following {
   readonly links: readonly StepDraft[];
   readonly errorLinks: readonly StepDraft[];
@@ -63,11 +63,11 @@ function partLinks(
   body: string | null,
   style: SignatureStyle,
 ): PartLinks {
-  const place =
+  const position =
     group === null || chord === null || body === null
       ? null
       : { groupId: group.id, index: group.index, size: chord.size, body };
-  return linksOfPart(place, chainIds(id, chain).at(-1) ?? id, style);
+  return linksOfPart(position, chainIds(id, chain).at(-1) ?? id, style);
 }
 
 /** Group and chord count when the last step is done. */
@@ -91,14 +91,14 @@ interface Chain {
   readonly steps: readonly ChainDraft[];
   /** Options of its last step. */
   readonly ofLast?: Readonly<Record<string, string | undefined>>;
-  /** The whole of it is a part of a chord. */
+  /** The whole chain is a part of a chord. */
   readonly ofPart?: PartLinks;
 }
 
 /**
  * In reverse, so that the next one is the last. A group and the task after it are a chord. Where Celery counts they are
- * one step, as Celery has it, and what follows stays in the chain, given to the body by whoever sends the header. Where we
- * count they are a group, which ends the chain: its members know the body, and the body knows what follows.
+ * one step, as in Celery, and what follows stays in the chain; the worker that sends the header passes it to the body.
+ * Where we count they are a group, which ends the chain: its members know the body, and the body knows what follows.
  */
 function chainSignatures(
   { id, steps, ofLast = {}, ofPart }: Chain,
@@ -106,7 +106,11 @@ function chainSignatures(
 ): readonly string[] {
   const ids = chainIds(id, steps);
   const idAt = (index: number): string => ids[index] ?? '';
-  const taskAt = (index: number, draft: StepDraft, more: Partial<SignaturePlace> = {}): string => {
+  const taskAt = (
+    index: number,
+    draft: StepDraft,
+    more: Partial<SignatureContext> = {},
+  ): string => {
     const isLast = index === steps.length - 1;
     const options = { ...(isLast ? ofLast : {}), ...more.options };
     const links = isLast ? (ofPart?.links ?? []) : [];
@@ -117,7 +121,7 @@ function chainSignatures(
     const [draft, body] = steps.slice(index, index + 2);
     if (draft === undefined) return [];
     if (!isGroupDraft(draft)) return [taskAt(index, draft), ...from(index + 1)];
-    // Of two groups in a row the first would have no body: `chain` refuses them.
+    // Of two consecutive groups the first would have no body: `chain` refuses them.
     if (body === undefined || isGroupDraft(body))
       return [groupSignature(idAt(index), draft, style)];
     if (style.chordTelling === null) {

@@ -1,7 +1,7 @@
 import { outlastError } from '../errors/error.ts';
 import type { ChainStep, Member, Step, Task } from '../task/define-task.ts';
 import { isTask } from '../task/define-task.ts';
-import { chordLinks, type ChordPlace } from '../task/chord-link.ts';
+import { chordLinks, type ChordPosition } from '../task/chord-link.ts';
 import { derivedId } from '../task/digest.ts';
 import { objectOf } from '../task/json-slices.ts';
 import { encodeSignature } from '../task/signature.ts';
@@ -13,7 +13,7 @@ import {
   type StepDraft,
 } from './compose-step.ts';
 
-/** Tasks beside each other that follow a task. Each is a list: the steps of a chain, or one task. */
+/** Parallel tasks that follow a task. Each is a list: the steps of a chain, or one task. */
 export interface GroupDraft {
   readonly members: readonly (readonly StepDraft[])[];
 }
@@ -29,7 +29,7 @@ export async function draftChain(steps: readonly ChainStep[]): Promise<readonly 
       if (isTask(step) || typeof step !== 'object' || step === null || !('flow' in step))
         return await draftStep(step);
       if (step.flow !== 'group') throw notATask();
-      // Celery and we would both go on at once, or never: neither is what somebody means.
+      // Celery and we would either continue at once, or never: neither is what a caller means.
       if (step.members.length === 0) throw unfit('a group in a chain has no members');
       return { members: await Promise.all(step.members.map(draftMember)) };
     }),
@@ -79,7 +79,7 @@ export function groupTasks(
   );
 }
 
-/** Done is the part when the last of its steps is; failed it has with any of them. */
+/** The part is done when its last step is, and failed when any of them is. */
 export interface PartLinks {
   readonly links: readonly string[];
   readonly errorLinks: readonly string[];
@@ -87,20 +87,20 @@ export interface PartLinks {
 
 const NO_LINKS: PartLinks = Object.freeze({ links: [], errorLinks: [] });
 
-/** Nothing where Celery counts. `taskId` is the part's, whose result counts. */
+/** Nothing where Celery counts. `taskId` is the task whose result is the part's. */
 export function linksOfPart(
-  place: ChordPlace | null,
+  position: ChordPosition | null,
   taskId: string | null,
   { hasIds, chordTelling }: SignatureStyle,
 ): PartLinks {
-  if (place === null || chordTelling === null) return NO_LINKS;
-  const { done, failed } = chordLinks(place, hasIds ? taskId : null, chordTelling);
+  if (position === null || chordTelling === null) return NO_LINKS;
+  const { done, failed } = chordLinks(position, hasIds ? taskId : null, chordTelling);
   return { links: [done], errorLinks: [failed] };
 }
 
 const NO_CALL = { args: '[]', isImmutable: false } as const;
 
-/** With a body it is the header of a chord whose parts tell us how they end. */
+/** With a body it is the header of a chord whose parts report their endings to us. */
 export function groupSignature(
   groupId: string,
   { members }: GroupDraft,
@@ -109,8 +109,8 @@ export function groupSignature(
 ): string {
   const ids = memberIds(groupId, members);
   const texts = members.map((steps, index) => {
-    const place = body === undefined ? null : { groupId, index, size: members.length, body };
-    const { links, errorLinks } = linksOfPart(place, ids[index]?.at(-1) ?? null, style);
+    const position = body === undefined ? null : { groupId, index, size: members.length, body };
+    const { links, errorLinks } = linksOfPart(position, ids[index]?.at(-1) ?? null, style);
     const signatures = steps.map((draft, at) => {
       const isLast = at === steps.length - 1;
       const id = ids[index]?.[at] ?? null;

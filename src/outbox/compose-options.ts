@@ -1,17 +1,16 @@
 import { outlastError } from '../errors/error.ts';
-import { refuseUnknown } from '../task/contract.ts';
-import {
-  SEND_OPTIONS,
-  type CeleryOptions,
-  type SendOptions,
-  type Task,
-} from '../task/define-task.ts';
+import { rowOf } from '../options/option.ts';
+import { CELERY_TABLE, SEND_TABLE } from '../options/send-table.ts';
+import { inRange, refuseUnknown } from '../task/check-option.ts';
+import type { CeleryOptions, SendOptions, Task } from '../task/define-task.ts';
 import { durationMs, type Duration } from '../task/duration.ts';
 import type { EnvelopeOptions } from '../task/envelope.ts';
 import { safeKey } from '../task/names.ts';
 import { checkUserHeaders } from '../wire/user-headers.ts';
 
-/** Options that contradict each other or that nobody knows are refused before anything else happens. */
+const SEND_OPTIONS: readonly string[] = Object.keys(SEND_TABLE);
+
+/** Contradictory or unknown options are refused before anything else happens. */
 export function checkOptions(options: SendOptions): void {
   refuseUnknown(Object.keys(options), SEND_OPTIONS, 'this send');
   if (options.countdown !== undefined && options.eta !== undefined)
@@ -26,7 +25,7 @@ export function conflict(options: readonly string[], message: string): Error {
   });
 }
 
-/** When a task begins at the soonest and at the latest. */
+/** The earliest and the latest time for a task to begin. */
 export function timesOf(
   task: Task,
   options: SendOptions,
@@ -63,7 +62,7 @@ export function bornExpired(): Error {
   });
 }
 
-/** An instant as it is, a length counted from now. */
+/** A date as it is, a duration counted from now. */
 function momentMs(moment: Duration | Date, nowMs: number, option: string): number {
   return moment instanceof Date ? instantMs(moment, option) : nowMs + durationMs(moment, option);
 }
@@ -82,10 +81,16 @@ export function instantMs(instant: Date, option: string): number {
   });
 }
 
-/** Options of an envelope that is not finished. */
+const PRIORITY = rowOf(SEND_TABLE, 'priority', 'integer');
+
+export function priorityOf({ contract }: Task, { priority }: SendOptions): number {
+  return inRange(priority ?? contract.priority, 'priority', PRIORITY.min, PRIORITY.max);
+}
+
+/** Options of an unfinished envelope. */
 export type WritableOptions = { -readonly [K in keyof EnvelopeOptions]: EnvelopeOptions[K] };
 
-/** What travels in the options of an envelope; the rest has places of its own there. */
+/** The part of the options that an envelope carries as such; the rest has its own fields there. */
 export function envelopeOptions(task: Task, options: SendOptions, nowMs: number): WritableOptions {
   const { timeoutMs, softTimeoutMs, durability } = task.contract;
   const { deadline, headers, keepResult, celery } = options;
@@ -115,13 +120,7 @@ export function checkHeaders(
   return headers;
 }
 
-const CELERY_OPTIONS: readonly (keyof CeleryOptions)[] = [
-  'exchange',
-  'routingKey',
-  'replyTo',
-  'correlationId',
-  'shadow',
-];
+const CELERY_OPTIONS = Object.keys(CELERY_TABLE) as readonly (keyof CeleryOptions)[];
 
 export function celeryOptions(given: CeleryOptions | undefined): CeleryOptions {
   if (given === undefined) return {};

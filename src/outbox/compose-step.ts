@@ -1,10 +1,11 @@
 import { outlastError } from '../errors/error.ts';
-import { inRange, type Contract } from '../task/contract.ts';
+import { SEND_TABLE } from '../options/send-table.ts';
+import type { Contract } from '../task/contract.ts';
 import { isTask, type After, type SendOptions, type Step, type Task } from '../task/define-task.ts';
 import { derivedId } from '../task/digest.ts';
 import { durationMs } from '../task/duration.ts';
 import { check, encodeInput, invalidInput, type WireCall } from '../task/input.ts';
-import type { ChordTelling } from '../task/chord-link.ts';
+import type { ChordReporting } from '../task/chord-link.ts';
 import { encodeJson } from '../task/json.ts';
 import { safeName } from '../task/names.ts';
 import { encodeSignature } from '../task/signature.ts';
@@ -17,6 +18,7 @@ import {
   checkOptions,
   conflict,
   instantMs,
+  priorityOf,
 } from './compose-options.ts';
 
 /** A step that follows a task: checked, and without an id unless the caller gave one. */
@@ -56,7 +58,7 @@ export async function draftStep(step: Step): Promise<StepDraft> {
   };
 }
 
-/** The compiler refuses most of these; code without types learns it here. */
+/** The compiler refuses most of these; untyped code gets the error here. */
 export function notATask(): Error {
   return outlastError('ERR_TASK_UNKNOWN', {
     message: 'what was given is not a task',
@@ -65,11 +67,13 @@ export function notATask(): Error {
   });
 }
 
-/** A follow-up is sent by a worker and never sees the outbox; its time counts from then. */
+const FOR_OUTBOX = Object.entries(SEND_TABLE)
+  .filter(([, row]) => row.isForOutbox)
+  .map(([key]) => key as keyof SendOptions);
+
+/** A worker sends a follow-up, so it never sees the outbox; its time counts from then. */
 function refuseOutboxOptions(task: Task, options: SendOptions): void {
-  const option = (['idempotencyKey', 'orderingKey', 'deadline', 'tenant', 'permit'] as const).find(
-    key => options[key] !== undefined,
-  );
+  const option = FOR_OUTBOX.find(key => options[key] !== undefined);
   if (option !== undefined)
     throw conflict(
       [option],
@@ -90,14 +94,14 @@ async function draftCall(task: Task, step: Step): Promise<DraftCall> {
   const { name, contract } = task;
   if (!isTask(step) && 'input' in step)
     return { call: await encodeInput(name, contract, step.input), isImmutable: true };
-  // A task that takes nothing may follow anything.
+  // A task without input may follow any task.
   if (!contract.input && !contract.args && !contract.kwargs)
     return { call: NO_ARGUMENTS, isImmutable: true };
   const rest = isTask(step) ? undefined : step.rest;
   return { call: await encodeRest(name, contract, rest), isImmutable: false };
 }
 
-/** What is given here beside the first argument, which is known only when the task before is done. */
+/** Encodes what is given beside the first argument, which is known only when the previous task is done. */
 async function encodeRest(name: string, contract: Contract, rest: unknown): Promise<WireCall> {
   const refuse = (message: string): Error => invalidInput(name, [{ path: '', message }]);
   if (contract.args) {
@@ -118,7 +122,7 @@ async function encodeRest(name: string, contract: Contract, rest: unknown): Prom
 
 function signatureOptions(task: Task, options: SendOptions): StepDraft['options'] {
   const { contract } = task;
-  const priority = inRange(options.priority ?? contract.priority, 'priority', 0, 9);
+  const priority = priorityOf(task, options);
   const celery = celeryOptions(options.celery);
   const text = (value: string | undefined): string | undefined =>
     value === undefined ? undefined : JSON.stringify(value);
@@ -146,7 +150,7 @@ function signatureOptions(task: Task, options: SendOptions): StepDraft['options'
   };
 }
 
-/** A length counts from when the task is sent, as Celery counts it. */
+/** A duration counts from when the task is sent, as in Celery. */
 function expiresText(task: Task, { expires }: SendOptions): string | undefined {
   if (expires instanceof Date) return JSON.stringify(formatInstant(instantMs(expires, 'expires')));
   if (expires !== undefined) {
@@ -161,30 +165,30 @@ function expiresText(task: Task, { expires }: SendOptions): string | undefined {
 const seconds = (ms: number): string => String(ms / 1_000);
 
 export interface SignatureStyle {
-  /** Without ids two sends of the same are the same text. */
+  /** Without ids two sends of the same call are the same text. */
   readonly hasIds: boolean;
-  /** The parts of chords tell us how they end; null: Celery counts them. */
-  readonly chordTelling: ChordTelling | null;
+  /** The parts of chords report their endings to us; null: Celery counts them. */
+  readonly chordTelling: ChordReporting | null;
 }
 
-export interface SignaturePlace {
-  /** Null: whoever sends it draws one, once per death of the task it follows. */
+export interface SignatureContext {
+  /** Null: the sender of the follow-up draws one, once per death of the task it follows. */
   readonly id: string | null;
   readonly options?: Readonly<Record<string, string | undefined>>;
   readonly chordSize?: number;
-  /** Links that its place gives it, after its own. */
+  /** Links from its position in the workflow, after its own. */
   readonly links?: readonly string[];
   readonly errorLinks?: readonly string[];
 }
 
 export function signatureOf(
   draft: StepDraft,
-  { id, options, chordSize, ...place }: SignaturePlace,
+  { id, options, chordSize, ...context }: SignatureContext,
   style: SignatureStyle,
 ): string {
   const { task, call, isImmutable } = draft;
-  const links = [...linkSignatures(draft.links, id, style), ...(place.links ?? [])];
-  const errorLinks = [...errorSignatures(draft.errorLinks, style), ...(place.errorLinks ?? [])];
+  const links = [...linkSignatures(draft.links, id, style), ...(context.links ?? [])];
+  const errorLinks = [...errorSignatures(draft.errorLinks, style), ...(context.errorLinks ?? [])];
   return encodeSignature({
     task: task.name,
     ...call,
@@ -200,7 +204,7 @@ export function signatureOf(
   });
 }
 
-/** Their ids derive from the task's, so that whoever sends them again sends copies. */
+/** Their ids derive from the task's, so that sending them again sends copies. */
 export function linkSignatures(
   links: readonly StepDraft[],
   taskId: string | null,

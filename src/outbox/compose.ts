@@ -2,22 +2,24 @@ import { LimitBook } from '../admission/limits.ts';
 import { permitToken } from '../admission/permit.ts';
 import { ownAdmission } from '../admission/subject.ts';
 import { outlastError } from '../errors/error.ts';
-import { inRange } from '../task/contract.ts';
 import type { SendOptions, Task, TaskCall } from '../task/define-task.ts';
 import { isTask } from '../task/define-task.ts';
 import { digestOf, fingerprintOf } from '../task/digest.ts';
 import { earliest } from '../task/envelope.ts';
 import { encodeInput, plainInput, type WireCall } from '../task/input.ts';
-import { encodeJson } from '../task/json.ts';
+import { encodeJson, toBytes } from '../task/json.ts';
+import { jsonFault } from '../task/json-limits.ts';
 import type { Keyring } from '../task/keyring.ts';
 import { safeKey, safeName } from '../task/names.ts';
 import { redactEmbed, type Redact } from '../task/redact.ts';
 import { EMBED } from '../task/signature.ts';
 import type { Soon } from '../task/soon.ts';
+import { addTravelling } from '../task/travelling-options.ts';
 import {
   checkOptions,
   conflict,
   envelopeOptions,
+  priorityOf,
   timesOf,
   type WritableOptions,
 } from './compose-options.ts';
@@ -29,18 +31,18 @@ export interface ComposeDeps {
   readonly nowMs: number;
   readonly newId: () => string;
   readonly maxPayloadBytes: number;
-  /** Null: people see the arguments themselves. */
+  /** Null: operators see the arguments themselves. */
   readonly redact: Redact | null;
   readonly keyring: Keyring;
   /** The task that sends this one. */
   readonly parent: { readonly id: string; readonly rootId: string } | null;
-  /** Where the parts of chords are told; null, or left out: Celery counts them, in the Redis of the ledger. */
+  /** The queue to which the parts of chords report; null, or left out: Celery counts them, in the ledger's Redis. */
   readonly chordQueue?: string | null;
-  /** Which limits a task is under; left out: its own. */
+  /** The limits of a task; left out: its own. */
   readonly book?: LimitBook;
 }
 
-/** In no workflow, and nothing follows. */
+/** In no workflow, and without follow-ups. */
 export const ALONE: Following = Object.freeze({
   links: [],
   errorLinks: [],
@@ -50,29 +52,33 @@ export const ALONE: Following = Object.freeze({
 });
 
 /**
- * Turns a contract, an input and options into what travels; at once where the schema answers at once. Throws before
- * anything is written. `place` is where the task stands in a workflow.
+ * Turns a contract, an input and options into what is sent; synchronously if the schema is synchronous. Throws before
+ * anything is written. `following` is the task's position in a workflow.
  */
-export function composeTask(given: TaskCall, place: Following, deps: ComposeDeps): Soon<NewTask> {
+export function composeTask(
+  given: TaskCall,
+  following: Following,
+  deps: ComposeDeps,
+): Soon<NewTask> {
   const { task, input, options } = given;
   if (!isTask(task)) throw notATask();
   checkOptions(options);
   const call = encodeInput(task.name, task.contract, input);
   const isLast = options.link === undefined && options.linkError === undefined;
   return isLast && !(call instanceof Promise)
-    ? assemble(given, { call, following: place }, deps)
-    : composeLater(given, { call, place }, deps);
+    ? assemble(given, { call, following }, deps)
+    : composeLater(given, { call, following }, deps);
 }
 
 async function composeLater(
   given: TaskCall,
-  { call, place }: { readonly call: Soon<WireCall>; readonly place: Following },
+  { call, following }: { readonly call: Soon<WireCall>; readonly following: Following },
   deps: ComposeDeps,
 ): Promise<NewTask> {
   const encoded = await call;
   const links = await draftSteps(given.options.link);
   const errorLinks = await draftSteps(given.options.linkError);
-  return assemble(given, { call: encoded, following: { ...place, links, errorLinks } }, deps);
+  return assemble(given, { call: encoded, following: { ...following, links, errorLinks } }, deps);
 }
 
 function assemble(
@@ -91,34 +97,40 @@ function assemble(
   const made = envelopeOptions(task, options, deps.nowMs);
   addPlace(made, following, deps);
   const key = options.idempotencyKey;
-  if (key !== undefined) made.idempotencyKey = safeKey(key, 'idempotencyKey');
+  addTravelling(made, options);
   const redacted =
     deps.redact === null ? null : redactedCopy(name, { ...call, embed }, deps.redact);
   if (redacted !== null) made.redacted = redacted;
   addLimits(made, given, deps);
   const body = bodyOf(call, embed);
+  if (embed !== EMBED) checkNesting(name, body);
   const digest = digestOf({ name, id, version, body });
-  const signature = deps.keyring.sign(digest);
+  const queueName = options.queue === undefined ? contract.queue : safeName(options.queue, 'queue');
+  const latestMs = earliest(expiresMs, made.deadlineMs ?? null);
+  const signature = deps.keyring.sign(
+    { id, queue: queueName, digest, etaMs, expiresMs: latestMs, options: made },
+    deps.nowMs,
+  );
   if (signature !== undefined) made.signature = signature;
   const settings = encodeJson(made);
   checkSize(name, [body, settings], deps.maxPayloadBytes);
   const orderingKey = orderingKeyOf(task, input, options);
   checkIdempotencyKey(task, input);
-  // Ids are drawn anew by every send, so what follows is compared without them.
+  // Every send draws new ids, so follow-ups are compared without them.
   const shapeOf = (): string =>
     embed === EMBED ? '' : embedOf(id, following, { hasIds: false, chordTelling });
   return {
     id,
     name,
-    queue: options.queue === undefined ? contract.queue : safeName(options.queue, 'queue'),
-    priority: inRange(options.priority ?? contract.priority, 'priority', 0, 9),
+    queue: queueName,
+    priority: priorityOf(task, options),
     version,
     call,
     embed,
     settings,
     digest,
     etaMs,
-    expiresMs: earliest(expiresMs, made.deadlineMs ?? null),
+    expiresMs: latestMs,
     isIdDrawn: options.id === undefined,
     idempotencyKey: key ?? null,
     fingerprint:
@@ -129,7 +141,7 @@ function assemble(
   };
 }
 
-/** Null where there is nothing to hide: then people see the arguments themselves. */
+/** Null if there is nothing to hide: then operators see the arguments themselves. */
 function redactedCopy(
   name: string,
   { args, kwargs, embed }: RedactedCopy,
@@ -142,7 +154,7 @@ function redactedCopy(
 
 const OWN_LIMITS = new LimitBook([]);
 
-/** What relays and workers must know to hold the task to its limits: they do not have its contract. */
+/** What relays and workers need to apply the task's limits: they do not have its contract. */
 function addLimits(
   made: WritableOptions,
   { task, input, options }: TaskCall,
@@ -154,7 +166,6 @@ function addLimits(
     return;
   const admission = ownAdmission(contract, plainInput(contract, input));
   const queue = options.queue ?? contract.queue;
-  if (tenant !== undefined) made.tenant = safeKey(tenant, 'tenant');
   if (admission !== undefined) made.admission = admission;
   const rates = book.of({ name, queue, tenant, admission }).filter(({ rate }) => rate !== null);
   if (rates.length > 0) made.limited = true;
@@ -177,7 +188,18 @@ function addPlace(
   made.groupIndex = group.index;
 }
 
-/** Three bytes for a unit of UTF-16 at most: most texts need no counting. */
+/** Inputs are bounded when they are encoded, and the workflows around them here: no worker would accept more. */
+function checkNesting(name: string, body: string): void {
+  const fault = jsonFault(toBytes(body));
+  if (fault === null) return;
+  throw outlastError('ERR_INPUT_NOT_JSON', {
+    message: `the workflow that begins with ${name} cannot be sent: ${fault}`,
+    hint: 'Let a task send the next part of the workflow when it runs.',
+    fields: { path: '' },
+  });
+}
+
+/** At most three bytes per UTF-16 unit: most texts need no counting. */
 function checkSize(
   name: string,
   [body, settings]: readonly [string, string],
@@ -193,13 +215,13 @@ function checkSize(
   });
 }
 
-/** A key that no store can hold would be found by the worker, where nobody can correct it. */
+/** A key that no store can hold would be found by the worker, where the caller can no longer correct it. */
 function checkIdempotencyKey({ name, contract }: Task, input: unknown): void {
   const key = contract.idempotent?.key ?? null;
   if (key !== null) safeKey(key(plainInput(contract, input)), `the idempotency key of ${name}`);
 }
 
-/** A row that waits for its time would hold back all that were committed after it, or be overtaken: neither is an order. */
+/** A row that waits for its eta would hold back all that were committed after it, or be overtaken: neither is an order. */
 function orderingKeyOf(task: Task, input: unknown, options: SendOptions): string | null {
   const { ordering } = task.contract;
   const key = options.orderingKey ?? ordering?.key(plainInput(task.contract, input));

@@ -1,11 +1,11 @@
 import { ROW_SCHEMA_VERSION } from './outbox-writer.ts';
-import { advise, ok, problem, spoken, type Check, type CheckLimits } from '../admin/checkup.ts';
+import { advise, ok, problem, spoken, type Check, type CheckLimits } from '../telemetry/checkup.ts';
 
-/** What a look at an outbox comes to, whatever its dialect. */
+/** The result of checking an outbox, in any dialect. */
 export interface OutboxFigures {
-  /** Rows in a format we do not know. */
+  /** Rows in an unknown format. */
   readonly unsupported: number;
-  /** Rows claimed by relays that are gone for longer than they may be. */
+  /** Rows claimed by relays that have been gone for longer than allowed. */
   readonly orphans: number;
   /** Relays with a lease. */
   readonly relays: number;
@@ -24,7 +24,7 @@ export function outboxChecks(figures: OutboxFigures, limits: CheckLimits): reado
   ];
 }
 
-/** The answer was made somewhere between question and reply; only what that cannot explain is skew. */
+/** The answer was made at some time between request and reply; only the difference beyond that is skew. */
 export function clockCheck(
   serverMs: number,
   asked: { readonly beforeMs: number; readonly afterMs: number },

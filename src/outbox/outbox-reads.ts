@@ -4,12 +4,12 @@ import type {
   Failing,
   LetterPageRequest,
   PageRequest,
-} from '../admin/read-model.ts';
+} from '../ledger/dead-letter.ts';
 
-/** What people see of an outbox: reads only. Where a task has redacted copies, they are shown instead of its arguments. */
+/** The read side of an outbox, for operators. If a task has redacted copies, they are shown instead of its arguments. */
 export interface OutboxReads {
   sample(top: number): Promise<OutboxSample>;
-  /** Rows that wait, oldest first. The cursor is a row number. */
+  /** Waiting rows, oldest first. The cursor is a row number. */
   list(page: PageRequest): Promise<OutboxPage>;
   /** The newest rows, newest first. */
   recent(limit: number): Promise<readonly OutboxEntry[]>;
@@ -27,7 +27,7 @@ export interface OutboxSample {
   /** Rows in a format this version does not know: they wait for a newer relay. */
   readonly unsupported: number;
   readonly deadLetters: number;
-  /** Age of the oldest row that is due and still here; null: none is. */
+  /** Age of the oldest row that is due and still here; null: there is none. */
   readonly oldestPendingMs: number | null;
   /** Rows by queue, in any state; estimated where there are more than 100,000. */
   readonly queues: readonly { readonly queue: string; readonly rows: number }[];

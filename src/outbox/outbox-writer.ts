@@ -6,26 +6,26 @@ import { toBytes } from '../task/json.ts';
 /** Newest format of an outbox row that we know; a relay leaves newer rows alone. */
 export const ROW_SCHEMA_VERSION = 2;
 
-/** Rows with an ordering key are of a format of their own: a relay that knows no order must not touch them. */
+/** Rows with an ordering key have a separate format: a relay that knows no order must not touch them. */
 export const rowVersionOf = (task: NewTask): number => (task.orderingKey === null ? 1 : 2);
 
-/** A task about to be written: what travels, in texts, and what only the outbox needs. */
+/** A task about to be written: what is sent, as texts, and what only the outbox needs. */
 export interface NewTask extends Omit<Envelope, 'body' | 'options'> {
   readonly call: WireCall;
   /** The JSON text of `EnvelopeOptions`. */
   readonly settings: string;
   /** The third part of its body, as JSON text: what follows it. */
   readonly embed: string;
-  /** True: the id was drawn for this send, so that nobody else can have it. */
+  /** True: the id was drawn for this send, so that no other task can have it. */
   readonly isIdDrawn: boolean;
   readonly idempotencyKey: string | null;
-  /** What a key stands for; empty without one. */
+  /** Identifies the input behind a key; empty without one. */
   readonly fingerprint: string;
   /** Rows with the same key are published in commit order, one at a time. */
   readonly orderingKey: string | null;
-  /** True: a row of this key that becomes a dead letter holds back those behind it. */
+  /** True: a row of this key that becomes a dead letter holds back the rows behind it. */
   readonly parksKey: boolean;
-  /** What people may see instead of the arguments; null: the arguments themselves. */
+  /** What operators see instead of the arguments; null: the arguments themselves. */
   readonly redacted: RedactedCopy | null;
 }
 
@@ -33,7 +33,7 @@ export interface NewTask extends Omit<Envelope, 'body' | 'options'> {
 export const bodyOf = ({ args, kwargs }: WireCall, embed: string): string =>
   `[${args},${kwargs},${embed}]`;
 
-/** What a broker is given. The outbox makes the same of a row. */
+/** The envelope for a broker. The outbox builds the same from a row. */
 export function envelopeOf(task: NewTask): Envelope {
   const { id, name, queue, priority, version, digest, etaMs, expiresMs } = task;
   const body = toBytes(bodyOf(task.call, task.embed));
@@ -41,7 +41,7 @@ export function envelopeOf(task: NewTask): Envelope {
   return { id, name, queue, priority, version, body, options, digest, etaMs, expiresMs };
 }
 
-/** A body as people may see it, in JSON texts. It also travels in the envelope's options. */
+/** A body as operators may see it, in JSON texts. It is also sent in the envelope's options. */
 export interface RedactedCopy extends WireCall {
   readonly embed: string;
 }
@@ -50,7 +50,9 @@ export interface RedactedCopy extends WireCall {
 export interface OutboxWriter<Tx> {
   /** One statement per thousand tasks; one answer for each, in order. */
   write(tx: Tx, tasks: readonly NewTask[]): Promise<readonly WriteAnswer[]>;
-  /** Writes down that these chords are open; missing where the ledger cannot be in the same database. */
+  /** Asks the server, with two statements, whether this is one session in one open transaction. */
+  isInTransaction(tx: Tx): Promise<boolean>;
+  /** Records that these chords are open; missing if the ledger cannot be in the same database. */
   noteChords?(tx: Tx, chords: readonly ChordNote[]): Promise<void>;
 }
 
@@ -63,3 +65,34 @@ export type WriteAnswer =
   | { readonly kind: 'earlier'; readonly id: string }
   | { readonly kind: 'key-mismatch' }
   | { readonly kind: 'id-mismatch' };
+
+/**
+ * The tasks in the order in which their rows are locked. Another transaction may want the same key or id if the caller
+ * chose it: two that lock them in different orders would deadlock. So these are sorted, among themselves; all others
+ * keep their positions, and so do tasks with an ordering key, whose lock comes before and whose order is guaranteed.
+ */
+export function inLockOrder(tasks: readonly NewTask[]): readonly NewTask[] {
+  const chosen = [...tasks.entries()].filter(([, task]) => isWantedByOthers(task));
+  if (chosen.length < 2) return tasks;
+  const sorted = chosen.map(([, task]) => task).toSorted(compareLocks);
+  const ordered = [...tasks];
+  for (const [nth, [index]] of chosen.entries()) ordered[index] = sorted[nth] as NewTask;
+  return ordered;
+}
+
+const isWantedByOthers = (task: NewTask): boolean =>
+  task.orderingKey === null && (task.idempotencyKey !== null || !task.isIdDrawn);
+
+/**
+ * Keys before ids, as one statement locks them; both by their bytes, as a database compares them without a collation. Of
+ * tasks with one key the first gets it, so these stay in their order.
+ */
+function compareLocks(a: NewTask, b: NewTask): number {
+  if (a.idempotencyKey !== null && b.idempotencyKey !== null)
+    return compareBytes(a.idempotencyKey, b.idempotencyKey);
+  if (a.idempotencyKey !== b.idempotencyKey) return a.idempotencyKey === null ? 1 : -1;
+  return compareBytes(a.id, b.id);
+}
+
+const compareBytes = (a: string, b: string): number =>
+  a === b ? 0 : Buffer.compare(Buffer.from(a), Buffer.from(b));

@@ -1,4 +1,4 @@
-import { newcomerOf, type Admission } from '../admission/admission.ts';
+import { admissionRequestOf, type Admission } from '../admission/admission.ts';
 import type { LimitBook } from '../admission/limits.ts';
 import { HeldPermit, HOLD_MS } from '../admission/permit.ts';
 import type { Broker, PublishOutcome } from '../broker/broker.ts';
@@ -7,15 +7,24 @@ import type { Clock } from '../runtime/clock.ts';
 import { uuidv7 } from '../runtime/random.ts';
 import type { Random } from '../runtime/random.ts';
 import type { Call, Permit, TaskCall } from '../task/define-task.ts';
+import { ownManner } from '../ledger/follow-up-queues.ts';
 import type { Envelope } from '../task/envelope.ts';
+import { starPattern } from '../task/glob.ts';
 import type { Keyring } from '../task/keyring.ts';
 import type { Redact } from '../task/redact.ts';
 import { soonAll } from '../task/soon.ts';
+import type { Wildcard } from '../task/wildcard.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { ALONE, composeTask, type ComposeDeps } from './compose.ts';
 import { composeCall, type Composed, type SentCall, type SentRow } from './compose-call.ts';
 import { envelopeOf, type NewTask, type OutboxWriter, type WriteAnswer } from './outbox-writer.ts';
-import { failedTransaction, type TransactionAdapter } from './transaction-adapter.ts';
+import type { SameDatabase } from './same-database.ts';
+import {
+  failedTransaction,
+  notInTransaction,
+  type TransactionAdapter,
+  type TransactionStatus,
+} from './transaction-adapter.ts';
 
 /** How long a push waits for the broker. */
 const CONFIRM_MS = 10_000;
@@ -25,8 +34,10 @@ const LATE: PublishOutcome = {
 };
 
 export interface ProducerDeps<Tx> {
-  readonly adapter: Pick<TransactionAdapter<Tx>, 'status' | 'transaction'>;
+  readonly adapter: Pick<TransactionAdapter<Tx>, 'status' | 'askStatus' | 'transaction'>;
   readonly writer: OutboxWriter<Tx>;
+  /** Null: the adapter is our own, or there is nothing to compare it with. */
+  readonly sameDatabase: Pick<SameDatabase<Tx>, 'check'> | null;
   readonly broker: () => Promise<Broker>;
   readonly admission: () => Promise<Admission>;
   readonly book: LimitBook;
@@ -39,20 +50,20 @@ export interface ProducerDeps<Tx> {
   readonly redact: Redact | null;
   readonly keyring: Keyring;
   readonly chordQueue: NonNullable<ComposeDeps['chordQueue']> | null;
-  /** The ledger is in the database of this outbox, so that a chord is open with the commit of its header. */
+  /** The ledger is in the database of this outbox, so a chord is open with the commit of its header. */
   readonly notesChords: boolean;
-  /** The task that is running here, if one is: it becomes the parent of what is sent. */
+  /** The task running here, if there is one: it becomes the parent of what is sent. */
   readonly parent: () => ComposeDeps['parent'];
 }
 
-/** The caller's end of a task's life: checks everything, then writes into the caller's transaction. */
+/** The caller's side of a task's life: checks everything, then writes into the caller's transaction. */
 export class Producer<Tx> {
   readonly #deps: ProducerDeps<Tx>;
-  readonly #excluded: readonly RegExp[];
+  readonly #excluded: readonly Wildcard[];
 
   constructor(deps: ProducerDeps<Tx>) {
     this.#deps = deps;
-    this.#excluded = deps.excludeTasks.map(toPattern);
+    this.#excluded = deps.excludeTasks.map(starPattern);
   }
 
   /** All inputs are checked before the first row is written: an error leaves the transaction as it was. */
@@ -67,7 +78,7 @@ export class Producer<Tx> {
     return sentCalls(composed, rows);
   }
 
-  /** One that was sent before may be complete by now. */
+  /** A chord that was sent before may be complete by now. */
   async #noteChords(
     tx: Tx,
     composed: readonly Composed[],
@@ -86,7 +97,7 @@ export class Producer<Tx> {
   readonly #isExcluded = ({ name }: NewTask): boolean =>
     this.#excluded.some(pattern => pattern.test(name));
 
-  /** Some go past the outbox: after the others, whose refusal they would outlive. */
+  /** Some bypass the outbox: after the others, because they would outlive a refusal of those. */
   async #sendMixed(tx: Tx, tasks: readonly NewTask[]): Promise<readonly SentRow[]> {
     const direct = tasks.filter(this.#isExcluded);
     for (const task of direct) checkDirect(task);
@@ -99,12 +110,17 @@ export class Producer<Tx> {
   }
 
   async #write(tx: Tx, tasks: readonly NewTask[]): Promise<readonly SentRow[]> {
-    if (tasks.length > 0) this.#checkTransaction(tx);
+    if (tasks.length > 0) {
+      const asking = this.#deps.sameDatabase?.check(tx) ?? null;
+      if (asking !== null) await asking;
+      // Last, so that nothing is awaited between this and the row.
+      if (this.#deps.adapter.status(tx) !== 'open') await this.#refuseOutside(tx);
+    }
     const answers = await this.#deps.writer.write(tx, tasks);
     return tasks.map((task, index) => readAnswer(task, answers[index] as WriteAnswer));
   }
 
-  /** Straight to the broker; the task's id. */
+  /** Publishes straight to the broker; returns the task's id. */
   async push(call: TaskCall): Promise<string> {
     const task = await composeTask(call, ALONE, this.#composeDeps());
     checkDirect(task);
@@ -113,26 +129,26 @@ export class Producer<Tx> {
     } catch (error) {
       const isDeferred = call.task.contract.admission?.onReject === 'defer';
       if (!isDeferred || !isOutlastError(error, 'ERR_ADMISSION_REJECTED')) throw error;
-      // From the outbox it goes on as a sent task does, whenever there is room.
+      // From the outbox it continues like a sent task, when its limit allows.
       await this.#deps.adapter.transaction(tx => this.#deps.writer.write(tx, [task]));
       return task.id;
     }
   }
 
-  /** Takes room for one task, and keeps it for whoever sends or pushes that with the permit. */
+  /** Takes capacity for one task, and keeps it for the send or push that uses the permit. */
   async admit(call: TaskCall): Promise<Permit> {
     const task = await composeTask(call, ALONE, this.#composeDeps());
     const admission = await this.#deps.admission();
-    const newcomer = { ...newcomerOf(envelopeOf(task)), permit: null };
-    const takings = await admission.enter(newcomer, 'admit');
+    const newcomer = { ...admissionRequestOf(envelopeOf(task)), permit: null };
+    const reservations = await admission.enter(newcomer, 'admit');
     const rates = admission.ratesOf(newcomer.subject);
     const token = rates.length === 0 ? null : this.#deps.random.token();
-    const permit = new HeldPermit({ task: task.name, token, rates, takings });
+    const permit = new HeldPermit({ task: task.name, token, rates, reservations });
     if (token === null) return permit;
     try {
       await admission.hold(token, HOLD_MS);
     } catch (error) {
-      // The rate was taken; that the store is away now is worth more to the caller than that it stays taken.
+      // The rate was taken. The caller needs the store's error more than the refund.
       await permit.cancel().catch(() => undefined);
       throw error;
     }
@@ -157,11 +173,11 @@ export class Producer<Tx> {
   async #publish(task: NewTask): Promise<SentRow> {
     const admission = await this.#deps.admission();
     const envelope = envelopeOf(task);
-    const newcomer = newcomerOf(envelope);
-    const takings = await admission.enter(newcomer, 'push');
+    const newcomer = admissionRequestOf(envelope);
+    const reservations = await admission.enter(newcomer, 'push');
     const giveBack = async (): Promise<void> => {
-      takings.spare(admission.ratesOf(newcomer.subject));
-      await takings.refund().catch(() => undefined);
+      reservations.spare(admission.ratesOf(newcomer.subject));
+      await reservations.refund().catch(() => undefined);
     };
     const outcome = await this.#hand(envelope, giveBack);
     if (outcome.status === 'confirmed') return { id: task.id, isNew: true };
@@ -173,11 +189,11 @@ export class Producer<Tx> {
     });
   }
 
-  /** A message that certainly did not arrive gives back what it took; one that nobody answered for may have arrived. */
+  /** A message that certainly did not arrive gives back what it took; one without an answer may have arrived. */
   async #hand(envelope: Envelope, giveBack: () => Promise<void>): Promise<PublishOutcome> {
     try {
       const broker = await this.#deps.broker();
-      const outcome = await this.#inTime(broker.publish([envelope]));
+      const outcome = await this.#inTime(broker.publish([envelope], ownManner([envelope])));
       if (outcome.status !== 'confirmed' && outcome !== LATE) await giveBack();
       return outcome;
     } catch (error) {
@@ -186,7 +202,7 @@ export class Producer<Tx> {
     }
   }
 
-  /** A broker that has stopped taking messages may not answer for hours. */
+  /** A broker that has stopped accepting messages may not answer for hours. */
   #inTime(publishing: Promise<readonly PublishOutcome[]>): Promise<PublishOutcome> {
     return new Promise((resolve, reject) => {
       const cancel = this.#deps.clock.timer(CONFIRM_MS, () => resolve(LATE));
@@ -194,38 +210,37 @@ export class Producer<Tx> {
     });
   }
 
-  #checkTransaction(tx: Tx): void {
-    const status = this.#deps.adapter.status(tx);
-    if (status === 'open' || status === 'unknown') return;
+  /** Nothing is written before it is certain that the caller's rollback would undo it. */
+  async #refuseOutside(tx: Tx): Promise<void> {
+    const status = await this.#findStatus(tx);
+    if (status === 'open') return;
     if (status === 'aborted') throw failedTransaction();
-    const message = 'this handle is not in a transaction';
-    if (!this.#deps.strict) {
-      this.#deps.log.warn({}, `${message}: the task is committed by itself`);
-      return;
-    }
-    throw outlastError('ERR_NOT_IN_TRANSACTION', {
-      message,
-      hint: 'Run BEGIN on it first, or use outlast.transaction(async tx => …); set strict: false to be warned instead.',
-      fields: {},
-    });
+    if (status === 'pool' || this.#deps.strict) throw notInTransaction(status);
+    const message = 'this handle is not in a transaction: the task is committed by itself';
+    this.#deps.log.warn({}, message);
+  }
+
+  async #findStatus(tx: Tx): Promise<Exclude<TransactionStatus, 'unknown'>> {
+    const { adapter, writer } = this.#deps;
+    const known = adapter.status(tx);
+    if (isCertain(known)) return known;
+    const asked = await adapter.askStatus?.(tx);
+    if (asked !== undefined && isCertain(asked)) return asked;
+    return (await writer.isInTransaction(tx)) ? 'open' : 'none';
   }
 }
+
+/** A third-party adapter may return anything. */
+const isCertain = (status: TransactionStatus): status is Exclude<TransactionStatus, 'unknown'> =>
+  ['open', 'none', 'aborted', 'pool'].includes(status);
 
 const rowsOf = (composed: readonly Composed[]): readonly NewTask[] =>
   composed.flatMap(({ rows }) => rows);
 
-/** Each call is told what became of its rows, which stand in the order of the calls. */
+/** Gives each call the results of its rows, which are in the order of the calls. */
 function sentCalls(composed: readonly Composed[], rows: readonly SentRow[]): readonly SentCall[] {
   let at = 0;
   return composed.map(call => call.sent(rows.slice(at, (at += call.rows.length))));
-}
-
-/** `metrics.*` as a pattern; every other character means itself. */
-function toPattern(glob: string): RegExp {
-  const escaped = glob
-    .split('*')
-    .map(part => part.replaceAll(/[\\^$.|?+()[\]{}]/g, String.raw`\$&`));
-  return new RegExp(`^${escaped.join('.*')}$`);
 }
 
 function readAnswer(task: NewTask, answer: WriteAnswer): SentRow {
@@ -261,13 +276,20 @@ function mismatch(key: string, message: string): Error {
   });
 }
 
-/** What only the outbox can keep must not be dropped in silence. */
+const HINTS = {
+  orderingKey:
+    'Use `send`, in a transaction, with the task not in `excludeTasks`; or leave the option out.',
+  idempotencyKey:
+    'For one task per key, use `send`, in a transaction, with the task not in `excludeTasks`. For a push that may be repeated, give it an `id` made of the key; for effects that must be had once, make the task `idempotent`.',
+} as const;
+
+/** What only the outbox can keep must not be dropped silently. */
 function checkDirect(task: NewTask): void {
   const option = (['orderingKey', 'idempotencyKey'] as const).find(key => task[key] !== null);
   if (option === undefined) return;
   throw outlastError('ERR_OPTIONS_CONFLICT', {
     message: `\`${option}\` is kept by the outbox, and ${task.name} goes straight to the broker`,
-    hint: 'Use `send` and take the task out of `excludeTasks`, or leave the option out.',
+    hint: HINTS[option],
     fields: { options: [option] },
   });
 }

@@ -1,15 +1,15 @@
-/** Transactions that overlap commit in another order than they began; most are over within this time. */
+/** Overlapping transactions commit in another order than they began; most are over within this time. */
 const OVERLAP_MS = 5_000;
 const LEAST_PAUSE_MS = 1_000;
-/** A look from the beginning may take this share of the time at most. */
+/** Scans from the beginning may take this share of the time at most. */
 const SHARE = 10;
 
 /**
- * Where a look for due rows may begin. Rows that were moved on leave dead entries at the front of the index, and while
- * a foreign transaction holds an old snapshot nothing can clean them up: every look would walk over all of them, and the
- * relay would slow down with every row it moves. So most looks begin where the last one ended, less a margin. Rows that
- * stand before that (of a long transaction, or given back by another relay) are found by looks from the beginning, which
- * are made whenever a look finds nothing, and now and then.
+ * Where a scan for due rows may begin. Rows that were moved on leave dead entries at the front of the index, and while a
+ * foreign transaction holds an old snapshot nothing can clean them up: every scan would walk over all of them, and the
+ * relay would slow down with every row it moves. So most scans begin where the last one ended, less a margin. Rows
+ * before that (of a long transaction, or given back by another relay) are found by scans from the beginning, which run
+ * whenever a scan finds nothing, and now and then.
  */
 export class ScanFloor {
   readonly #monotonic: () => number;
@@ -21,7 +21,7 @@ export class ScanFloor {
     this.#monotonic = monotonic;
   }
 
-  /** The rows `look` finds; it is given an instant to begin at, or null for the beginning. */
+  /** The rows that `look` finds; it gets an instant to begin at, or null for the beginning. */
   async look<R extends { readonly availableMs: number }>(
     look: (floorMs: number | null) => Promise<readonly R[]>,
   ): Promise<readonly R[]> {
@@ -40,7 +40,7 @@ export class ScanFloor {
     return this.#floorMs;
   }
 
-  /** Rows may stand before the floor: the next look is from the beginning. */
+  /** There may be rows before the floor: the next scan is from the beginning. */
   reset(): void {
     this.#floorMs = null;
   }

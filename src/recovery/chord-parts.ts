@@ -1,41 +1,53 @@
 import type { Broker, Delivery } from '../broker/broker.ts';
-import { sendEntries } from '../ledger/carry-out.ts';
+import { DestinationGuard } from '../broker/destination-guard.ts';
+import { sendEntries, unsentLetter, type Undone } from '../ledger/carry-out.ts';
+import type { Destinations } from '../ledger/destinations.ts';
 import { checkPart, linkedPart, type FollowDeps } from '../ledger/follow-up.ts';
 import type { AfterEntry, BuryItem, ChordPartEntry, Ledger } from '../ledger/ledger.ts';
+import { letterBeside } from '../ledger/letter-beside.ts';
 import { undecodable } from '../ledger/undecodable.ts';
 import { sleep } from '../runtime/clock.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { Wakeable } from '../runtime/wakeable.ts';
-import { readToldPart, refusalOfPart } from '../task/chord-link.ts';
-import type { Envelope } from '../task/envelope.ts';
+import { readReportedPart, refusalOfPart } from '../task/chord-link.ts';
 import { NO_KEYS, type Keyring } from '../task/keyring.ts';
 import type { Redact } from '../task/redact.ts';
+import { withCopies } from '../task/with-copies.ts';
 
 export interface ChordPartsDeps {
-  readonly broker: Pick<Broker, 'publish' | 'reply' | 'take' | 'ack' | 'giveBack' | 'onReady'>;
+  readonly broker: Pick<
+    Broker,
+    'publish' | 'reply' | 'hasQueues' | 'take' | 'ack' | 'giveBack' | 'onReady'
+  >;
   readonly ledger: Pick<Ledger, 'joinChord' | 'closeChord' | 'bury'>;
-  /** Where they are told. */
+  /** The queue on which they are reported. */
   readonly queue: string;
   readonly runtime: Runtime;
   readonly redact?: Redact | null;
   readonly keyring?: Keyring;
+  /** Where messages may have us write. Left out: anywhere. */
+  readonly destinations?: Destinations;
 }
 
 /** Messages of one look. */
 const CHUNK = 100;
-/** A hint may be lost; and after trouble this long is waited. */
+/** A hint may be lost; also the wait after trouble. */
 const IDLE_MS = 1_000;
+/** How long a confirm may take. */
+const LIMIT_MS = 5_000;
 
 /**
- * Counts the parts of chords that workers of Python ran. Each is told by a message (`task/chord-link.ts`), which is
- * acknowledged when the part is counted and what follows from it was confirmed: whoever dies before that leaves it to
- * be delivered again, and a part counts once however often it is told.
+ * Counts the parts of chords that Python workers ran. Each is reported by a message (`task/chord-link.ts`), which is
+ * acknowledged when the part is counted and its follow-ups are confirmed. If the process dies before that, the message is
+ * delivered again; a part counts once however often it is reported.
  */
 export class ChordParts {
   readonly #deps: ChordPartsDeps;
+  readonly #guard: DestinationGuard;
 
   constructor(deps: ChordPartsDeps) {
     this.#deps = deps;
+    this.#guard = new DestinationGuard(deps.broker, deps.runtime.clock);
   }
 
   /** Counts until the signal aborts. */
@@ -55,7 +67,7 @@ export class ChordParts {
     }
   }
 
-  /** What cannot be done now goes back, and is delivered again. */
+  /** Messages that cannot be handled now go back, and are delivered again. */
   async #look(): Promise<'parts' | 'nothing' | 'trouble'> {
     const { broker, queue, runtime } = this.#deps;
     let taken: readonly Delivery[] = [];
@@ -75,9 +87,9 @@ export class ChordParts {
     }
   }
 
-  /** Those that nobody has to be told of again. */
+  /** Returns the messages that need not be delivered again. */
   async #settle(taken: readonly Delivery[]): Promise<readonly Delivery[]> {
-    const { broker, ledger } = this.#deps;
+    const { ledger } = this.#deps;
     const parts = new Map<AfterEntry, Delivery>();
     const settled: Delivery[] = [];
     for (const delivery of taken) {
@@ -89,22 +101,44 @@ export class ChordParts {
         settled.push(delivery);
       }
     }
-    const sent = await sendEntries([...parts.keys()], { broker, ledger, follow: this.#follow() });
-    return [...settled, ...sent.flatMap(entry => parts.get(entry) ?? [])];
+    const { destinations } = this.#deps;
+    const { done, undone } = await sendEntries([...parts.keys()], {
+      guard: this.#guard,
+      limitMs: LIMIT_MS,
+      ledger,
+      follow: this.#follow(),
+      ...(destinations ? { destinations } : {}),
+    });
+    const given = await Promise.all(undone.map(one => this.#giveUp(one)));
+    return [...settled, ...[...done, ...given.flat()].flatMap(entry => parts.get(entry) ?? [])];
+  }
+
+  /** A refused one becomes a dead letter, which can be sent again: the message would only come back at once, for ever. */
+  async #giveUp(undone: Undone): Promise<readonly AfterEntry[]> {
+    const { ledger, runtime } = this.#deps;
+    const { entry, kind, why } = undone;
+    if (kind === 'unavailable' || kind === 'broken') return [];
+    const letters = undone.refused.flatMap(item => unsentLetter(item, undone) ?? []);
+    if (letters.length > 0) await ledger.bury(letters);
+    runtime.log.error({ key: entry.key, kind, error: why }, 'the body of a chord is not sent');
+    return [entry];
   }
 
   #read({ message }: Delivery): ChordPartEntry | BuryItem {
-    if ('raw' in message) return undecodable(message);
+    const { redact = null } = this.#deps;
+    if ('raw' in message) return undecodable(message, redact);
     try {
       const refusal = refusalOfPart(message, this.#deps.keyring ?? NO_KEYS);
-      if (refusal !== null) return letter(message, 'ERR_DIGEST', refusal);
-      const { place, taskId, rootId, result } = readToldPart(message);
+      // Stored beside the id it names: any sender may have chosen that.
+      if (refusal !== null) return letterBeside(withCopies(message, redact), 'ERR_DIGEST', refusal);
+      const { position, taskId, rootId, result } = readReportedPart(message);
       const parent = { id: taskId, rootId, queue: message.queue, deadlineMs: null };
-      const part = linkedPart(place, taskId, result, parent);
+      const part = linkedPart(position, taskId, result, parent);
       checkPart(part, this.#follow());
       return part;
     } catch (error) {
-      return letter(message, 'ERR_UNDECODABLE', (error as Error).message);
+      const why = redact === null ? (error as Error).message : 'it is not a part of a chord';
+      return letterBeside(withCopies(message, redact), 'ERR_UNDECODABLE', why);
     }
   }
 
@@ -113,8 +147,4 @@ export class ChordParts {
     const answers = broker.reply !== undefined;
     return { nowMs: runtime.clock.now(), queueOf: () => null, redact, keyring, answers };
   }
-}
-
-function letter(envelope: Envelope, reason: string, message: string): BuryItem {
-  return { kind: 'message', envelope, reason, error: { type: reason, message, traceback: '' } };
 }

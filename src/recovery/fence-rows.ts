@@ -1,19 +1,21 @@
-/** The fences and steps of one database whose ledger is elsewhere, as a housekeeper sees them. */
+/** The fences and steps of one database whose ledger is elsewhere, for the housekeeper. */
 export interface FenceRows {
-  /** Fences whose task is to be asked about now. */
+  /** Fences whose task is to be looked up now. */
   due(limit: number): Promise<readonly DueFence[]>;
-  /** Their tasks are not over: they are asked about again, the older ones later. */
+  /** Their tasks are not over: they are looked up again, older ones less often. */
   later(ids: readonly string[]): Promise<void>;
-  /** Their tasks are over, or unknown: they are asked about once more after so long. */
+  /** Their tasks are over, or unknown: they are looked up once more after `keepMs`. */
   over(ids: readonly string[], keepMs: number): Promise<void>;
-  /** Forgets those that were over the last time as well, with their steps; steps of a key live on for their time. */
+  /** Deletes those that were over the last time as well, with their steps; steps of a key stay until they expire. */
   forget(ids: readonly string[]): Promise<void>;
-  /** Forgets up to `limit` steps of keys whose time is over. Returns how many. */
+  /** Deletes up to `limit` expired steps of keys. Returns how many. */
   prune(limit: number): Promise<number>;
+  /** An operator has reset this key: its effects run anew from now on. False: there were none. */
+  forgetKey(key: string): Promise<boolean>;
 }
 
 export interface DueFence {
   readonly id: string;
-  /** The ledger said so the last time. */
+  /** The ledger reported it as over the last time. */
   readonly isOver: boolean;
 }

@@ -19,8 +19,8 @@ const MONTH: DeadLetterAge = {
   taskName: null,
 };
 
-/** A room with so many letters; it counts what it is asked. */
-class Room implements KeptOutbox {
+/** An outbox with this many letters; it counts the calls. */
+class CountingOutbox implements KeptOutbox {
   letters: number;
   isAway = false;
   readonly requests: PurgeRequest[] = [];
@@ -65,7 +65,7 @@ function setup(letters: number, deadLetterAge: DeadLetterAge | null = MONTH) {
     log: silentLogger,
     emit: noEvents,
   };
-  const [ledger, outbox] = [new Room(0), new Room(letters)];
+  const [ledger, outbox] = [new CountingOutbox(0), new CountingOutbox(letters)];
   const keeper = new Housekeeper({
     ledger,
     keys: null,
@@ -125,7 +125,7 @@ describe('chords that were never completed', () => {
     const log = { ...silentLogger, warn: (fields: unknown) => void warnings.push(fields) };
     const runtime = { clock, random: systemRandom, faultPoint: noFaults, log, emit: noEvents };
     const ledger = new MemoryLedger({ clock });
-    const outbox = new Room(0);
+    const outbox = new CountingOutbox(0);
     const keeper = new Housekeeper({ ledger, keys: null, outbox, deadLetterAge: null, runtime });
     await ledger.joinChord({ groupId: 'g', index: 0, size: 2, taskId: 't', result: '1' });
     await keeper.look();
@@ -154,7 +154,7 @@ describe('idempotency keys that nobody asks for again', () => {
     const keeper = new Housekeeper({
       ledger,
       keys: { store, reads: new MemoryLedgerReads(ledger) },
-      outbox: new Room(0),
+      outbox: new CountingOutbox(0),
       deadLetterAge: null,
       runtime,
     });
@@ -165,7 +165,7 @@ describe('idempotency keys that nobody asks for again', () => {
       { envelope: waiting, delayMs: 100 * HOUR },
     ]);
     const asking = (key: string, { id }: Envelope) =>
-      store.acquire({ key, digest: 'd', taskId: id, epoch: 1 });
+      store.acquire({ key, digest: 'd', taskId: id, epoch: 1, run: 'r' });
     await asking('a', alive);
     await asking('b', ended);
     await asking('b', waiting);

@@ -7,23 +7,23 @@ import type { OutboxStore, PurgeReply, PurgeRequest } from '../outbox/outbox-sto
 import { keepFences, type KeptFences } from './keep-fences.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 
-/** Which dead letters are deleted by themselves. */
+/** Which dead letters are deleted automatically. */
 export type DeadLetterAge = Pick<
   PurgeRequest,
   'olderThanDeadMs' | 'olderThanCreatedMs' | 'taskName'
 >;
 
-/** An outbox as a housekeeper sees it. */
+/** The steps of an outbox that a housekeeper uses. */
 export type KeptOutbox = Pick<OutboxStore, 'prune' | 'purgeDeadLetters'>;
 
-/** Idempotency keys, and who knows whether their holders are alive. */
+/** Idempotency keys, and the reads that tell whether their holders are alive. */
 export interface KeptKeys {
   readonly store: Pick<IdempotencyStore, 'prune' | 'review' | 'free'>;
   readonly reads: Pick<LedgerReads, 'inspect'>;
 }
 
 export interface HouseParts {
-  /** Null: this is about an outbox apart, and so are `keys`. */
+  /** Null: this housekeeper serves a separate outbox, and `keys` is null too. */
   readonly ledger: Pick<Ledger, 'prune' | 'purgeDead' | 'wake' | 'abandonChords'> | null;
   readonly keys: KeptKeys | null;
   readonly outbox: KeptOutbox;
@@ -34,31 +34,31 @@ export interface HouseParts {
   readonly runtime: Runtime;
 }
 
-/** Rows are forgotten in bites, so many a look: faster than anybody makes them, and no look takes long. */
-const BITE = 1_000;
-const BITES = 20;
-/** Ages are counted in days: more often than once a minute nobody would notice. */
+/** Rows are deleted in batches, several a pass: faster than they are created, and no pass takes long. */
+const BATCH = 1_000;
+const BATCHES = 20;
+/** Ages are counted in days: running more often than once a minute makes no difference. */
 const PURGE_EVERY_MS = 60_000;
 /** Group ids in one log line. */
-const MOST_TOLD = 20;
+const MOST_LOGGED = 20;
 
-interface Room {
+interface CleanedStore {
   prune(limit: number): Promise<number>;
   purge(request: PurgeRequest): Promise<PurgeReply>;
-  /** Looks at some of those that stay until somebody asks for them. */
+  /** Reviews some of the rows that have no expiry. */
   review?(limit: number): Promise<number>;
 }
 
-/** Forgets what has had its time: tombstones, enqueue keys, fences, and dead letters where the configuration says so. */
+/** Deletes what has expired: tombstones, enqueue keys, fences, and dead letters if the configuration says so. */
 export class Housekeeper {
   readonly #parts: HouseParts;
-  readonly #rooms: readonly Room[];
+  readonly #stores: readonly CleanedStore[];
   #purgeAtMs = 0;
 
   constructor(parts: HouseParts) {
     const { ledger, keys, outbox, fences } = parts;
     this.#parts = parts;
-    this.#rooms = [
+    this.#stores = [
       ...(ledger === null
         ? []
         : [
@@ -68,7 +68,7 @@ export class Housekeeper {
               review: (limit: number) => this.#abandonChords(ledger, limit),
             },
           ]),
-      ...(ledger === null || keys === null ? [] : [keyRoom(keys, ledger)]),
+      ...(ledger === null || keys === null ? [] : [keyStore(keys, ledger)]),
       { prune: limit => outbox.prune(limit), purge: request => outbox.purgeDeadLetters(request) },
       ...(fences
         ? [
@@ -79,16 +79,16 @@ export class Housekeeper {
     ];
   }
 
-  /** A store that is away keeps nobody from the others. */
+  /** A store that is away does not keep the others from being cleaned. */
   async look(): Promise<void> {
     const { clock, log } = this.#parts.runtime;
     const isPurging = clock.monotonic() >= this.#purgeAtMs;
     if (isPurging) this.#purgeAtMs = clock.monotonic() + PURGE_EVERY_MS;
-    for (const room of this.#rooms) {
+    for (const store of this.#stores) {
       try {
-        await inBites(() => room.prune(BITE));
-        if (isPurging) await this.#purge(room);
-        if (isPurging) await room.review?.(BITE);
+        await inBatches(() => store.prune(BATCH));
+        if (isPurging) await this.#purge(store);
+        if (isPurging) await store.review?.(BATCH);
       } catch (error) {
         if (!isUnavailable(error)) throw error;
         log.warn({ error }, 'a store cannot be cleaned up now');
@@ -99,17 +99,18 @@ export class Housekeeper {
   async #abandonChords(ledger: Pick<Ledger, 'abandonChords'>, limit: number): Promise<number> {
     const groups = await ledger.abandonChords(limit);
     const count = groups.length;
-    const told = { count, groups: groups.slice(0, MOST_TOLD) };
-    if (count > 0) this.#parts.runtime.log.warn(told, 'chords without a part for a week forgotten');
+    const fields = { count, groups: groups.slice(0, MOST_LOGGED) };
+    if (count > 0)
+      this.#parts.runtime.log.warn(fields, 'chords without a part for a week forgotten');
     return count;
   }
 
-  async #purge(room: Room): Promise<void> {
+  async #purge(store: CleanedStore): Promise<void> {
     const { deadLetterAge, runtime } = this.#parts;
     if (deadLetterAge === null) return;
-    const isDone = await inBites(async () => {
-      const request = { ...deadLetterAge, limit: BITE, isDryRun: false };
-      const { counts } = await room.purge(request);
+    const isDone = await inBatches(async () => {
+      const request = { ...deadLetterAge, limit: BATCH, isDryRun: false };
+      const { counts } = await store.purge(request);
       if (counts.length > 0) runtime.log.info({ counts }, 'dead letters purged');
       return counts.reduce((sum, { count }) => sum + count, 0);
     });
@@ -120,7 +121,7 @@ export class Housekeeper {
 const nothingToPurge = async (): Promise<PurgeReply> => ({ counts: [] });
 
 /** Keys have no dead letters. */
-function keyRoom({ store, reads }: KeptKeys, ledger: Pick<Ledger, 'wake'>): Room {
+function keyStore({ store, reads }: KeptKeys, ledger: Pick<Ledger, 'wake'>): CleanedStore {
   return {
     prune: limit => store.prune(limit),
     purge: nothingToPurge,
@@ -129,9 +130,9 @@ function keyRoom({ store, reads }: KeptKeys, ledger: Pick<Ledger, 'wake'>): Room
 }
 
 /** False: there may be more. */
-async function inBites(bite: () => Promise<number>): Promise<boolean> {
-  for (let bites = 0; bites < BITES; bites++) {
-    if ((await bite()) < BITE) return true;
+async function inBatches(runBatch: () => Promise<number>): Promise<boolean> {
+  for (let batches = 0; batches < BATCHES; batches++) {
+    if ((await runBatch()) < BATCH) return true;
   }
   return false;
 }

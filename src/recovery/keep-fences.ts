@@ -9,13 +9,13 @@ export interface KeptFences {
   readonly dedupMs: number;
 }
 
-/** A ledger that does not know a task may have lost its memory, and others still bring the task back to it. */
+/** A ledger that does not know a task may have lost its memory, while other processes still bring the task back. */
 const DOUBT_MS = 86_400_000;
 
 /**
- * Forgets fences whose task has been over for as long as copies of it may come. Nobody tells this database when a task
- * ends, so the ledger is asked, twice: when a task is first seen to be over, and after its time. Returns how many it was
- * asked about.
+ * Deletes fences whose task has been over for as long as copies of it may come. This database is not notified when a task
+ * ends, so the ledger is asked twice: when a task is first seen to be over, and after its time. Returns how many tasks it
+ * was asked about.
  */
 export async function keepFences(
   { rows, ledger, dedupMs }: KeptFences,
@@ -35,7 +35,7 @@ export async function keepFences(
 
 type Fate = 'alive' | 'ended' | 'unknown' | 'forgotten';
 
-/** A dead letter may be brought back: its steps stay until it is purged. */
+/** A dead letter may be revived: its steps stay until it is purged. */
 function fateOf({ isOver }: DueFence, state: TaskState | null): Fate {
   switch (state) {
     case 'waiting':

@@ -1,11 +1,11 @@
 import type { CheckpointKey, CheckpointStore } from '../ledger/checkpoint-store.ts';
 import type { LedgerReads } from '../ledger/ledger-reads.ts';
 
-/** One that was just written may not be referred to yet. */
+/** A checkpoint that was just written may not be referred to yet. */
 const AGE_MS = 3_600_000;
 const CHUNK = 100;
 
-/** Deletes large checkpoints of tasks that are over or unknown. Dead ones keep theirs: they may be brought back. Returns how many. */
+/** Deletes large checkpoints of tasks that are over or unknown. Dead ones keep theirs: they may be revived. Returns how many. */
 export async function sweepCheckpoints(
   store: CheckpointStore,
   ledger: Pick<LedgerReads, 'inspect'>,

@@ -132,7 +132,7 @@ describe.each([
     write(limited(2));
     await relay.drain(forever);
     answer = OK;
-    // Nothing comes back with time here but the two rows themselves: a rate that had lost their room would let in one.
+    // Only the two rows themselves come back with time: a rate that had lost their capacity would admit one.
     advance(1_100);
     await relay.drain(forever);
     expect(published).toHaveLength(2);

@@ -1,40 +1,42 @@
-import { newcomerOf, type Admission } from '../admission/admission.ts';
+import { admissionRequestOf, type Admission } from '../admission/admission.ts';
 import { isLimited } from '../admission/limited.ts';
 import { subjectOf } from '../admission/subject.ts';
-import type { Takings } from '../admission/take-rates.ts';
+import type { RateReservations } from '../admission/take-rates.ts';
 import type { OutboxRow } from '../outbox/outbox-store.ts';
 
-/** A row over its limit, and how long it is to stay in the outbox. */
+/** A row over its limit, and how long it must stay in the outbox. */
 export interface WaitingRow {
   readonly row: OutboxRow;
   readonly waitMs: number;
 }
 
-/** Of some rows, those that may be published now. */
+/** The rows that may be published now, and those that wait. */
 export interface AdmittedRows {
   readonly rows: readonly OutboxRow[];
   readonly waiting: readonly WaitingRow[];
-  /** Rows that were let in and not published give back what they took. */
+  /** Admitted rows that were not published give back what they took. */
   readonly refund: (unpublished: readonly OutboxRow[]) => Promise<void>;
 }
 
 const noRefund = async (): Promise<void> => undefined;
 
-/** Takes the rates of rows that are under one, in a few calls for all of them. A store that is away throws. */
+/** Takes from the rates of rows that have one, in a few calls for all of them. Throws if the store is away. */
 export async function admitRows(
   rows: readonly OutboxRow[],
   admission: Admission | null,
 ): Promise<AdmittedRows> {
   if (admission === null) return { rows, waiting: [], refund: noRefund };
-  const closed = await admission.closedTo(() => rows.map(({ envelope }) => newcomerOf(envelope)));
+  const closed = await admission.closedTo(() =>
+    rows.map(({ envelope }) => admissionRequestOf(envelope)),
+  );
   if (closed !== null) {
     const waiting = rows.map((row, at) => ({ row, waitMs: closed[at] ?? 0 }));
     return { rows: [], waiting, refund: noRefund };
   }
   const limited = rows.filter(({ envelope }) => isLimited(envelope.options));
   if (limited.length === 0) return { rows, waiting: [], refund: noRefund };
-  const newcomers = limited.map(({ envelope }) => newcomerOf(envelope));
-  const { waits, takings } = await admission.enterMany(newcomers);
+  const newcomers = limited.map(({ envelope }) => admissionRequestOf(envelope));
+  const { waits, reservations } = await admission.enterMany(newcomers);
   const waitOf = new Map(limited.map((row, at) => [row, waits[at] ?? null]));
   const waiting = limited.flatMap(row => {
     const waitMs = waitOf.get(row) ?? null;
@@ -43,25 +45,25 @@ export async function admitRows(
   return {
     rows: rows.filter(row => (waitOf.get(row) ?? null) === null),
     waiting,
-    refund: unpublished => refund(unpublished, takings, admission),
+    refund: unpublished => refund(unpublished, reservations, admission),
   };
 }
 
 async function refund(
   rows: readonly OutboxRow[],
-  takings: Takings,
+  reservations: RateReservations,
   admission: Admission,
 ): Promise<void> {
   for (const { envelope } of rows)
     if (isLimited(envelope.options))
-      takings.spare(admission.ratesOf(subjectOf(envelope, undefined)));
-  await takings.refund();
+      reservations.spare(admission.ratesOf(subjectOf(envelope, undefined)));
+  await reservations.refund();
 }
 
-/** Statements that defer rows, at most so many for one batch. */
+/** At most this many statements defer rows of one batch. */
 const GROUPS = 8;
 
-/** Rows that wait about as long wait together: as long as the last of them. */
+/** Rows with similar waits are deferred together: as long as the last of them. */
 export function groupWaits(waiting: readonly WaitingRow[]): readonly {
   readonly rows: readonly OutboxRow[];
   readonly waitMs: number;

@@ -1,4 +1,6 @@
 import type { PublishOutcome } from '../broker/broker.ts';
+import type { DestinationGuard } from '../broker/destination-guard.ts';
+import { ownManner } from '../ledger/follow-up-queues.ts';
 import type { OutboxRow } from '../outbox/outbox-store.ts';
 import { admitRows, type AdmittedRows } from './admit-rows.ts';
 import type { Breaker } from './breaker.ts';
@@ -11,20 +13,23 @@ import type { Window } from './window.ts';
 export interface BatchShared {
   readonly window: Window;
   readonly breaker: Breaker;
+  readonly guard: DestinationGuard;
   readonly lease: RelayLease;
   /** Frees the rows of a claim, now or as soon as the store can be reached. */
   readonly giveBack: (token: string) => Promise<void>;
-  /** Told whenever something moved: a relay that makes progress is alive. */
+  /** Called on every progress: a relay that makes progress is alive. */
   readonly onProgress: () => void;
+  /** Called for rows whose destination does not confirm, while others do. */
+  readonly onSilent: (error: string) => void;
 }
 
-/** Messages handed to the broker in one call, and answered for together. */
+/** Messages passed to the broker in one call, and answered together. */
 const LARGEST_SLICE = 100;
 
 /** One claimed batch on its way through claim -> publish -> settle. */
 export class Batch {
   readonly rows: readonly OutboxRow[];
-  /** Resolves when half of the rows are on their way: time to claim the next ones. Never rejects. */
+  /** Resolves when half of the rows are in flight: time to claim the next ones. Never rejects. */
   readonly half: Promise<void>;
   /** Resolves when no further send of this batch will start, so that the next one may begin. Never rejects. */
   readonly begun: Promise<void>;
@@ -52,12 +57,12 @@ export class Batch {
     this.begun = new Promise(resolve => (this.#onBegun = resolve));
   }
 
-  /** Rows that were published, confirmed and written down as such. */
+  /** Rows that were published, confirmed and settled. */
   get sent(): number {
     return this.#settling.sent;
   }
 
-  /** What was not sent is free at once; what was settled no longer carries the token. */
+  /** Unsent rows are free at once; settled ones no longer carry the token. */
   async giveBack(): Promise<void> {
     if (this.#settling.written < this.rows.length) await this.#shared.giveBack(this.#token);
   }
@@ -86,7 +91,7 @@ export class Batch {
     }
   }
 
-  /** Starts sends as the window allows; resolves when all of them were answered for. */
+  /** Starts sends as the window allows; resolves when all of them were answered. */
   async #sendAll(): Promise<void> {
     const { window } = this.#shared;
     const size = Math.min(LARGEST_SLICE, Math.ceil(window.size / 10));
@@ -102,43 +107,46 @@ export class Batch {
     await Promise.all(sends);
   }
 
-  /** Takes places in the window, if a send may start at all. After an outage that is known only when all was answered for. */
-  async #mayStart(places: number, left: number): Promise<boolean> {
+  /**
+   * Takes slots in the window, if a send may start at all. After an outage that is known only when all sends were
+   * answered.
+   */
+  async #mayStart(slots: number, left: number): Promise<boolean> {
     const { window, breaker } = this.#shared;
     for (;;) {
       if (breaker.isTroubled) await window.alone(async () => breaker.judge());
-      await window.take(places);
+      await window.take(slots);
       if (breaker.isTroubled) {
-        window.give(places);
+        window.give(slots);
         continue;
       }
       const mayStart = await this.#isAllowed(left).catch((error: unknown) => {
-        window.give(places);
+        window.give(slots);
         throw error;
       });
-      if (!mayStart) window.give(places);
+      if (!mayStart) window.give(slots);
       return mayStart;
     }
   }
 
   async #isAllowed(left: number): Promise<boolean> {
     if (this.#shared.breaker.state === 'open' || this.#isTimeToStop()) return false;
-    // What cannot be written down would be sent again.
+    // What cannot be settled would be sent again.
     if (this.#settling.hasFailed) return false;
     return await this.#isStillOurs(left);
   }
 
-  /** After a stop the batch may go on for a while; then no new send starts. */
+  /** After a stop the batch may continue for a while; then no new send starts. */
   #isTimeToStop(): boolean {
     return this.#deps.runtime.clock.monotonic() >= (this.#stopAt ?? Infinity);
   }
 
-  /** Nothing of this batch can be written down any more: it is not ours, or the process must go. */
+  /** Nothing of this batch can be settled any more: the claim is lost, or the process must exit. */
   #isLastChanceOver(): boolean {
     return this.#deps.runtime.clock.monotonic() >= this.#claimEndsAt || this.#isTimeToStop();
   }
 
-  /** No send starts that the claim cannot cover, nor while others may think this relay dead. */
+  /** No send starts that the claim cannot cover, nor while others may consider this relay dead. */
   async #isStillOurs(left: number): Promise<boolean> {
     const { outbox, runtime, settings } = this.#deps;
     const { lease } = this.#shared;
@@ -173,13 +181,13 @@ export class Batch {
       else this.#settle(row, outcome);
       if (outcome.status === 'refused' || outcome.status === 'unavailable') unpublished.push(row);
     }
-    // What is lost if this fails comes back with time.
+    // If this fails, the rate recovers with time.
     if (unpublished.length > 0) await refund(unpublished).catch(() => undefined);
   }
 
   /**
-   * One message of these closed the channel on all. Each half alone shows in which one it is, and so on: many innocent
-   * rows arrive at once, and the guilty one is found in a few steps and pays with its own retries.
+   * One message of these closed the channel for all. Sending each half alone shows which half has it, and so on: many
+   * innocent rows arrive at once, and the faulty one is found in a few steps and spends its own retries.
    */
   async #isolate(rows: readonly OutboxRow[]): Promise<void> {
     const middle = Math.ceil(rows.length / 2);
@@ -201,33 +209,23 @@ export class Batch {
     }
   }
 
+  /** A send that takes too long has an unknown outcome, like one whose connection broke: it may be sent twice. */
   async #publish(rows: readonly OutboxRow[]): Promise<readonly PublishOutcome[]> {
-    const { broker, runtime } = this.#deps;
-    const sending = broker.publish(rows.map(row => row.envelope));
-    await runtime.faultPoint('relay.written-not-confirmed');
-    return await this.#withinTime(sending, rows);
-  }
-
-  /** A send that takes too long has an unknown outcome, as one whose connection broke: it may be sent twice. */
-  #withinTime(
-    sending: Promise<readonly PublishOutcome[]>,
-    rows: readonly OutboxRow[],
-  ): Promise<readonly PublishOutcome[]> {
     const { runtime, settings } = this.#deps;
-    const unknown = (error: string): readonly PublishOutcome[] =>
-      rows.map(() => ({ status: 'unavailable', error }));
-    return new Promise(resolve => {
-      const late = `the broker did not confirm within ${settings.sendTimeoutMs} ms`;
-      const cancel = runtime.clock.timer(settings.sendTimeoutMs, () => resolve(unknown(late)));
-      void sending
-        .catch((error: unknown) => unknown(String(error)))
-        .then(resolve)
-        .finally(cancel);
-    });
+    const messages = rows.map(row => row.envelope);
+    const manner = ownManner(messages);
+    const sending = this.#shared.guard.publish(messages, settings.sendTimeoutMs, manner);
+    await runtime.faultPoint('relay.written-not-confirmed');
+    return await sending;
   }
 
   #settle(row: OutboxRow, outcome: PublishOutcome): void {
-    const { breaker } = this.#shared;
+    const { breaker, onSilent } = this.#shared;
+    if (outcome.status === 'unavailable' && outcome.retryAfterMs !== undefined) {
+      // The broker answers, but one of its queues does not: that is no reason to stop sending to the others.
+      onSilent(outcome.error);
+      return this.#settling.wait(row, outcome.retryAfterMs);
+    }
     if (outcome.status === 'confirmed') breaker.succeeded();
     if (outcome.status === 'unavailable') breaker.failed(outcome.error);
     this.#settling.add(row, outcome);

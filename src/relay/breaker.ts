@@ -1,14 +1,14 @@
 import type { Runtime } from '../runtime/runtime.ts';
 
-/** Outages in a row, with no success between them, after which a broker is left alone for a while. */
+/** Consecutive outages, without a success in between, after which the breaker opens. */
 const OUTAGES_TO_OPEN = 2;
 
 export type BreakerState = 'closed' | 'open' | 'half-open';
 
 /**
- * Leaves a broker that is away alone. Everything that was on its way when the broker went is one outage, so a lost
- * connection opens nothing by itself; the second outage in a row does. After the cooldown one message is let through:
- * its confirmation closes the breaker, its failure opens it again.
+ * Leaves an unavailable broker alone. Everything in flight when the broker went away is one outage, so a lost connection
+ * does not open the breaker; the second consecutive outage does. After the cooldown one message is let through: its
+ * confirmation closes the breaker, its failure opens it again.
  */
 export class Breaker {
   readonly #runtime: Runtime;
@@ -27,12 +27,12 @@ export class Breaker {
     return this.waitMs > 0 ? 'open' : 'half-open';
   }
 
-  /** How long the broker is still to be left alone. */
+  /** How long the breaker stays open. */
   get waitMs(): number {
     return Math.max(0, (this.#openUntil ?? 0) - this.#runtime.clock.monotonic());
   }
 
-  /** What the last outage said, while no success has come after it. */
+  /** The error of the last outage, until a success follows it. */
   get lastOutage(): string | null {
     return this.#lastOutage;
   }
@@ -56,7 +56,7 @@ export class Breaker {
     this.#runtime.emit('relay:breaker-closed', {});
   }
 
-  /** Called when nothing is on its way any more: all that failed since the last time is one outage. */
+  /** Called when nothing is in flight: all failures since the last call are one outage. */
   judge(): void {
     const error = this.#trouble;
     if (error === null) return;

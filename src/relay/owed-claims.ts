@@ -1,21 +1,21 @@
 import { isUnavailable } from '../errors/error.ts';
-import type { OutboxStore } from '../outbox/outbox-store.ts';
+import type { RelayOutbox } from '../outbox/outbox-store.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 
-/** A claim that was given up may still take effect for as long as the store lets a statement run, and then some. */
+/** An abandoned claim may still take effect for as long as the store lets a statement run, plus a margin. */
 const LATE_CLAIM_MS = 60_000;
 
 /**
- * Claims that are to be given back and could not be: their rows would otherwise wait for the stale timeout, because the
- * relay that holds them lives.
+ * Claims that must be given back and could not be yet: otherwise their rows would wait for the stale timeout, because
+ * the relay that holds them is alive.
  */
 export class OwedClaims {
-  readonly #outbox: Pick<OutboxStore, 'release'>;
+  readonly #outbox: Pick<RelayOutbox, 'release'>;
   readonly #runtime: Pick<Runtime, 'clock' | 'log'>;
   /** By token: until when it may still get rows. */
   readonly #lateUntil = new Map<string, number>();
 
-  constructor(outbox: Pick<OutboxStore, 'release'>, runtime: Pick<Runtime, 'clock' | 'log'>) {
+  constructor(outbox: Pick<RelayOutbox, 'release'>, runtime: Pick<Runtime, 'clock' | 'log'>) {
     this.#outbox = outbox;
     this.#runtime = runtime;
   }
@@ -24,7 +24,7 @@ export class OwedClaims {
     return this.#lateUntil.size === 0;
   }
 
-  /** A claim that got no answer: it has rows, or none, or will have some. */
+  /** A claim without an answer: it has rows, or none, or will have some. */
   addUnanswered(token: string): void {
     this.#lateUntil.set(token, this.#runtime.clock.monotonic() + LATE_CLAIM_MS);
   }
@@ -40,7 +40,7 @@ export class OwedClaims {
     }
   }
 
-  /** Before anything new is claimed. */
+  /** Called before anything new is claimed. */
   async pay(): Promise<void> {
     for (const [token, lateUntil] of this.#lateUntil) {
       const freed = await this.#outbox.release(token);

@@ -29,14 +29,10 @@ const SETTINGS = {
   queueSnapshotRefreshMs: 3_600_000,
 } as const;
 
-/** A relay that runs under a clock of its own, between a broker that confirms and stores that answer as told. */
+/** A relay with its own clock, between a broker that confirms and stores that answer as scripted. */
 function setup() {
   const time = new VirtualTime();
-  const clock = {
-    now: () => time.nowMs,
-    monotonic: () => time.nowMs,
-    timer: (ms: number, fn: () => void) => time.after(ms, fn),
-  };
+  const { clock } = time;
   const outbox = new MemoryOutboxStore({ clock });
   const known = new Map<string, TaskState>();
   const elsewhere = new Map<string, LifeState>();

@@ -5,43 +5,43 @@ import type { ResultStore } from '../result/result-store.ts';
 import { sleep } from '../runtime/clock.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 
-/** Whom a relay asks about tasks it has published. */
+/** Where a relay looks up the tasks it has published. */
 export interface ReceiptSources {
   readonly ledger: Pick<LedgerReads, 'states'>;
-  /** Knows also what workers did that have no ledger: those of Python. */
+  /** Also knows the work of workers without a ledger: Python's. */
   readonly results: ResultStore;
   /** How long a task may be unknown before it is published again. */
   readonly timeoutMs: number;
-  /** How long the ledger knows of a task that is over. */
+  /** How long the ledger remembers a task that is over. */
   readonly dedupMs: number;
 }
 
 interface ReceiptDeps extends ReceiptSources {
   readonly store: ReceiptStore;
   readonly runtime: Runtime;
-  /** Told when rows may be due that were not before. */
+  /** Called when rows may have become due. */
   readonly onFree: () => void;
 }
 
-/** A published row is looked at after this long for the first time, and then each time it has become twice as old. */
+/** A published row is first checked after this long, and then each time its age has doubled. */
 export const FIRST_LOOK_MS = 250;
 const IDLE_MS = 1_000;
-/** Rows of one look. */
+/** Rows per check. */
 const CHUNK = 1_000;
-/** Long enough for a look, short enough for the rows of one who died in it. */
+/** Long enough for a check, short enough for the rows of a relay that died during it. */
 const LEASE_MS = 10_000;
-/** The wait for a receipt doubles with every publishing, up to this many times. */
+/** The wait for a receipt doubles with every publish, up to this many times. */
 const MOST_DOUBLINGS = 4;
-/** Delays are cut to so many steps, so that rows of one age are one statement. */
+/** Delays are rounded to this many steps, so that rows of similar age share a statement. */
 const STEPS = 64;
 
 type Verdict = 'over' | 'parked' | 'again' | 'later';
 
 /**
- * Asks the ledger what became of published rows. Over: the row goes. Waiting or running: it is left. Unknown for longer
- * than the timeout: whoever had it has lost it, and it is published again. The ledger is asked, not told by workers: so
- * every ending counts, whoever caused it, nothing is lost between an ending and its receipt, and a worker need not reach
- * the database of whoever sent the task.
+ * Asks the ledger about published rows. Task over: the row is deleted. Waiting or running: it stays. Unknown for longer
+ * than the timeout: the broker has lost it, and it is published again. The relay asks the ledger instead of workers
+ * reporting: so every ending counts, whatever caused it, nothing is lost between an ending and its receipt, and a worker
+ * need not reach the sender's database.
  */
 export class Receipts {
   readonly #deps: ReceiptDeps;
@@ -50,7 +50,7 @@ export class Receipts {
     this.#deps = deps;
   }
 
-  /** Looks until the signal aborts. */
+  /** Checks until the signal aborts. */
   readonly run = async (signal: AbortSignal): Promise<void> => {
     const { runtime } = this.#deps;
     while (!signal.aborted) {
@@ -60,7 +60,7 @@ export class Receipts {
     }
   };
 
-  /** One chunk; how many rows that was. What cannot be found out now is found out later, and holds up nobody. */
+  /** Checks one chunk and returns its size. What cannot be found out now is found out later, and blocks no other row. */
   async look(): Promise<number> {
     try {
       return await this.#look();
@@ -70,7 +70,7 @@ export class Receipts {
     }
   }
 
-  /** All that is to be looked at now. */
+  /** Checks everything that is due. */
   async lookAtAll(): Promise<void> {
     while ((await this.look()) === CHUNK);
   }
@@ -97,17 +97,17 @@ export class Receipts {
     );
   }
 
-  /** Of a task that the ledger does not know. Not at every look: most of them wait in the broker. */
+  /** For a task that the ledger does not know. Not at every check: most of them wait in the broker. */
   async #stateElsewhere(row: SentRow): Promise<TaskState | null> {
     if (row.isParked || (!row.isOrdered && !this.#isOverdue(row))) return null;
     const { state, error } = await this.#deps.results.read(row.id);
     if (state === 'pending' || state === 'unknown') return null;
-    // A letter of a relay is about an earlier row of this task, not about the one that was published.
+    // A relay's dead letter is about an earlier row of this task, not about the published one.
     return state === 'dead' && error?.type === 'relay' ? null : state;
   }
 
   #verdictOnUnknown(row: SentRow): Verdict {
-    // It was dead, and somebody purged it: then nothing is held back any more.
+    // It was dead, and an operator purged it: then it no longer holds back other rows.
     if (row.isParked) return 'over';
     return this.#isOverdue(row) ? 'again' : 'later';
   }
@@ -150,8 +150,8 @@ export class Receipts {
   }
 
   /**
-   * Until it is twice as old, but not past the moment from which it counts as lost. Never for so long that the ledger
-   * could forget an ending between two looks: what it has forgotten would be published again.
+   * Until its age has doubled, but not past the time from which it counts as lost. Never so long that the ledger could
+   * forget an ending between two checks: a forgotten task would be published again.
    */
   #delayMs(row: SentRow): number {
     const { timeoutMs, dedupMs } = this.#deps;

@@ -1,8 +1,9 @@
 import type { Admission } from '../admission/admission.ts';
 import type { Broker } from '../broker/broker.ts';
 import type { OutboxReads } from '../outbox/outbox-reads.ts';
-import type { OutboxStore } from '../outbox/outbox-store.ts';
+import type { OutboxStore, RelayOutbox } from '../outbox/outbox-store.ts';
 import type { Jitter } from '../runtime/backoff.ts';
+import type { SpareLink } from '../runtime/hedged-store.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import type { ReceiptSources } from './receipts.ts';
 
@@ -22,12 +23,14 @@ export interface RelaySettings {
 }
 
 export interface RelayDeps {
-  readonly outbox: OutboxStore;
+  readonly outbox: RelayOutbox & Pick<OutboxStore, 'receipts'>;
+  /** Another connection to it, for the relay's lease. Left out: there is none. */
+  readonly openSpare?: (() => Promise<SpareLink<RelayOutbox>>) | null;
   readonly reads: Pick<OutboxReads, 'sample'>;
-  readonly broker: Pick<Broker, 'publish'>;
+  readonly broker: Pick<Broker, 'publish' | 'hasQueues'>;
   /** Left out: nothing is limited. */
   readonly admission?: Admission;
-  /** Left out: a confirmed row goes, whatever its task asks for. */
+  /** Left out: a confirmed row is deleted, whatever its task asks for. */
   readonly receipts?: ReceiptSources;
   readonly runtime: Runtime;
   readonly settings: RelaySettings;

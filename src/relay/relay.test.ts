@@ -46,14 +46,10 @@ const each =
   (answer: (message: Envelope) => PublishOutcome, afterMs = 10): Answer =>
   messages => ({ outcomes: messages.map(answer), afterMs });
 
-/** A relay on a store in memory and a broker that answers as told, under a clock that the test moves. */
+/** A relay on a store in memory and a broker that answers as scripted, under a clock that the test moves. */
 function setup(answer: Answer, given: Partial<RelaySettings> = {}) {
   const time = new VirtualTime();
-  const clock = {
-    now: () => time.nowMs,
-    monotonic: () => time.nowMs,
-    timer: (ms: number, fn: () => void) => time.after(ms, fn),
-  };
+  const { clock } = time;
   const outbox = new MemoryOutboxStore({ clock });
   const calls: Publishing[] = [];
   const confirmed: string[] = [];

@@ -1,7 +1,10 @@
+import { DestinationGuard } from '../broker/destination-guard.ts';
 import { isUnavailable, outlastError } from '../errors/error.ts';
+import { BATCH_BYTES, bytesOfEnvelope } from '../ledger/batch-limits.ts';
 import type { MovedRow, OutboxStore } from '../outbox/outbox-store.ts';
 import type { OutboxSample } from '../outbox/outbox-reads.ts';
 import { sleep } from '../runtime/clock.ts';
+import { RetryPace } from '../runtime/retry-pace.ts';
 import { Wakeable } from '../runtime/wakeable.ts';
 import { Batch, type BatchShared } from './batch.ts';
 import { Breaker, type BreakerState } from './breaker.ts';
@@ -11,31 +14,34 @@ import { Receipts } from './receipts.ts';
 import type { RelayDeps } from './relay-deps.ts';
 import { Window } from './window.ts';
 
-const STORE_RETRY_MS = 500;
-/** After a look that found something. */
+const STORE_RETRY = { baseMs: 500, maxMs: 5_000 };
+/** After a pass that found something. */
 const SOON_MS = 50;
-/** A relay that waits says at least this often that it lives. */
+/** A waiting relay reports at least this often that it is alive. */
 const PULSE_MS = 1_000;
 
-/** How a relay is, for probes. */
+/** Every row of such a queue reports the same. */
+const SILENCE_LOG_MS = 10_000;
+
+/** The state of a relay, for probes. */
 export interface RelayStatus {
-  /** Since something last moved, or was found to have nothing to move. */
+  /** Since the last progress, or the last pass that found nothing to move. */
   readonly idleMs: number;
   readonly breaker: BreakerState;
   /** The newest figures of the outbox; null before the first. */
   readonly sample: OutboxSample | null;
 }
 
-/** What one look at the outbox came to. */
+/** The result of one pass over the outbox. */
 interface Pass {
   readonly taken: number;
   readonly sent: number;
 }
 
 /**
- * Moves committed tasks on. Where outbox and ledger are one database a single statement does it; otherwise
- * claim -> publish -> settle, where only rows that still carry our token are settled. The next rows are claimed while
- * those before are on their way.
+ * Publishes committed tasks. If outbox and ledger are one database, a single statement moves them; otherwise claim ->
+ * publish -> settle, where only rows that still carry our token are settled. The next rows are claimed while the
+ * previous ones are in flight.
  */
 export class Relay {
   readonly #deps: RelayDeps;
@@ -43,19 +49,27 @@ export class Relay {
   readonly #breaker: Breaker;
   readonly #shared: BatchShared;
   readonly #wake: Wakeable;
+  readonly #storePace: RetryPace;
   readonly #owed: OwedClaims;
   /** Null: no row waits for the end of its task. */
   readonly #receipts: Receipts | null;
   #movedAt: number;
   #sample: OutboxSample | null = null;
+  /** The last error of a silent destination, since it was last read. */
+  #silent: string | null = null;
+  #silentLoggedAt = -Infinity;
 
   constructor(deps: RelayDeps) {
     const { runtime, settings } = deps;
     this.#deps = deps;
-    this.#lease = new RelayLease(deps.outbox, runtime);
+    this.#lease = new RelayLease(deps.outbox, deps.openSpare ?? null, runtime);
     this.#breaker = new Breaker(runtime, settings.brokerOutageCooldownMs);
     this.#owed = new OwedClaims(deps.outbox, runtime);
     this.#wake = new Wakeable(runtime.clock);
+    this.#storePace = new RetryPace(runtime, STORE_RETRY, {
+      failing: 'the outbox cannot be reached; trying again',
+      over: 'the outbox can be reached again',
+    });
     const { outbox, receipts } = deps;
     this.#receipts =
       receipts === undefined || outbox.move !== null
@@ -73,6 +87,8 @@ export class Relay {
       lease: this.#lease,
       giveBack: token => this.#owed.giveBack(token),
       onProgress: () => (this.#movedAt = runtime.clock.monotonic()),
+      guard: new DestinationGuard(deps.broker, runtime.clock, { isBreaking: true }),
+      onSilent: error => this.#noteSilent(error),
     };
   }
 
@@ -97,7 +113,10 @@ export class Relay {
     }
   }
 
-  /** Beats until the last batch is settled, not only until the stop: rows of a relay without a lease are free. */
+  /**
+   * Heartbeats continue until the last batch is settled, not only until the stop: rows of a relay without a lease are
+   * free.
+   */
   async #beside<T>(
     loops: readonly ((signal: AbortSignal) => Promise<void>)[],
     fn: () => Promise<T>,
@@ -109,27 +128,28 @@ export class Relay {
     } finally {
       ended.abort();
       await Promise.all(beside);
+      await this.#lease.close();
     }
   }
 
   async #turn(signal: AbortSignal): Promise<void> {
-    const { runtime, settings } = this.#deps;
+    const { settings } = this.#deps;
     await this.#coolDown(signal);
     try {
       const { taken } = await this.#look(signal, Infinity);
+      this.#storePace.succeeded();
       this.#shared.onProgress();
-      // Senders in a hurry do not notify for every row: where some were, more may have come by now.
+      // Busy senders do not notify for every row: if there were some, more may have come by now.
       const soonestMs = taken > 0 ? SOON_MS : !this.#owed.isEmpty ? PULSE_MS : Infinity;
       const longestMs = Math.min(soonestMs, settings.idleTimeMs);
       if (taken < settings.batchSize) await this.#idle(longestMs, signal);
     } catch (error) {
       if (!isUnavailable(error)) throw error;
-      runtime.log.warn({ error }, 'the outbox cannot be reached; trying again');
-      await sleep(runtime.clock, STORE_RETRY_MS, signal);
+      await this.#storePace.wait(error, signal);
     }
   }
 
-  /** Moves all that is due now; how many rows that was. */
+  /** Moves everything that is due now; returns the number of rows. */
   async drain(signal: AbortSignal): Promise<number> {
     return await this.#beside([this.#beat], async () => {
       let total = 0;
@@ -143,7 +163,7 @@ export class Relay {
     });
   }
 
-  /** One batch; how many rows of it were moved. */
+  /** Moves one batch; returns the number of rows. */
   async pass(signal: AbortSignal): Promise<number> {
     return await this.#beside([this.#beat], async () => {
       await this.#receipts?.look();
@@ -153,9 +173,10 @@ export class Relay {
     });
   }
 
-  /** Who waits for an end must hear that the broker is away; the rows are kept for later. */
+  /** A caller that drains must learn that the broker is away; the rows are kept for later. */
   #refuseOutage(): void {
-    const { lastOutage } = this.#breaker;
+    const lastOutage = this.#breaker.lastOutage ?? this.#silent;
+    this.#silent = null;
     if (lastOutage === null) return;
     throw outlastError('ERR_BROKER_UNAVAILABLE', {
       message: `the broker cannot be used: ${lastOutage}`,
@@ -164,18 +185,26 @@ export class Relay {
     });
   }
 
+  #noteSilent(error: string): void {
+    const { clock, log } = this.#deps.runtime;
+    this.#silent = error;
+    if (clock.monotonic() - this.#silentLoggedAt < SILENCE_LOG_MS) return;
+    this.#silentLoggedAt = clock.monotonic();
+    log.warn({ error }, 'a queue does not confirm; its rows wait, others go on');
+  }
+
   async #look(signal: AbortSignal, batches: number): Promise<Pass> {
     const { move } = this.#deps.outbox;
     if (!move) return await this.#publish(signal, batches);
     try {
       const { left, ...moved } = await this.#move(move);
       if (left === 0) return moved;
-      // Rows that must pass a rate are claimed and published, one database or not.
+      // Rows under a rate are claimed and published, even if it is one database.
       const { taken, sent } = await this.#publish(signal, batches);
       return { taken: moved.taken + taken, sent: moved.sent + sent };
     } catch (error) {
       if (isUnavailable(error)) throw error;
-      // One row of the batch cannot be moved: taken one by one it spends its retries and the others arrive.
+      // One row of the batch cannot be moved: moved one by one, it spends its retries and the others arrive.
       this.#deps.runtime.log.warn(
         { error },
         'a batch could not be moved; publishing it row by row',
@@ -189,18 +218,18 @@ export class Relay {
     const { rows } = await move(settings.batchSize);
     await runtime.faultPoint('relay.moved');
     const gone = rows.filter(({ answer }) => answer !== 'limited');
-    for (const row of gone) this.#tellMoved(row);
+    for (const row of gone) this.#emitMoved(row);
     return { taken: gone.length, sent: gone.length, left: rows.length - gone.length };
   }
 
-  /** Claims and publishes until a claim is not full; two batches are under way at most, and a third is claimed. */
+  /** Claims and publishes until a claim is not full; at most two batches are in flight, and a third is claimed. */
   async #publish(signal: AbortSignal, batches: number): Promise<Pass> {
-    // The lease must stand before anything is claimed under it.
+    // The lease must be held before anything is claimed under it.
     if (!this.#lease.isSure) await this.#lease.beat();
     await this.#owed.pay();
     // Half-open: a single message shows whether the broker is back.
     const limit = this.#breaker.state === 'closed' ? this.#deps.settings.batchSize : 1;
-    // Sums only: a backlog may be longer than what fits into memory.
+    // Sums only: a backlog may not fit into memory.
     let [begun, taken, sent] = [0, 0, 0];
     let [before, running]: Promise<void>[] = [Promise.resolve(), Promise.resolve()];
     let ahead: Promise<Batch> | null = this.#claim(limit);
@@ -226,7 +255,7 @@ export class Relay {
       await before;
     } finally {
       await ahead?.then(batch => batch.giveBack()).catch(() => undefined);
-      // Nothing is on its way behind the back of whoever stops next.
+      // Nothing may stay in flight unnoticed when the relay stops next.
       await Promise.allSettled([before, running]);
     }
     this.#breaker.judge();
@@ -234,7 +263,9 @@ export class Relay {
   }
 
   #mayClaimMore(batch: Batch, limit: number, signal: AbortSignal): boolean {
-    const isFull = batch.rows.length === limit && limit > 1;
+    // A store returns fewer rows if they are large.
+    const bytes = batch.rows.reduce((sum, { envelope }) => sum + bytesOfEnvelope(envelope), 0);
+    const isFull = limit > 1 && (batch.rows.length === limit || bytes > BATCH_BYTES / 2);
     return isFull && !signal.aborted && this.#breaker.state === 'closed';
   }
 
@@ -247,13 +278,13 @@ export class Relay {
       this.#shared.onProgress();
       return new Batch(token, rows, this.#deps, this.#shared);
     } catch (error) {
-      // A claim whose reply was lost holds rows that nobody knows of, now or soon.
+      // A claim whose reply was lost holds rows unknown to any relay, now or soon.
       if (isUnavailable(error)) this.#owed.addUnanswered(token);
       throw error;
     }
   }
 
-  #tellMoved({ answer, ...ref }: MovedRow): void {
+  #emitMoved({ answer, ...ref }: MovedRow): void {
     const { emit } = this.#deps.runtime;
     emit('task:created', ref);
     if (answer === 'conflict')
@@ -274,7 +305,7 @@ export class Relay {
     }
   }
 
-  /** Waits until the broker may be tried again, alive all the while. */
+  /** Waits until the broker may be tried again, and reports progress meanwhile. */
   async #coolDown(signal: AbortSignal): Promise<void> {
     while (this.#breaker.state === 'open' && !signal.aborted) {
       this.#shared.onProgress();
@@ -286,7 +317,10 @@ export class Relay {
     if (!this.#deps.outbox.move) await this.#lease.keep(signal);
   };
 
-  /** Figures for probes and logs, now and then: counting is not for every batch, and takes a tenth of the time at most. */
+  /**
+   * Figures for probes and logs, now and then: counting is too slow for every batch, and takes at most a tenth of the
+   * time.
+   */
   readonly #takeSamples = async (signal: AbortSignal): Promise<void> => {
     const { reads, runtime, settings } = this.#deps;
     while (!signal.aborted) {

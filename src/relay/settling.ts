@@ -2,19 +2,19 @@ import type { PublishOutcome } from '../broker/broker.ts';
 import { isUnavailable } from '../errors/error.ts';
 import type { OutboxRow, PublishFailure } from '../outbox/outbox-store.ts';
 import { wantsReceipt } from '../outbox/receipt-store.ts';
-import { backoffMs } from '../runtime/backoff.ts';
+import { backoffMs, type BackoffPolicy } from '../runtime/backoff.ts';
 import { sleep } from '../runtime/clock.ts';
 import { groupWaits, type WaitingRow } from './admit-rows.ts';
 import { FIRST_LOOK_MS } from './receipts.ts';
 import type { RelayDeps } from './relay-deps.ts';
 
-const STORE_RETRY_MS = 500;
-/** Rows of one statement. */
+const STORE_RETRY: BackoffPolicy = { baseMs: 500, maxMs: 2_000, jitter: 'full' };
+/** Rows per statement. */
 const MOST_ROWS = 1_000;
 
 /**
- * Writes down what became of the rows of one claim, as the answers come: one statement at a time, each with all that
- * came in while the last one ran. A crash therefore sends few again, and a fast broker is not held up.
+ * Settles the rows of one claim, as the answers come: one statement at a time, each with everything that came in while
+ * the last one ran. So a crash resends few rows, and a fast broker is not held up.
  */
 export class Settling {
   readonly #token: string;
@@ -35,17 +35,17 @@ export class Settling {
     this.#isClaimOver = isClaimOver;
   }
 
-  /** Rows whose publishing was confirmed and written down. */
+  /** Rows whose publish was confirmed and settled. */
   get sent(): number {
     return this.#sent;
   }
 
-  /** Rows whose outcome was written down, whatever it was. */
+  /** Rows whose outcome was written, whatever it was. */
   get written(): number {
     return this.#written;
   }
 
-  /** Something could not be written down; `flush` tells what. */
+  /** A write failed; `flush` throws the error. */
   get hasFailed(): boolean {
     return this.#failure !== null;
   }
@@ -63,12 +63,12 @@ export class Settling {
     }
   }
 
-  /** It is over its limit, which is nobody's fault: no retry is spent. */
+  /** It is over its limit, which is not a failure: no retry is spent. */
   wait(row: OutboxRow, waitMs: number): void {
     this.#waiting.push({ row, waitMs });
   }
 
-  /** Begins to write down what there is. A failure is kept for `flush`. */
+  /** Starts writing what there is. A failure is kept for `flush`. */
   begin(): void {
     if (this.#running !== null || this.#isEmpty) return;
     this.#running = this.#run()
@@ -76,7 +76,7 @@ export class Settling {
       .finally(() => (this.#running = null));
   }
 
-  /** Resolves when all is written down. What can be is, also when something before it could not. */
+  /** Resolves when everything is written. One failed write does not prevent the next. */
   async flush(): Promise<void> {
     while (!this.#isEmpty || this.#running !== null) {
       this.begin();
@@ -90,7 +90,7 @@ export class Settling {
     return lists.every(list => list.length === 0);
   }
 
-  /** Deletes of published rows first and alone: no failure beside them may undo what the broker has confirmed. */
+  /** Deletes of published rows first and separately: no other failure may undo what the broker has confirmed. */
   async #run(): Promise<void> {
     const { runtime } = this.#deps;
     while (!this.#isEmpty) {
@@ -106,7 +106,7 @@ export class Settling {
     }
   }
 
-  /** A broker that is the ledger's own database keeps a task as well as the outbox: nothing more is to be waited for. */
+  /** A broker in the ledger's own database keeps a task as safely as the outbox: there is nothing more to wait for. */
   async #settlePublished(rows: readonly OutboxRow[]): Promise<void> {
     const { outbox, receipts, runtime } = this.#deps;
     const mayKeep = receipts !== undefined && outbox.move === null;
@@ -122,7 +122,7 @@ export class Settling {
       );
     this.#sent += settled;
     this.#written += rows.length;
-    if (settled < rows.length) this.#tellLost(rows.length - settled);
+    if (settled < rows.length) this.#emitLost(rows.length - settled);
     for (const { envelope } of rows) {
       const { id, name, queue } = envelope;
       runtime.emit('task:sent', { id, name, queue });
@@ -138,20 +138,23 @@ export class Settling {
     try {
       const settled = await this.#persist(() => outbox.settleFailed(this.#token, failures));
       this.#written += failures.length;
-      if (settled < failures.length) this.#tellLost(failures.length - settled);
+      if (settled < failures.length) this.#emitLost(failures.length - settled);
     } catch (error) {
       if (isUnavailable(error)) throw error;
-      // Given back at once they would be published again and again: they wait as after a failure.
+      // If given back at once, they would be published again and again: they wait as after a failure.
       runtime.log.error({ error }, 'failed rows could not be written down');
       const rows = failed.map(({ row }) => row.row);
       await this.#persist(() => outbox.defer(this.#token, rows, settings.backoffTimeMs));
       return;
     }
     for (const [index, { row }] of failed.entries())
-      this.#tellFailed(row, failures[index] as PublishFailure);
+      this.#emitFailed(row, failures[index] as PublishFailure);
   }
 
-  /** An outage is nobody's fault: no retry is spent. Spread, or all would come back in the same moment. */
+  /**
+   * An outage is not the row's fault: no retry is spent. Delays are spread, or all rows would come back at the same
+   * moment.
+   */
   async #defer(rows: readonly OutboxRow[]): Promise<void> {
     if (rows.length === 0) return;
     const { outbox, runtime, settings } = this.#deps;
@@ -169,16 +172,17 @@ export class Settling {
     }
   }
 
-  /** A store that is away for a moment must not cost a second publishing: the claim is ours until it is over. */
+  /** A store that is away for a moment must not cause a second publish: the claim is ours until it ends. */
   async #persist<T>(step: () => Promise<T>): Promise<T> {
     const { runtime } = this.#deps;
-    for (;;) {
+    for (let tries = 0; ; tries++) {
       try {
         return await step();
       } catch (error) {
         if (!isUnavailable(error) || this.#isClaimOver()) throw error;
-        runtime.log.warn({ error }, 'the outbox cannot be reached; settling again');
-        await sleep(runtime.clock, STORE_RETRY_MS);
+        if (tries === 0)
+          runtime.log.warn({ error }, 'the outbox cannot be reached; settling again');
+        await sleep(runtime.clock, backoffMs(STORE_RETRY, tries, 0.5 + runtime.random.next() / 2));
       }
     }
   }
@@ -198,7 +202,7 @@ export class Settling {
     };
   }
 
-  #tellFailed({ envelope }: OutboxRow, { error, delayMs }: PublishFailure): void {
+  #emitFailed({ envelope }: OutboxRow, { error, delayMs }: PublishFailure): void {
     const { emit } = this.#deps.runtime;
     const { id, name, queue } = envelope;
     emit('task:failed', { id, name, queue, where: 'relay', error });
@@ -207,7 +211,7 @@ export class Settling {
     emit('task:dead-lettered', { id, name, queue, where: 'relay', reason });
   }
 
-  #tellLost(rows: number): void {
+  #emitLost(rows: number): void {
     this.#deps.runtime.emit('relay:claim-lost', { token: this.#token, rows });
   }
 }

@@ -1,30 +1,27 @@
-/**
- * The places for messages that are on their way and not confirmed. Who waits is served in order, so that whoever wants
- * all of them gets them.
- */
+/** The slots for messages in flight. Waiters are served in order, so that one that needs all slots gets them. */
 export class Window {
   readonly size: number;
   #free: number;
-  readonly #waiting: { readonly places: number; readonly enter: () => void }[] = [];
+  readonly #waiting: { readonly slots: number; readonly enter: () => void }[] = [];
 
   constructor(size: number) {
     this.size = size;
     this.#free = size;
   }
 
-  take(places: number): Promise<void> {
+  take(slots: number): Promise<void> {
     return new Promise(enter => {
-      this.#waiting.push({ places, enter });
+      this.#waiting.push({ slots, enter });
       this.#serve();
     });
   }
 
-  give(places: number): void {
-    this.#free += places;
+  give(slots: number): void {
+    this.#free += slots;
     this.#serve();
   }
 
-  /** Runs `fn` while nothing else is on its way. */
+  /** Runs `fn` while nothing else is in flight. */
   async alone<T>(fn: () => Promise<T>): Promise<T> {
     await this.take(this.size);
     try {
@@ -37,9 +34,9 @@ export class Window {
   #serve(): void {
     for (;;) {
       const next = this.#waiting[0];
-      if (next === undefined || next.places > this.#free) return;
+      if (next === undefined || next.slots > this.#free) return;
       this.#waiting.shift();
-      this.#free -= next.places;
+      this.#free -= next.slots;
       next.enter();
     }
   }

@@ -2,8 +2,8 @@ import { durationMs } from '../task/duration.ts';
 import type { HandleDeps, ResultOptions, TaskHandle } from './result-handle.ts';
 import type { LifeState } from './result-store.ts';
 
-/** What the state of a group is, as soon as one of its tasks is in it: trouble first, the end last. */
-const TELLING: readonly LifeState[] = [
+/** The group has the first of these states that one of its tasks is in: trouble first, the end last. */
+const PRECEDENCE: readonly LifeState[] = [
   'dead',
   'cancelled',
   'unknown',
@@ -22,7 +22,7 @@ export function createGroupHandle(
   const result = async (options: ResultOptions = {}): Promise<unknown[]> => {
     const endsAt = clock.monotonic() + durationMs(options.timeout ?? '30s', 'timeout');
     const results: unknown[] = [];
-    // One after the other: while the first is waited for the others get done, and the store is asked once for most.
+    // One after the other: while the first is waited for the others get done, and most need only one read.
     for (const member of members) {
       const leftMs = Math.max(0, Math.ceil(endsAt - clock.monotonic()));
       results.push(await member.result({ ...options, timeout: `${leftMs}ms` }));
@@ -32,7 +32,7 @@ export function createGroupHandle(
   const state = async (): Promise<LifeState> => {
     const states = new Set<LifeState>();
     for (const member of members) states.add(await member.state());
-    return TELLING.find(name => states.has(name)) ?? 'done';
+    return PRECEDENCE.find(name => states.has(name)) ?? 'done';
   };
   const cancel = async (): Promise<void> => {
     for (const member of members) await member.cancel();

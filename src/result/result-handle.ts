@@ -17,12 +17,12 @@ export interface ResultOptions {
 export interface TaskHandle<Result = unknown> {
   readonly id: string;
   readonly name: string;
-  /** False: an earlier send with the same key or id had made it already. */
+  /** False: an earlier send with the same key or id had created it already. */
   readonly isNew: boolean;
-  /** Waits for the outcome. Throws an `OutcomeError` when there is no result to give. */
+  /** Waits for the outcome. Throws an `OutcomeError` when there is no result. */
   result(options?: ResultOptions): Promise<Result>;
   state(): Promise<LifeState>;
-  /** The task never comes back: not begun any more, and a run of it commits nothing. */
+  /** The task never comes back: it is not begun any more, and a running attempt commits nothing. */
   cancel(): Promise<void>;
 }
 
@@ -37,11 +37,11 @@ export interface HandleOrigin {
   readonly isNew: boolean;
   /** Tasks that must be done before this one exists, in their order; empty outside of workflows. */
   readonly before?: readonly { readonly id: string; readonly task: Task }[];
-  /** True while the transaction it was sent in is seen to be open. */
+  /** True while the transaction it was sent in is known to be open. */
   readonly isUncommitted: () => boolean;
 }
 
-// Short waits first: most tasks are done within a moment. Long ones later: somebody may wait for an hour.
+// Short waits first: most tasks are done within a moment. Long ones later: a caller may wait for an hour.
 const FIRST_POLL_MS = 10;
 const LONGEST_POLL_MS = 500;
 
@@ -81,7 +81,7 @@ async function awaitResult(
     if (before.length > 0 && earlier === 'unknown') await refuseFailedChord(task, origin.id, deps);
     const state = record?.state ?? 'unknown';
     isKnown ||= state !== 'unknown' || earlier !== 'unknown';
-    // What is known was committed: the connection may be in a transaction of somebody else by now.
+    // A known task is committed: the connection may be in another caller's transaction by now.
     if (!isKnown && origin.isUncommitted()) throw beforeCommit(origin.id);
     const leftMs = endsAt - clock.monotonic();
     if (leftMs <= 0) throw timedOut(origin.id, state, timeoutMs);
@@ -91,8 +91,8 @@ async function awaitResult(
 }
 
 /**
- * Takes away what is done, and says how the first of the rest is. What ended otherwise ends the waiting: the task that is
- * waited for will never exist.
+ * Removes the steps that are done, and returns the state of the first of the rest. A step that ended otherwise ends the
+ * waiting: the awaited task will never exist.
  */
 async function lookBefore(
   before: NonNullable<HandleOrigin['before']>[number][],
@@ -109,13 +109,13 @@ async function lookBefore(
   return state;
 }
 
-/** A part that another language ran is unknown here; that its chord has failed is known by the letter beside the body. */
+/** A part that another language ran is unknown here; the letter beside the body shows that its chord has failed. */
 async function refuseFailedChord(task: Task, id: string, deps: HandleDeps): Promise<void> {
   const record = await readPatiently(deps, chordLetterId(id));
   if (record?.ending === 'dead') await settle(task, chordLetterId(id), record);
 }
 
-/** Where the work stands: the task itself, or before it exists the step that is at work. */
+/** The state of the task itself, or, before it exists, of the step that is at work. */
 async function readState({ id, before = [] }: HandleOrigin, deps: HandleDeps): Promise<LifeState> {
   const results = await deps.results();
   const { state } = await results.read(id);
@@ -127,7 +127,7 @@ async function readState({ id, before = [] }: HandleOrigin, deps: HandleDeps): P
   return before.length === 0 ? 'unknown' : 'pending';
 }
 
-/** A store that is away for a moment is waited for, like the result itself. */
+/** Waits for a store that is briefly away, as for the result itself. */
 async function readPatiently(deps: HandleDeps, id: string): Promise<ResultRecord | null> {
   try {
     return await (await deps.results()).read(id);

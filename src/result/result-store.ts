@@ -5,7 +5,7 @@ export interface ResultStore {
   read(id: string): Promise<ResultRecord>;
 }
 
-/** `pending`: committed, not yet relayed. `unknown`: nothing is known of this id (any more). */
+/** `pending`: committed, not yet relayed. `unknown`: this id is not known (any more). */
 export type LifeState = TaskState | 'pending' | 'unknown';
 
 export interface ResultRecord {

@@ -1,21 +1,38 @@
 /**
- * What the messages that a worker takes ahead, or a further window of one queue of RabbitMQ holds, may weigh together. It goes by
- * the messages before: what comes when they grow at once is here already, and goes back.
+ * The most bytes of messages that a worker prefetches, or that a further window of one RabbitMQ queue holds. It is estimated
+ * from earlier messages: if their size jumps, the excess has already arrived, and goes back.
  */
 export const MOST_BYTES: number = 32 * 2 ** 20;
-/** How much of a large message is remembered from each one to the next: it is forgotten after some hundred small ones. */
+/** How much of a large message's size is carried over to the next: it fades after some hundred small ones. */
 const MEMORY = 0.99;
 
-/** How many messages may be here before their time: fewer where they are large, and none where they are very large. */
+/**
+ * The bytes that the messages of one `take` may have together when inflated. The size of one is known only after it was
+ * inflated, so the last may exceed half of `MOST_BYTES`: with messages of up to 16 MiB the sum is `MOST_BYTES` at most.
+ * At least one message is always taken.
+ */
+export class ByteAllowance {
+  #left = MOST_BYTES / 2;
+
+  get isSpent(): boolean {
+    return this.#left <= 0;
+  }
+
+  spend(bytes: number): void {
+    this.#left -= bytes;
+  }
+}
+
+/** How many messages may be prefetched: fewer if they are large, and none if they are very large. */
 export class AheadBudget {
   #bytes = 1;
 
-  /** Told of every message: of one that is larger than the others at once. */
+  /** Called for every message: a larger one counts at once. */
   note(bytes: number): void {
     this.#bytes = Math.max(bytes, this.#bytes * MEMORY, 1);
   }
 
-  /** Up to so many. */
+  /** Up to `count`. */
   allows(count: number): number {
     return Math.min(count, Math.floor(MOST_BYTES / this.#bytes));
   }

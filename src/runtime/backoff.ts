@@ -9,7 +9,7 @@ export interface BackoffPolicy {
 /**
  * Milliseconds to wait after the `retries`-th failure (0 for the first): doubles each time, capped.
  * `tenth` adds up to a tenth of the base, as the relay's documented formula does; `full` draws from the whole
- * span, so that a thousand tasks that failed together do not return together.
+ * range, so that a thousand tasks that failed together do not return together.
  */
 export function backoffMs(policy: BackoffPolicy, retries: number, random: number): number {
   const doubled = policy.baseMs * 2 ** Math.min(retries, 52);

@@ -1,7 +1,7 @@
 /**
  * The only source of time in the core. Production uses `systemClock`; the simulator drives a
- * virtual one, so no test has to sleep. Whether a lease is over is never asked of this clock: that
- * is the store's to judge.
+ * virtual one, so no test has to sleep. This clock never decides whether a lease is over: only
+ * the store's does.
  */
 export interface Clock {
   /** Wall time in milliseconds since the epoch. For people and for `eta`, never for safety. */
@@ -12,7 +12,7 @@ export interface Clock {
   timer(ms: number, fn: () => void): () => void;
 }
 
-/** Resolves after `ms`, or at once when the signal aborts. It never rejects: callers look at the signal. */
+/** Resolves after `ms`, or at once when the signal aborts. It never rejects: callers check the signal. */
 export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise(resolve => {
     if (signal?.aborted) return resolve();
@@ -31,7 +31,7 @@ const LONGEST_TIMER_MS = 2_147_483_647;
 
 export const systemClock: Clock = {
   now: () => Date.now(),
-  // Not performance.now(): that starts anew in every thread, and the beat thread tells its times to this one.
+  // Not performance.now(): that starts anew in every thread, and the heartbeat thread sends its times to this one.
   monotonic: () => Number(process.hrtime.bigint() / 1_000n) / 1_000,
   timer: (ms, fn) => {
     const handle = setTimeout(fn, Math.min(Math.max(ms, 0), LONGEST_TIMER_MS));

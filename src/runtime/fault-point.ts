@@ -29,7 +29,12 @@ export const FAULT_POINTS = [
   'chord.told-not-acked',
   'reaper.closed-not-requeued',
   'reaper.mid-chunk',
-  'heart.renewed',
+  'heartbeat.renewed',
+  'refusals.published-not-handed-back',
+  'move.messages-in-not-acked',
+  'move.tasks-in-not-ended',
+  'move.mid-end',
+  'move.emptied-not-forgotten',
 ] as const;
 
 export type FaultPointName = (typeof FAULT_POINTS)[number];
@@ -38,3 +43,12 @@ export type FaultPointName = (typeof FAULT_POINTS)[number];
 export type FaultPoint = (name: FaultPointName) => Promise<void> | undefined;
 
 export const noFaults: FaultPoint = () => undefined;
+
+/** Where a test installs its own fault point, before Outlast runs in the process. */
+const HOOK: unique symbol = Symbol.for('outlast.fault-point');
+
+/** The fault point of this process: none, unless a test has installed one. The package itself never does. */
+export function processFaultPoint(): FaultPoint {
+  const { [HOOK]: armed } = globalThis as { [HOOK]?: FaultPoint };
+  return armed ?? noFaults;
+}

@@ -1,10 +1,10 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 
-/** The only source of chance in the core, so that a seed replays a whole run. */
+/** The only source of randomness in the core, so that a seed replays a whole run. */
 export interface Random {
   /** A number in [0, 1). */
   next(): number;
-  /** An identifier nobody else will draw: tokens, runs, incarnations. */
+  /** A unique identifier: tokens, runs, incarnations. */
   token(): string;
 }
 
@@ -13,7 +13,7 @@ const DRAWN_BYTES = TOKEN_BYTES * 256;
 let drawn = Buffer.alloc(0);
 let used = 0;
 
-/** Drawn in advance by the hundred: a call for each would cost more than all the rest of a begin. */
+/** Drawn in advance by the hundred: one call each would cost more than the rest of a begin. */
 function token(): string {
   if (used === drawn.length) {
     drawn = randomBytes(DRAWN_BYTES);
@@ -25,7 +25,7 @@ function token(): string {
 
 export const systemRandom: Random = { next: () => Math.random(), token };
 
-/** What the last four hexadecimal digits of the time count: about a minute. */
+/** The range of the last four hexadecimal digits of the time: about a minute. */
 const MINUTE_MS = 65_536;
 let writtenMinute = -1;
 let minuteText = '';
@@ -37,12 +37,12 @@ let minuteText = '';
 export function uuidv7(nowMs: number): string {
   const ms = Math.floor(nowMs);
   const minute = Math.floor(ms / MINUTE_MS);
-  // Only small integers are written fast in another base; the rest of the time changes once in a minute.
+  // Only small integers convert fast to another base; the rest of the time changes once a minute.
   if (minute !== writtenMinute) {
     writtenMinute = minute;
     minuteText = minute.toString(16).padStart(8, '0');
   }
   const rest = (ms - minute * MINUTE_MS).toString(16).padStart(4, '0');
-  // The chance of a version 4, which Node draws in advance by the hundred; variant bits and all.
+  // The random bits of a version 4, which Node draws in advance by the hundred; variant bits included.
   return `${minuteText}-${rest}-7${randomUUID().slice(15)}`;
 }

@@ -4,7 +4,7 @@ import type { Clock } from './clock.ts';
 import type { FaultPoint } from './fault-point.ts';
 import type { Random } from './random.ts';
 
-/** What every long-lived part needs from the outside world, and all it may have of it besides its ports. */
+/** Everything a long-lived part may use of the outside world, besides its ports. */
 export interface Runtime {
   readonly clock: Clock;
   readonly random: Random;

@@ -20,7 +20,7 @@ export function startService(
   const finished = body(controller.signal).finally(() =>
     outer?.removeEventListener('abort', abort),
   );
-  // Nobody has to look at `finished`; whoever does gets the rejection.
+  // A caller need not handle `finished`; one that does gets the rejection.
   finished.catch(() => undefined);
   const stop = async (): Promise<void> => {
     abort();

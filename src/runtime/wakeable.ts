@@ -1,7 +1,7 @@
 import type { Clock } from './clock.ts';
 
 /**
- * A sleep that hints can cut short. A hint that comes while nobody sleeps is remembered once, so a
+ * A sleep that hints can cut short. A hint that comes while there is no sleeper is remembered once, so a
  * wake-up between "nothing to do" and "going to sleep" is not lost.
  */
 export class Wakeable {

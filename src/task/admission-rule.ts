@@ -1,21 +1,10 @@
 import { outlastError } from '../errors/error.ts';
+import { rowOf } from '../options/option.ts';
+import { ADMISSION_RULE_TABLE, RATE_TABLE } from '../options/task-table.ts';
 import { durationMs, type Duration } from './duration.ts';
+import type { AdmissionRuleOptions, RateOptions } from './options.generated.ts';
 
-/** At most `limit` in any length of time `per`, and no more than `burst` of them at once. */
-export interface RateOptions {
-  readonly limit: number;
-  readonly per: Duration;
-  /** @default a tenth of the limit, rounded up */
-  readonly burst?: number | undefined;
-}
-
-/** What may be limited. */
-export interface AdmissionRuleOptions {
-  /** How many may come in. */
-  readonly rate?: RateOptions | undefined;
-  /** How many may run at the same time. */
-  readonly concurrency?: number | undefined;
-}
+export type { AdmissionRuleOptions, RateOptions };
 
 /** A rate, checked and complete. */
 export interface Rate {
@@ -24,29 +13,29 @@ export interface Rate {
   readonly burst: number;
 }
 
-/** One of the two at least is there. */
+/** At least one of the two is set. */
 export interface AdmissionRule {
   readonly rate: Rate | null;
   readonly concurrency: number | null;
 }
 
-const MAX_LIMIT = 1_000_000_000;
-export const MAX_CONCURRENCY = 1_000_000;
-/** What a burst takes to come back must be a time that every store can add to its clock: a hundred years. */
+const MAX_LIMIT = rowOf(RATE_TABLE, 'limit', 'integer').max;
+export const MAX_CONCURRENCY: number = rowOf(ADMISSION_RULE_TABLE, 'concurrency', 'integer').max;
+/** The time in which a burst recovers must be one that every store can add to its clock: a hundred years. */
 const LONGEST_US = 36_500 * 86_400_000_000;
 
 /**
- * Microseconds from one to the next after a burst. With `burst` at once and one more after each of these, no window as
+ * Microseconds between two grants after a burst. With `burst` at once and one more after each of these, no window as
  * long as `per`, wherever it begins, holds more than `limit`. Rounded up, so that it never holds one more.
  */
 export function intervalUs({ limit, perMs, burst }: Rate): number {
   return Math.ceil((perMs * 1_000) / (limit + 1 - burst));
 }
 
-/** Refuses keys nobody reads; the place of the rule decides how that is told. */
+/** Refuses unknown keys; the caller decides how that is reported. */
 export type RefuseUnknown = (keys: readonly string[], known: readonly string[]) => void;
 
-/** Checks one rule. `option` names it in errors; `more` are keys that somebody else reads. */
+/** Checks one rule. `option` names it in errors; `more` are keys that the caller reads itself. */
 export function readAdmissionRule(
   given: unknown,
   option: string,
@@ -54,7 +43,7 @@ export function readAdmissionRule(
   more: readonly string[] = [],
 ): AdmissionRule {
   const rule = recordOf(given, option);
-  refuseUnknown(Object.keys(rule), ['rate', 'concurrency', ...more]);
+  refuseUnknown(Object.keys(rule), [...Object.keys(ADMISSION_RULE_TABLE), ...more]);
   const { rate, concurrency } = rule;
   if (rate === undefined && concurrency === undefined)
     throw rangeError(option, 'limits nothing', 'Give it a `rate`, a `concurrency`, or both.');
@@ -69,7 +58,7 @@ export function readAdmissionRule(
 
 function readRate(given: unknown, option: string, refuseUnknown: RefuseUnknown): Rate {
   const options = recordOf(given, option);
-  refuseUnknown(Object.keys(options), ['limit', 'per', 'burst']);
+  refuseUnknown(Object.keys(options), Object.keys(RATE_TABLE));
   const limit = wholeOf(options['limit'], `${option}.limit`, MAX_LIMIT);
   const perMs = durationMs(options['per'] as Duration, `${option}.per`);
   if (perMs < 1) throw rangeError(`${option}.per`, 'is no time at all', "Use '1ms' or more.");

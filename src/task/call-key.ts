@@ -4,7 +4,7 @@ import type { Idempotency } from './idempotency.ts';
 import { encodeJson } from './json.ts';
 import { safeKey } from './names.ts';
 
-/** One call as others may repeat it. */
+/** One call that other senders may repeat. */
 export interface KeyedCall {
   readonly name: string;
   readonly version: number;
@@ -12,7 +12,7 @@ export interface KeyedCall {
   readonly input: unknown;
 }
 
-/** What is asked for, and by whom it may be answered. */
+/** The key of a call and the digest of its input. */
 export interface CallKey {
   readonly key: string;
   /** Of the input: the same key with another one is a mistake. */
@@ -20,7 +20,7 @@ export interface CallKey {
 }
 
 /**
- * The key of a call. It begins with the whole name of the task, so that tasks never meet by chance, and nothing in it
+ * The key of a call. It begins with the whole name of the task, so that keys of two tasks never collide, and nothing in it
  * changes from run to run.
  *
  * `current` is the input in the shape of the contract's own version, for the key function.
@@ -38,13 +38,13 @@ export function callKey(
   return { key: taskKey(name, own), digest };
 }
 
-/** No name has a `#`, so no two pairs of name and key are one text. */
+/** No name contains a `#`, so no two pairs of name and key give the same text. */
 const taskKey = (name: string, key: string): string => `${name}#${key}`;
 
 /** Keys of free-standing code: no task has an empty name. */
 export const lockKey = (key: string): string => taskKey('', safeKey(key, 'the idempotency key'));
 
-/** The same text for the same value, whatever the order in which its members were written. */
+/** The same text for the same value, whatever the order of its members. */
 export function canonicalJson(value: unknown): string {
   return encodeJson(sorted(value));
 }

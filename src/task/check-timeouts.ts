@@ -6,7 +6,7 @@ interface Timeouts {
   readonly expiresMs: number | null;
 }
 
-/** The contract itself, unless its times contradict each other: told where they are written, not by the first run. */
+/** The contract itself, unless its times contradict each other: reported where they are declared, not by the first run. */
 export function checkTimeouts<C extends Timeouts>(name: string, contract: C): C {
   const { timeoutMs, softTimeoutMs, expiresMs } = contract;
   if (timeoutMs === 0) throw noTime(name, 'timeout', 'no attempt could ever succeed');
@@ -14,7 +14,7 @@ export function checkTimeouts<C extends Timeouts>(name: string, contract: C): C 
   if (timeoutMs !== null && softTimeoutMs !== null && softTimeoutMs >= timeoutMs) {
     throw outlastError('ERR_OPTIONS_CONFLICT', {
       message: `the soft timeout of ${name} (${softTimeoutMs} ms) does not come before its timeout (${timeoutMs} ms)`,
-      hint: 'Lower `softTimeout`, or raise `timeout`: a run is told softly first, and then ended.',
+      hint: 'Lower `softTimeout`, or raise `timeout`: a run is asked to stop first, and then ended.',
       fields: { options: ['softTimeout', 'timeout'] },
     });
   }

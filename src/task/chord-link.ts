@@ -1,7 +1,7 @@
 import { derivedId, digestOf } from './digest.ts';
 import type { Envelope } from './envelope.ts';
 import { itemsOf, membersOf, objectOf } from './json-slices.ts';
-import { isJson, toBytes, toText } from './json.ts';
+import { isJson, toText } from './json.ts';
 import type { Keyring } from './keyring.ts';
 import { readOptions } from './read-options.ts';
 import {
@@ -14,27 +14,27 @@ import {
 } from './signature.ts';
 
 /**
- * A part of a chord that tells us, and nobody else, how it ended: where the ledger is not the result backend in which
- * Celery counts, the tasks of a header carry no `chord` of Celery's but a link and an error link to ourselves. Workers of
- * Python send them as messages, with any result backend or none; ours count the part instead.
+ * A part of a chord that reports its end to us alone: where the ledger is not the result backend in which Celery counts,
+ * the tasks of a header carry no `chord` of Celery's but a link and an error link to ourselves. Python workers send them
+ * as messages, with any result backend or none; our workers count the part instead.
  */
 
 const { done: DONE, failed: FAILED } = CHORD_LINKS;
 
-/** The place of a task in the header of a chord. */
-export interface ChordPlace {
+/** The position of a task in the header of a chord. */
+export interface ChordPosition {
   readonly groupId: string;
   readonly index: number;
   readonly size: number;
-  /** The signature of the chord's body, as JSON text. It travels as a text, so that nobody on the way writes it anew. */
+  /** The signature of the chord's body, as JSON text. It travels as a string, so that no process on the way rewrites it. */
   readonly body: string;
 }
 
-/** Where the parts of a chord are told, and by what those who hear of them know that its body is ours. */
-export interface ChordTelling {
-  /** Workers of Python send there, resurrectors take from there. */
+/** Where the parts of a chord are reported, and the proof for the receiver that its body is ours. */
+export interface ChordReporting {
+  /** Python workers send there, resurrectors take from there. */
   readonly queue: string;
-  readonly keyring: Pick<Keyring, 'sign'>;
+  readonly keyring: Pick<Keyring, 'seal'>;
 }
 
 export interface ChordLinks {
@@ -42,13 +42,13 @@ export interface ChordLinks {
   readonly failed: string;
 }
 
-/** `taskId` null: two sends of the same are to be the same text. */
+/** `taskId` is null, so that two sends of the same task give the same text. */
 export function chordLinks(
-  { groupId, index, size, body }: ChordPlace,
+  { groupId, index, size, body }: ChordPosition,
   taskId: string | null,
-  { queue, keyring }: ChordTelling,
+  { queue, keyring }: ChordReporting,
 ): ChordLinks {
-  const proof = taskId === null ? undefined : keyring.sign(proofDigest(groupId, size, body));
+  const proof = taskId === null ? undefined : keyring.seal(proofDigest(groupId, size, body));
   const kwargs = objectOf({
     group: taskId === null ? undefined : JSON.stringify(groupId),
     place: String(index),
@@ -64,28 +64,28 @@ export function chordLinks(
   return { done: linkOf(DONE), failed: linkOf(FAILED) };
 }
 
-/** The place whose part a link tells of; null: it is any other link. Throws a plain error when nobody can read it. */
-export function readChordLink(link: string): ChordPlace | null {
+/** The position that a link reports on; null: it is any other link. Throws a plain error when it is unreadable. */
+export function readChordLink(link: string): ChordPosition | null {
   const signature = readSignature(link);
-  return isChordLink(signature.task) ? placeIn(signature.kwargs) : null;
+  return isChordLink(signature.task) ? positionIn(signature.kwargs) : null;
 }
 
-function placeIn(kwargs: string): ChordPlace {
+function positionIn(kwargs: string): ChordPosition {
   const members = membersOf(kwargs);
   const read = (key: string): unknown => JSON.parse(members.get(key) ?? 'null');
   const [groupId, body] = [read('group'), read('body')];
   const [index, size] = [Number(members.get('place')), Number(members.get('size'))];
-  const isPlace = Number.isInteger(index) && index >= 0 && Number.isInteger(size) && index < size;
-  if (typeof groupId !== 'string' || groupId === '' || typeof body !== 'string' || !isPlace)
-    throw new TypeError('it names no place of a chord');
+  const isInRange = Number.isInteger(index) && index >= 0 && Number.isInteger(size) && index < size;
+  if (typeof groupId !== 'string' || groupId === '' || typeof body !== 'string' || !isInRange)
+    throw new TypeError('it names no position in a chord');
   readSignature(body);
   return { groupId, index, size, body };
 }
 
-/** What a worker of Python tells of a part. */
-export interface ToldPart {
-  readonly place: ChordPlace;
-  /** The task that was the part; of a chain that failed the step that did. */
+/** A part as a Python worker reports it. */
+export interface ReportedPart {
+  readonly position: ChordPosition;
+  /** The task that was the part; for a failed chain the step that failed. */
   readonly taskId: string;
   readonly rootId: string;
   /** JSON text; null: it ended otherwise than done. */
@@ -93,34 +93,42 @@ export interface ToldPart {
 }
 
 /** Throws a plain error when the message is not a part of a chord. */
-export function readToldPart({ name, body, options, id }: Envelope): ToldPart {
+export function readReportedPart({ name, body, options, id }: Envelope): ReportedPart {
   if (!isChordLink(name)) throw new TypeError(`${name} is not a part of a chord`);
   const [args = '[]', kwargs = '{}'] = itemsOf(toText(body));
   const [argument] = itemsOf(args);
-  if (argument === undefined) throw new TypeError('it does not say how the part ended');
+  if (argument === undefined) throw new TypeError('it does not report how the part ended');
   const { parentId = id, rootId = parentId } = readOptions({ options });
-  // Python also writes NaN and Infinity, which nobody else could read in the arguments of a body.
+  // Python also writes NaN and Infinity, which other languages could not read in the arguments of a body.
   const result = name === DONE && isJson(argument) ? argument : null;
-  return { place: placeIn(kwargs), taskId: parentId, rootId, result };
+  return { position: positionIn(kwargs), taskId: parentId, rootId, result };
 }
 
-/** Why a told part must not count, or null when it may: what its chord sends is signed by us. */
+/**
+ * Why a reported part must not count, or null when it may. Python signs nothing, so the message itself proves nothing: only
+ * a chord that the holder of a key has sent counts, and a body that got such a result is not signed.
+ */
 export function refusalOfPart(message: Envelope, keyring: Keyring): string | null {
-  const refusal = keyring.refusalOf(message);
-  if (refusal !== null) return refusal;
   const [, kwargs = '{}'] = itemsOf(toText(message.body));
-  const { groupId, size, body } = placeIn(kwargs);
-  const signature: unknown = JSON.parse(membersOf(kwargs).get('proof') ?? 'null');
-  const options = toBytes(JSON.stringify(typeof signature === 'string' ? { signature } : {}));
-  const digest = proofDigest(groupId, size, body);
-  const ofBody = keyring.refusalOf({ queue: '', digest, options });
+  return refusalOfChord(kwargs, keyring);
+}
+
+/** The same for a link in a task, which may have come through Python and lost its own signature there. */
+export const isProvenLink = (link: string, keyring: Keyring): boolean =>
+  refusalOfChord(readSignature(link).kwargs, keyring) === null;
+
+function refusalOfChord(kwargs: string, keyring: Keyring): string | null {
+  const { groupId, size, body } = positionIn(kwargs);
+  const proof: unknown = JSON.parse(membersOf(kwargs).get('proof') ?? 'null');
+  const seal = typeof proof === 'string' ? proof : undefined;
+  const ofBody = keyring.refusalOfSeal(proofDigest(groupId, size, body), seal);
   return ofBody === null ? null : `the body of its chord: ${ofBody}`;
 }
 
 const proofDigest = (groupId: string, size: number, body: string): string =>
   digestOf({ name: DONE, id: groupId, version: size, body });
 
-/** Where it is kept that a chord has failed: beside its body, whose own id must stay free. */
+/** The id of the letter that records a failed chord: beside its body, whose own id must stay free. */
 export const chordLetterId = (bodyId: string): string => `${bodyId}#chord`;
 
 /** A chord as it is known when its header is sent. */
@@ -131,13 +139,13 @@ export interface ChordNote {
   readonly body: string;
 }
 
-/** The chord whose header a message belongs to. What cannot be read says nothing here: its reader finds that out. */
+/** The chord whose header a message belongs to. An unreadable message gives null here: its reader reports that. */
 export function chordOf(message: Pick<Envelope, 'body' | 'options'>): ChordNote | null {
   try {
     const { callbacks, chain, chord } = readEmbed(message.body);
     const { groupId } = readOptions(message);
     if (chord !== null) return noteOf(groupId, readSignature(chord));
-    // Of a chain the last step is the part.
+    // In a chain the last step is the part.
     const last = chain?.[0] === undefined ? null : readSignature(chain[0]).options;
     const ofLast = last?.get('chord') ?? 'null';
     if (last !== null && ofLast !== 'null') {
@@ -145,9 +153,13 @@ export function chordOf(message: Pick<Envelope, 'body' | 'options'>): ChordNote 
       return noteOf(typeof group === 'string' ? group : undefined, readSignature(ofLast));
     }
     const links = last === null ? callbacks : itemsOf(last.get('link') ?? '[]');
-    const place = links.map(readChordLink).find(found => found !== null);
-    if (!place) return null;
-    return { groupId: place.groupId, size: place.size, body: readSignature(place.body).task };
+    const position = links.map(readChordLink).find(found => found !== null);
+    if (!position) return null;
+    return {
+      groupId: position.groupId,
+      size: position.size,
+      body: readSignature(position.body).task,
+    };
   } catch {
     return null;
   }

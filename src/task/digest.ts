@@ -4,27 +4,27 @@ import type { Envelope } from './envelope.ts';
 /** A length goes in front of every part, so that no two lists of parts give the same bytes. */
 export const sized = (part: string): string => `${Buffer.byteLength(part)}:${part}`;
 
-/** What the digest covers; whoever still has the body as text need not wait for its bytes. */
+/** What the digest covers; a caller that still has the body as text need not encode it first. */
 interface DigestParts extends Pick<Envelope, 'name' | 'id' | 'version'> {
   readonly body: Uint8Array | string;
 }
 
-/** Covers what a task is: name, id, version and the exact bytes of its body. */
+/** Covers the identity of a task: name, id, version and the exact bytes of its body. */
 export function digestOf({ name, id, version, body }: DigestParts): string {
   const head = sized(name) + sized(id) + sized(String(version));
   if (typeof body === 'string') return hash('sha256', head + sized(body));
   const start = `${head}${body.length}:`;
-  // Names and ids are ASCII nearly always; three bytes for a unit of UTF-16 at most.
-  if (start.length * 3 + body.length > desk.length)
+  // Names and ids are nearly always ASCII; a UTF-16 unit takes three bytes at most.
+  if (start.length * 3 + body.length > operations.length)
     return createHash('sha256').update(start).update(body).digest('hex');
-  const from = desk.write(start);
-  desk.set(body, from);
-  return hash('sha256', desk.subarray(0, from + body.length));
+  const from = operations.write(start);
+  operations.set(body, from);
+  return hash('sha256', operations.subarray(0, from + body.length));
 }
 
 /**
- * An envelope whose digest was made here from the bytes that it has. A copy of it, or one that was stored and read again,
- * is a plain envelope: whoever runs that one compares first.
+ * An envelope whose digest was computed here from its own bytes. A copy of it, or one that was stored and read again, is a
+ * plain envelope: the worker that runs it compares first.
  */
 export class MeasuredEnvelope implements Envelope {
   readonly id: string;
@@ -39,7 +39,7 @@ export class MeasuredEnvelope implements Envelope {
   readonly expiresMs: number | null;
   readonly #isMeasured = true;
 
-  /** `digest` is what `digestOf` has said of the rest. */
+  /** `digest` is the result of `digestOf` for the rest. */
   constructor(parts: Envelope) {
     this.id = parts.id;
     this.name = parts.name;
@@ -63,8 +63,8 @@ export function isIntact(envelope: Envelope): boolean {
   return MeasuredEnvelope.is(envelope) || digestOf(envelope) === envelope.digest;
 }
 
-/** Where short bodies are put behind their head: one call for the whole costs half of one for each part. */
-const desk = Buffer.allocUnsafeSlow(16_384);
+/** Short bodies are copied behind their head: one hash call for the whole costs half of one for each part. */
+const operations = Buffer.allocUnsafeSlow(16_384);
 
 /** The same for two sends of the same task with the same input, whatever their ids. */
 export function fingerprintOf(name: string, version: number, args: string, kwargs: string): string {

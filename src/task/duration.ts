@@ -12,7 +12,7 @@ const UNIT_MS: Readonly<Record<Unit, number>> = {
   h: 3_600_000,
   d: 86_400_000,
 };
-/** A hundred years: longer is a mistake, and leaves what a database can add to a time. */
+/** A hundred years: longer is a mistake, and more than a database can add to a time. */
 const LONGEST_MS = 36_500 * UNIT_MS.d;
 const PATTERN = /^(\d{1,15}(?:\.\d{1,6})?)(ms|s|m|h|d)$/;
 

@@ -1,4 +1,5 @@
 import type { Rate } from './admission-rule.ts';
+import type { TravellingOptions } from './options.generated.ts';
 
 /**
  * A task on its way: what is committed, moved and run. Body and options are bytes and are never
@@ -20,20 +21,28 @@ export interface Envelope {
   readonly digest: string;
   /** Not begun before this wall time. */
   readonly etaMs: number | null;
-  /** Not begun after this wall time: what `expires` says, or the deadline if that comes first. */
+  /** Not begun after this wall time: `expires`, or the deadline if that comes first. */
   readonly expiresMs: number | null;
 }
 
 /** A task's own limits, with its key. */
 export interface OwnAdmission {
-  /** Left out: all of the task are one. */
+  /** Left out: the whole task has one key. */
   readonly key?: string;
   readonly rate?: Rate;
   readonly concurrency?: number;
 }
 
+/** How often and for how long a task was set aside, by workers that could not run it. */
+export interface Refused {
+  readonly times: number;
+  readonly waitedMs: number;
+  /** The first few of them. */
+  readonly by: readonly string[];
+}
+
 /** Everything about a task that is neither its identity nor its arguments. */
-export interface EnvelopeOptions {
+export interface EnvelopeOptions extends TravellingOptions {
   /** Headers of the user, handed to the handler. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Milliseconds; travels as Celery's time limits. */
@@ -45,35 +54,38 @@ export interface EnvelopeOptions {
   readonly keepResult?: boolean;
   readonly rootId?: string;
   readonly parentId?: string;
-  /** The group, or the header of a chord, that it belongs to, and its place there. */
+  /** The group, or the header of a chord, that it belongs to, and its index there. */
   readonly groupId?: string;
   readonly groupIndex?: number;
   /** Another name for logs. */
   readonly shadow?: string;
-  /** Where the message goes, instead of to its queue: nothing is declared for it. */
+  /** The exchange it is sent to, instead of to its queue: nothing is declared for it. */
   readonly exchange?: string;
   readonly routingKey?: string;
   readonly replyTo?: string;
   /** @default the task's id */
   readonly correlationId?: string;
-  readonly idempotencyKey?: string;
-  /** Whom the task is for. */
-  readonly tenant?: string;
-  /** What the contract said about admission, for those who do not have it. */
+  /** The admission rule of the contract, for processes that do not have the contract. */
   readonly admission?: OwnAdmission;
-  /** Written `"limited":true`, which statements look for: it must pass a rate before it is published. */
+  /** Looked for in the bytes (`MARKS`): it must pass a rate before it is published. */
   readonly limited?: true;
-  /** Written `"receipt":true`, which relays look for: its row stays in the outbox until the task is over. */
+  /** Looked for in the bytes (`MARKS`): its row stays in the outbox until the task is over. */
   readonly receipt?: true;
-  /** Room that was asked for before. */
+  /** A permit that was obtained before. */
   readonly permit?: string;
-  /** Proves that a holder of a key has sent it: see `Keyring`. */
+  /** Workers that could not run it, before the broker had it this time. */
+  readonly refused?: Refused;
+  /** Headers of another program's message, unchanged: it gets them again if it goes back to the broker. */
+  readonly wire?: Readonly<Record<string, unknown>>;
+  /** Proves that the holder of a key has sent it: see `Keyring`. */
   readonly signature?: string;
+  /** For a dead letter: the message was too large, and its body is only the first of its bytes. */
+  readonly cut?: { readonly bytes: number; readonly sha256: string };
   /** JSON texts that people see instead of the arguments and of those of its follow-ups, wherever the task is. */
   readonly redacted?: { readonly args: string; readonly kwargs: string; readonly embed?: string };
 }
 
-/** Of two moments the first one; null is never. Work whose deadline has passed must not begin, as if it had expired. */
+/** The earlier of two moments; null is never. Work whose deadline has passed must not begin, as if it had expired. */
 export function earliest(a: number | null, b: number | null): number | null {
   if (a === null || b === null) return a ?? b;
   return Math.min(a, b);

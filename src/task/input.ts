@@ -2,6 +2,7 @@ import { outlastError } from '../errors/error.ts';
 import type { InputIssue } from '../errors/codes.ts';
 import type { Contract } from './contract.ts';
 import { decodeJson, encodeJson, toBytes, toText } from './json.ts';
+import { jsonFault } from './json-limits.ts';
 import type { Soon } from './soon.ts';
 import { formatPath, type StandardSchema } from './standard-schema.ts';
 
@@ -13,7 +14,7 @@ export interface WireCall {
 
 const RAW: unique symbol = Symbol.for('outlast.raw-call') as never;
 
-/** An input that is JSON text already, for those who send what a person typed: `1.0` stays `1.0`. */
+/** An input that is JSON text already, for tools that send what a person typed: `1.0` stays `1.0`. */
 export function rawCall(args: string, kwargs: string): unknown {
   return { [RAW]: { args, kwargs } satisfies WireCall };
 }
@@ -24,8 +25,8 @@ interface ArgsInput {
 }
 
 /**
- * Checks an input and gives its wire form. What is stored is the input as given: the worker validates again and
- * hands the schema's output to the handler. At once where the schema answers at once.
+ * Checks an input and returns its wire form. The input is stored as given: the worker validates again and hands the
+ * schema's output to the handler. Synchronous if the schema is.
  */
 export function encodeInput(name: string, contract: Contract, input: unknown): Soon<WireCall> {
   if (typeof input === 'object' && input !== null && RAW in input)
@@ -45,7 +46,7 @@ const callOf = (input: unknown): WireCall =>
     ? { args: '[]', kwargs: encodeJson(input) }
     : { args: `[${encodeJson(input)}]`, kwargs: '{}' };
 
-/** The input itself, also where it was given as JSON text. */
+/** The input itself, also if it was given as JSON text. */
 export function plainInput(contract: Contract, input: unknown): unknown {
   if (typeof input !== 'object' || input === null || !(RAW in input)) return input;
   const { args, kwargs } = input[RAW] as WireCall;
@@ -53,7 +54,10 @@ export function plainInput(contract: Contract, input: unknown): unknown {
 }
 
 async function encodeRaw(name: string, contract: Contract, call: WireCall): Promise<WireCall> {
-  const incoming = decodeBody(toBytes(`[${call.args},${call.kwargs},null]`));
+  const body = toBytes(`[${call.args},${call.kwargs},null]`);
+  const fault = jsonFault(body);
+  if (fault !== null) throw invalidInput(name, [{ path: '', message: fault }]);
+  const incoming = decodeBody(body);
   await parseInput(name, contract, inputFromCall(contract, incoming));
   return call;
 }
@@ -96,7 +100,7 @@ export function inputFromCall(contract: Contract, call: IncomingCall): unknown {
   throw new TypeError(`${args.length} positional arguments and no names for them`);
 }
 
-/** What the handler gets: the schema's output. At once where the schema answers at once. */
+/** What the handler gets: the schema's output. Synchronous if the schema is. */
 export function parseInput(name: string, contract: Contract, input: unknown): unknown {
   if (contract.args || contract.kwargs) return parseArgs(name, contract, input as ArgsInput);
   return contract.input ? check(name, contract.input, input) : undefined;
@@ -110,7 +114,7 @@ async function parseArgs(name: string, contract: Contract, input: ArgsInput): Pr
   return parsed;
 }
 
-/** The schema's output, or `ERR_INPUT_INVALID` with every complaint and its path. At once, or a promise of it. */
+/** The schema's output, or `ERR_INPUT_INVALID` with every issue and its path. Synchronous if the schema is. */
 export function check(name: string, schema: StandardSchema, value: unknown): unknown {
   const checked = validate(schema, value);
   return checked instanceof Promise
@@ -125,7 +129,7 @@ function outputOf(name: string, checked: Checked): unknown {
 
 export type Checked = { readonly value: unknown } | { readonly issues: readonly InputIssue[] };
 
-/** At once where the schema answers at once: a promise for each of a thousand short tasks would cost more than they. */
+/** Synchronous if the schema is: a promise for each of a thousand short tasks would cost more than the tasks. */
 export function validate(schema: StandardSchema, value: unknown): Checked | Promise<Checked> {
   const verdict = schema['~standard'].validate(value);
   return 'then' in verdict ? Promise.resolve(verdict).then(readVerdict) : readVerdict(verdict);
@@ -142,9 +146,9 @@ function readVerdict(verdict: Verdict): Checked {
 
 export function invalidInput(name: string, issues: readonly InputIssue[]): Error {
   const first = issues[0];
-  const place = first?.path ? ` at \`${first.path}\`` : '';
+  const where = first?.path ? ` at \`${first.path}\`` : '';
   return outlastError('ERR_INPUT_INVALID', {
-    message: `the input of ${name} is not what its schema asks for${place}: ${first?.message ?? ''}`,
+    message: `the input of ${name} is not what its schema asks for${where}: ${first?.message ?? ''}`,
     hint: 'Correct the input; `issues` lists every complaint with its path.',
     fields: { task: name, issues },
   });

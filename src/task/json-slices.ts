@@ -1,7 +1,7 @@
 /**
- * Takes JSON apart without reading it: what is inside stays the text it was, so that arguments pass through a worker
- * byte for byte (`1.0` stays `1.0`, an integer beyond 2^53 stays itself, `__proto__` stays a key). The text must be
- * JSON: whoever calls this has parsed it once.
+ * Splits JSON without parsing its values: what is inside stays the same text, so that arguments pass through a worker byte
+ * for byte (`1.0` stays `1.0`, an integer beyond 2^53 stays itself, `__proto__` stays a key). The text must be JSON: the
+ * caller has parsed it once.
  */
 
 /** The texts of the items of a JSON array. */
@@ -9,7 +9,7 @@ export function itemsOf(array: string): readonly string[] {
   return slices(array, '[', ']').map(([from, to]) => array.slice(from, to));
 }
 
-/** The texts of the members of a JSON object, by key; of two with one key the last counts, as in `JSON.parse`. */
+/** The texts of the members of a JSON object, by key; of duplicate keys the last counts, as in `JSON.parse`. */
 export function membersOf(object: string): ReadonlyMap<string, string> {
   const members = new Map<string, string>();
   for (const [from, to] of slices(object, '{', '}')) {
@@ -23,7 +23,7 @@ export function membersOf(object: string): ReadonlyMap<string, string> {
   return members;
 }
 
-/** Puts texts together; members that are undefined are not there. */
+/** Joins texts to an object; undefined members are left out. */
 export function objectOf(members: Readonly<Record<string, string | undefined>>): string {
   const texts = Object.entries(members).flatMap(([key, text]) =>
     text === undefined ? [] : [`${JSON.stringify(key)}:${text}`],
@@ -54,7 +54,7 @@ function slices(text: string, opening: string, closing: string): readonly [numbe
   return last[0] === last[1] ? parts : [...parts, last];
 }
 
-/** The place after the closing quote of the string that begins here. */
+/** The index after the closing quote of the string that begins here. */
 function endOfString(text: string, opening: number): number {
   let at = opening + 1;
   while (at < text.length && text[at] !== '"') at += text[at] === '\\' ? 2 : 1;

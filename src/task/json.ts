@@ -1,5 +1,6 @@
 import { parse } from 'lossless-json';
 import { outlastError } from '../errors/error.ts';
+import { MAX_JSON_DIGITS } from './json-limits.ts';
 
 /**
  * T itself where JSON carries it unchanged, `never` where it would not: a `Date` would come back as
@@ -23,10 +24,10 @@ export type Jsonable<T> = T extends string | number | boolean | null | undefined
             ? T
             : never;
 
-/** Deeper than anybody's data, and far from where a recursive reader of another language gives up. */
+/** Deeper than real data, and far from where a recursive parser of another language gives up. */
 const MAX_DEPTH = 100;
 
-/** A container whose members are being written, and which one is: enough to say where, should one be refused. */
+/** A container being written and its current member: enough to report the path of a refused value. */
 interface Spot {
   readonly value: object;
   readonly above: Spot | null;
@@ -36,9 +37,9 @@ interface Spot {
 
 function refuse(spot: Spot | null, why: string): never {
   const path = pathOf(spot);
-  const place = path === '' ? 'the value' : `\`${path}\``;
+  const where = path === '' ? 'the value' : `\`${path}\``;
   throw outlastError('ERR_INPUT_NOT_JSON', {
-    message: `${place} is not JSON: ${why}`,
+    message: `${where} is not JSON: ${why}`,
     hint: 'Send plain objects, arrays, strings, finite numbers, bigint, booleans and null; convert the rest yourself, for example a Date with toISOString().',
     fields: { path },
   });
@@ -65,7 +66,7 @@ function encode(value: unknown, spot: Spot | null): string | undefined {
     case 'boolean':
       return value ? 'true' : 'false';
     case 'bigint':
-      return value.toString();
+      return encodeBigint(value, spot);
     case 'number':
       if (!Number.isFinite(value)) return refuse(spot, `${value} would become null`);
       return Object.is(value, -0) ? '0' : String(value);
@@ -76,6 +77,15 @@ function encode(value: unknown, spot: Spot | null): string | undefined {
     default:
       return refuse(spot, `a ${typeof value} cannot be sent`);
   }
+}
+
+/** Numbers from here on have more digits. */
+const TOO_BIG = 10n ** BigInt(MAX_JSON_DIGITS);
+
+/** Compared before it is written: writing a number of a million digits takes minutes. */
+function encodeBigint(value: bigint, spot: Spot | null): string {
+  if (value < TOO_BIG && value > -TOO_BIG) return value.toString();
+  return refuse(spot, `a number has more than ${MAX_JSON_DIGITS} digits`);
 }
 
 function encodeObject(value: object, above: Spot | null): string {
@@ -116,7 +126,7 @@ function encodeRecord(value: object, spot: Spot): string {
   for (const key of Object.keys(value)) {
     spot.key = key;
     const item = encode((value as Readonly<Record<string, unknown>>)[key], spot);
-    // As in JSON.stringify a member that is undefined is a member that is not there.
+    // As in JSON.stringify, an undefined member is left out.
     if (item !== undefined) text += `${text === '' ? '' : ','}${JSON.stringify(key)}:${item}`;
   }
   return `{${text}}`;
@@ -127,6 +137,9 @@ const MAY_HOLD_BIG_INTEGER = /\d{16}/;
 const INTEGER = /^-?\d+$/;
 
 function readNumber(text: string): number | bigint {
+  // Reading one takes quadratic time.
+  if (text.length > MAX_JSON_DIGITS + 1 && INTEGER.test(text))
+    return refuse(null, `a number has more than ${MAX_JSON_DIGITS} digits`);
   const value = Number(text);
   return INTEGER.test(text) && !Number.isSafeInteger(value) ? BigInt(text) : value;
 }

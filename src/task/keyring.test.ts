@@ -1,25 +1,55 @@
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import { resolveConfig } from '../config/config.ts';
+import { resolveConfig, type OutlastConfig } from '../config/config.ts';
 import { decodeMessage } from '../wire/decode-message.ts';
 import { encodeMessage } from '../wire/encode-message.ts';
 import { digestOf } from './digest.ts';
-import type { Envelope } from './envelope.ts';
+import type { Envelope, EnvelopeOptions } from './envelope.ts';
 import { toBytes } from './json.ts';
 import type { Keyring } from './keyring.ts';
+import { readOptions } from './read-options.ts';
 
 const SECRET = 'c0ffee'.repeat(8);
 const OTHER = Buffer.alloc(32, 7).toString('base64');
+const NOW = Date.UTC(2027, 0, 31);
+const [MINUTE, HOUR] = [60_000, 3_600_000];
 
-const keyringOf = (keys: readonly string[], unsignedQueues: readonly string[] = []): Keyring =>
-  resolveConfig({ signingKeys: keys, unsignedQueues }).keyring;
+const keyringOf = (keys: readonly string[], config: OutlastConfig = {}): Keyring =>
+  resolveConfig({ signingKeys: keys, ...config }).keyring;
 
-function sent(keyring: Keyring): Envelope {
+/** Everything that travels. */
+const FULL: EnvelopeOptions = {
+  headers: { user: 'ann', 'x-trace': 'lone \ud800 half', 7: 'seven', __x: '' },
+  timeoutMs: 1234.5,
+  softTimeoutMs: 30,
+  deadlineMs: NOW + 2 * HOUR,
+  keepResult: false,
+  rootId: 'root',
+  parentId: 'parent',
+  groupId: 'group',
+  groupIndex: 3,
+  shadow: 'another name',
+  replyTo: '3f1c',
+  correlationId: 'other',
+  idempotencyKey: 'key',
+  tenant: 'acme',
+  admission: { key: 'k', concurrency: 2 },
+};
+
+function sent(keyring: Keyring, options: EnvelopeOptions = {}, issuedMs = NOW): Envelope {
   const named = { name: 'shop.charge', id: 'one', version: 1, body: toBytes('[[],{},{}]') };
   const digest = digestOf(named);
-  const signature = keyring.sign(digest);
-  const options = toBytes(JSON.stringify(signature === undefined ? {} : { signature }));
-  return { ...named, queue: 'money', priority: 0, options, digest, etaMs: null, expiresMs: null };
+  const bare = {
+    ...named,
+    digest,
+    queue: 'money',
+    priority: 0,
+    etaMs: NOW + MINUTE,
+    expiresMs: NOW + HOUR,
+  };
+  const signature = keyring.sign({ ...bare, options }, issuedMs);
+  const signed = signature === undefined ? options : { ...options, signature };
+  return { ...bare, options: toBytes(JSON.stringify(signed)) };
 }
 
 describe('a key', () => {
@@ -27,19 +57,110 @@ describe('a key', () => {
 
   it('verifies what it has signed', () => {
     expect(now.refusalOf(sent(now))).toBeNull();
+    expect(now.refusalOnArrival(sent(now, FULL), NOW)).toBeNull();
   });
 
-  it('refuses what is not signed, on every queue but those that need no signature', () => {
+  it('refuses what is not signed, on every queue but those that allow its name', () => {
     const bare = sent(keyringOf([]));
     expect(now.refusalOf(bare)).toMatch('not signed');
-    expect(keyringOf([`a:${SECRET}`], ['money']).refusalOf(bare)).toBeNull();
+    const on = (names: readonly string[]): Keyring =>
+      keyringOf([`a:${SECRET}`], { unsignedQueues: { money: names } });
+    for (const names of [['shop.charge'], ['shop.*'], ['*']])
+      expect(on(names).standingOf(bare).kind).toBe('unsigned');
+    for (const names of [[], ['shop.'], ['charge'], ['shop.charge2', 'report.*']])
+      expect(on(names).refusalOf(bare)).toMatch('does not name shop.charge for money');
     expect(keyringOf([]).refusalOf(sent(now))).toBeNull();
   });
 
-  it('refuses another secret of the same id, and a signature of other bytes', () => {
+  it('refuses another secret of the same id, another audience, and a signature of other bytes', () => {
     expect(keyringOf([`a:${OTHER}`]).refusalOf(sent(now))).toMatch('not one of the key a');
+    const staging = keyringOf([`a:${SECRET}`], { signingAudience: 'staging' });
+    expect(staging.refusalOf(sent(now))).toMatch('not one of the key a');
+    expect(staging.refusalOf(sent(staging))).toBeNull();
     const other = { ...sent(now), digest: digestOf({ ...sent(now), id: 'two' }) };
     expect(now.refusalOf(other)).toMatch('not one of the key a');
+  });
+
+  it.each<readonly [string, Partial<Envelope> | EnvelopeOptions]>([
+    ['queue', { queue: 'other' }],
+    ['headers', { headers: { user: 'admin' } }],
+    ['a header more', { headers: { ...FULL.headers, role: 'admin' } }],
+    ['timeoutMs', { timeoutMs: 1 }],
+    ['softTimeoutMs', { softTimeoutMs: 1 }],
+    ['deadlineMs', { deadlineMs: NOW }],
+    ['keepResult', { keepResult: true }],
+    ['rootId', { rootId: 'x' }],
+    ['parentId', { parentId: 'x' }],
+    ['groupId', { groupId: 'x' }],
+    ['groupIndex', { groupIndex: 4 }],
+    ['shadow', { shadow: 'x' }],
+    ['replyTo', { replyTo: 'attacker' }],
+    ['correlationId', { correlationId: 'x' }],
+    ['idempotencyKey', { idempotencyKey: 'x' }],
+    ['tenant', { tenant: 'umbrella' }],
+    ['admission', { admission: { key: 'k', concurrency: 200 } }],
+  ])('covers %s', (_, change) => {
+    const task = sent(now, FULL);
+    const options = { ...readOptions(task), ...('queue' in change ? {} : change) };
+    const changed = {
+      ...task,
+      ...('queue' in change ? change : {}),
+      options: toBytes(JSON.stringify(options)),
+    };
+    expect(now.refusalOf(changed)).toMatch('not one of the key a');
+  });
+
+  it('covers eta and expires of a message that arrives, which a ledger may have forgotten at its end', () => {
+    const task = sent(now);
+    for (const change of [{ expiresMs: null }, { expiresMs: NOW }, { etaMs: null }, { etaMs: 0 }]) {
+      expect(now.refusalOnArrival({ ...task, ...change }, NOW)).toMatch('eta or expires');
+      expect(now.refusalOf({ ...task, ...change })).toBeNull();
+    }
+    const { signature = '' } = readOptions(task);
+    const parts = signature.split('.');
+    const later = [...parts.slice(0, 5), (NOW + 9 * HOUR).toString(36), parts[6]].join('.');
+    const forged = {
+      ...task,
+      expiresMs: NOW + 9 * HOUR,
+      options: toBytes(JSON.stringify({ signature: later })),
+    };
+    expect(now.refusalOnArrival(forged, NOW)).toMatch('not one of the key a');
+  });
+
+  it('counts for its time, and is remembered for longer than any copy is accepted', () => {
+    const short = keyringOf([`a:${SECRET}`], { signatureMaxAge: '1h' });
+    const task = sent(short);
+    expect(short.refusalOnArrival(task, NOW + HOUR)).toBeNull();
+    // Clocks differ.
+    expect(short.refusalOnArrival(task, NOW + HOUR + 5 * MINUTE)).toBeNull();
+    expect(short.refusalOnArrival(task, NOW + HOUR + 6 * MINUTE)).toMatch('was signed 1.1 h ago');
+    // Begun in time, it may wait and run for as long as it takes.
+    expect(short.refusalOf(task)).toBeNull();
+    const kept = short.dedupMsOf(task, 15 * MINUTE, NOW);
+    expect(short.refusalOnArrival(task, NOW + kept - 2 * 5 * MINUTE + 1)).not.toBeNull();
+    // A sender whose clock is ahead has given its task a longer life.
+    const early = sent(short, {}, NOW + 10 * HOUR);
+    const longer = short.dedupMsOf(early, 15 * MINUTE, NOW);
+    expect(short.refusalOnArrival(early, NOW + longer)).not.toBeNull();
+    expect(short.dedupMsOf(task, 9 * HOUR, NOW)).toBe(9 * HOUR);
+    expect(short.dedupMsOf(sent(keyringOf([])), 15 * MINUTE, NOW)).toBe(15 * MINUTE);
+  });
+
+  it('signs anew what has waited, if it was signed; the rest passes as it is', () => {
+    const later = keyringOf([`b:${OTHER}`, `a:${SECRET}`]);
+    const task = sent(now, { ...FULL, exchange: 'topics', routingKey: 'x' });
+    expect(later.renewed(task, NOW + HOUR)).toBe(task);
+    const renewed = later.renewed(task, NOW + 48 * HOUR);
+    expect(later.refusalOnArrival(renewed, NOW + 59 * HOUR)).toBeNull();
+    expect(later.refusalOnArrival({ ...renewed, queue: 'any' }, NOW + 59 * HOUR)).toBeNull();
+    expect(readOptions(renewed)).toMatchObject({ ...FULL, headers: expect.anything() as object });
+    const bare = sent(keyringOf([]));
+    expect(later.renewed(bare, NOW + 48 * HOUR)).toBe(bare);
+    const tampered = {
+      ...task,
+      options: toBytes(JSON.stringify({ ...readOptions(task), replyTo: 'attacker' })),
+    };
+    expect(later.renewed(tampered, NOW + 48 * HOUR)).toBe(tampered);
   });
 
   it('is replaced in steps: known everywhere first, then signing, then gone', () => {
@@ -53,21 +174,100 @@ describe('a key', () => {
     expect(after.refusalOf(sent(known))).toMatch('the key a, which is not known here');
   });
 
-  it('is in the message for RabbitMQ and Redis, and counts only while it is ours', () => {
-    const { headers, properties, body } = encodeMessage(sent(now), 'gen1@host');
-    const read = (changed: object): Envelope =>
-      decodeMessage({
-        headers: { ...headers, ...changed },
-        properties,
-        body,
-        queue: 'money',
-      }) as Envelope;
-    expect(now.refusalOf(read({}))).toBeNull();
-    expect(now.refusalOf(read({ lang: 'py' }))).toMatch('not signed');
-    expect(now.refusalOf(read({ 'outlast-digest': sent(now).digest }))).toMatch('not signed');
+  it('takes no signature of another form', () => {
+    const { signature = '' } = readOptions(sent(now));
+    const parts = signature.split('.');
+    const forms = [
+      '',
+      'a.00',
+      `a.${parts[6]}`,
+      `0${signature}`,
+      `${signature}.x`,
+      [...parts.slice(0, 3), 'z', ...parts.slice(4)].join('.'),
+      [...parts.slice(0, 2), 'NaN', ...parts.slice(3)].join('.'),
+      [...parts.slice(0, 6), ''].join('.'),
+      [...parts.slice(0, 6), parts[6]?.slice(0, 20)].join('.'),
+    ];
+    for (const form of forms) {
+      const task = { ...sent(now), options: toBytes(JSON.stringify({ signature: form })) };
+      expect(now.refusalOf(task), form).not.toBeNull();
+    }
+  });
+});
+
+describe('a signed message', () => {
+  const now = keyringOf([`a:${SECRET}`]);
+
+  function read(task: Envelope, changed: object = {}, properties: object = {}): Envelope {
+    const message = encodeMessage(task, 'gen1@host');
+    // As a broker carries it: a table in another order, half characters as whole ones.
+    const text = Buffer.from(
+      JSON.stringify(message.headers, (_, value: unknown) =>
+        typeof value === 'string' ? Buffer.from(value).toString() : value,
+      ),
+    ).toString();
+    return decodeMessage({
+      headers: { ...(JSON.parse(text) as object), ...changed },
+      properties: { ...message.properties, ...properties },
+      body: message.body,
+      queue: 'money',
+    }) as Envelope;
+  }
+
+  it('is verified on RabbitMQ and Redis with all it has, and counts only while it is ours', () => {
+    for (const options of [{}, FULL])
+      expect(now.refusalOnArrival(read(sent(now, options)), NOW)).toBeNull();
+    expect(now.refusalOf(read(sent(now), { lang: 'py' }))).toMatch('not signed');
+    expect(now.refusalOf(read(sent(now), { 'outlast-digest': sent(now).digest }))).toMatch(
+      'not signed',
+    );
   });
 
-  it('is never shown, and no error about one quotes it', () => {
+  it('survives what brokers, tracers and operators do on the way, and handlers see nothing of it', () => {
+    const added = {
+      'x-death': [{ count: 1, queue: 'money' }],
+      'x-delivery-count': 3,
+      'x-received-from': [{ uri: 'amqp://other' }],
+      traceparent: '00-abc-def-01',
+      retries: 2,
+      origin: 'gen2@elsewhere',
+      argsrepr: '()',
+    };
+    const arrived = read(sent(now, FULL), added, { priority: 9, deliveryMode: 2 });
+    expect(now.refusalOnArrival(arrived, NOW)).toBeNull();
+    expect(Object.keys(readOptions(arrived).headers ?? {}).sort()).toEqual(
+      Object.keys(FULL.headers ?? {}).sort(),
+    );
+  });
+
+  it.each([
+    ['reply_to', {}, { replyTo: 'attacker' }],
+    ['correlation_id', {}, { correlationId: 'stolen' }],
+    ['nested headers', { headers: { user: 'admin' } }, {}],
+    ['expires', { expires: null }, {}],
+    ['a later expires', { expires: '2099-01-01T00:00:00+00:00' }, {}],
+    ['eta', { eta: null }, {}],
+    ['tenant', { 'outlast-tenant': 'umbrella' }, {}],
+    ['idempotency key', { 'outlast-idempotency-key': 'other' }, {}],
+    ['admission', { 'outlast-admission': '{}' }, {}],
+    ['time limits', { timelimit: [0.001, null] }, {}],
+    ['deadline', { deadline: '2099-01-01T00:00:00+00:00' }, {}],
+    ['group', { group: 'other' }, {}],
+    ['root', { root_id: 'other' }, {}],
+    ['ignore_result', { ignore_result: false }, {}],
+  ])('is refused when somebody has changed its %s', (_, headers, properties) => {
+    expect(now.refusalOnArrival(read(sent(now, FULL), headers, properties), NOW)).not.toBeNull();
+  });
+
+  it('has no header that somebody adds beside those that were sent', () => {
+    const arrived = read(sent(now), { 'x-user': 'admin' });
+    expect(now.refusalOnArrival(arrived, NOW)).toBeNull();
+    expect(readOptions(arrived).headers).toBeUndefined();
+  });
+});
+
+describe('the configuration of signing', () => {
+  it('never shows a key, and no error about one quotes it', () => {
     const config = resolveConfig({}, { OUTLAST_SIGNING_KEYS: `a:${SECRET}, b:${OTHER}` });
     expect(config.settings['signingKeys']).toEqual({ value: ['a:***', 'b:***'], source: 'env' });
     expect(inspect(config, { depth: 9 }) + JSON.stringify(config)).not.toContain('c0ffee');
@@ -83,5 +283,30 @@ describe('a key', () => {
       expect(resolve).toThrow(expect.objectContaining({ code: 'ERR_OPTION_RANGE' }) as Error);
       expect(resolve).not.toThrow('c0ffee');
     }
+  });
+
+  it('refuses what says less than it seems to', () => {
+    const bad: readonly OutlastConfig[] = [
+      { unsignedQueues: ['from-python'] as never },
+      { unsignedQueues: { 'from-python': '*' as never } },
+      { unsignedQueues: { 'from-python': ['a*b'] } },
+      { unsignedQueues: { 'from-python': [''] } },
+      { signatureMaxAge: '1d' },
+      { signatureMaxAge: '1s' },
+      { signingAudience: 7 as never },
+    ];
+    for (const config of bad)
+      expect(() => resolveConfig(config), JSON.stringify(config)).toThrow(
+        expect.objectContaining({
+          code: expect.stringMatching(/ERR_OPTION_RANGE|ERR_NAME_UNSAFE/) as string,
+        }) as Error,
+      );
+  });
+
+  it('warns of a queue on which everybody may run everything', () => {
+    const config = { signingKeys: [`a:${SECRET}`], unsignedQueues: { open: ['*'] } };
+    expect(resolveConfig(config).warnings).toEqual([
+      expect.stringMatching('allows every task on open') as string,
+    ]);
   });
 });

@@ -1,6 +1,6 @@
 import { outlastError } from '../errors/error.ts';
 
-// One linear pattern for all that becomes a key, an identifier or a line in a log. Celery's task
+// One linear pattern for everything that becomes a key, an identifier or a line in a log. Celery's task
 // names, ids and queue names fit; quotes, braces, spaces, control characters and `__proto__`-like
 // first characters do not matter to us, but they do to the stores and terminals behind us.
 const SAFE = /^[A-Za-z0-9_.:@/-]{1,128}$/;
@@ -22,7 +22,7 @@ const LONE_SURROGATE = /\p{Surrogate}/u;
 // oxlint-disable-next-line no-control-regex -- control characters are what is refused
 const KEY = /^[^\u0000-\u001f\u007f]{1,255}$/;
 
-/** Keys may say more (a URL, an e-mail address), but not what a store cannot hold. */
+/** Keys may hold more (a URL, an e-mail address), but nothing that a store cannot hold. */
 export function safeKey(value: string, what: string): string {
   if (typeof value === 'string' && KEY.test(value) && !LONE_SURROGATE.test(value)) return value;
   throw outlastError('ERR_NAME_UNSAFE', {

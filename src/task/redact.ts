@@ -4,8 +4,8 @@ import { itemsOf, membersOf, objectOf } from './json-slices.ts';
 import { EMBED, isChordLink } from './signature.ts';
 
 /**
- * Makes the copy of a call's arguments that people may see. It is given a copy of its own, and what it returns never
- * travels: neither the message nor the caller's input can be changed by it.
+ * Makes the copy of a call's arguments that people may see. It gets its own copy, and what it returns never travels:
+ * neither the message nor the caller's input can be changed by it.
  */
 export type Redactor = (call: {
   readonly name: string;
@@ -16,7 +16,7 @@ export type Redactor = (call: {
   readonly kwargs: Readonly<Record<string, unknown>>;
 };
 
-/** What is shown where a redactor failed: nothing of the original. */
+/** What is shown if a redactor failed: nothing of the original. */
 const HIDDEN: WireCall = Object.freeze({
   args: '["<hidden: redactor failed>"]',
   kwargs: '{}',
@@ -49,7 +49,7 @@ function applyRedactor(redactor: Redactor, name: string, call: WireCall): WireCa
     args: decodeJson(call.args) as unknown[],
     kwargs: decodeJson(call.kwargs) as Record<string, unknown>,
   });
-  // Nobody will wait for it, so nobody would hear that it failed.
+  // The promise is never awaited, so its rejection would go unhandled.
   if (shown instanceof Promise) shown.catch(() => undefined);
   const { args, kwargs } = shown as ReturnType<Redactor>;
   const texts = { args: encodeJson(args), kwargs: encodeJson(kwargs) };
@@ -71,7 +71,7 @@ export function redactEmbed(embed: string, redact: Redact): string {
 
 /** Options of a signature that hold further signatures. */
 const NESTED: ReadonlySet<string> = new Set(['link', 'link_error', 'chain', 'chord']);
-/** Celery's own: their steps stand in their arguments. */
+/** Celery's own tasks: their steps are in their arguments. */
 const CANVAS = /^"celery\./;
 
 function redactSteps(text: string, redact: Redact): string {

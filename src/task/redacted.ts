@@ -1,7 +1,7 @@
 import type { EnvelopeOptions } from './envelope.ts';
 import { toBytes, toText } from './json.ts';
 
-/** The bytes of a task, and the copies of its arguments that people may see where a column keeps them. */
+/** The bytes of a task, and the redacted copies of its arguments if a column keeps them. */
 export interface StoredPayload {
   readonly body: Uint8Array;
   readonly options: Uint8Array;
@@ -19,8 +19,8 @@ const HIDDEN = '"[hidden]"';
 
 /**
  * What people may see of a task. Copies come from the columns of an outbox, or travelled in the options; a copy that is
- * half there or cannot be read hides, it never shows the original. What follows a task carries arguments of its own: it is
- * shown as far as there is a copy of it.
+ * incomplete or unreadable hides, it never shows the original. Follow-ups carry their own arguments: they are shown if
+ * there is a copy of them.
  */
 export function shownPayload(stored: StoredPayload): ShownPayload {
   const { body, options, redactedArgs, redactedKwargs } = stored;
@@ -45,7 +45,7 @@ interface Copies {
   readonly kwargs: string | null;
 }
 
-/** Null: there are none. Options that speak of them and cannot be read hide everything. */
+/** Null: there are none. Options that mention them and cannot be read hide everything. */
 function redactedIn(options: Uint8Array): Copies | null {
   if (!Buffer.from(options).includes('"redacted"')) return null;
   const read = readOptions(options);

@@ -3,7 +3,7 @@ import type { SchemaInput, SchemaOutput, StandardSchema } from './standard-schem
 
 /**
  * The types of a contract: what `send` takes, what the handler gets, what it returns, what `result()` gives; and what the
- * task can take from one before it.
+ * task can take from the step before.
  */
 export interface TaskShape {
   readonly input: unknown;
@@ -15,7 +15,7 @@ export interface TaskShape {
 
 export type AnySchema = StandardSchema<never, unknown> | StandardSchema<unknown, unknown>;
 
-/** JSON itself. Types that contain themselves, as the one of `z.json()`, are settled here: walking them never ends. */
+/** JSON itself. Recursive types, such as that of `z.json()`, are matched here: walking them never ends. */
 type JsonValue =
   | string
   | number
@@ -53,13 +53,13 @@ type ArgsParsed<A, K> = A extends AnySchema
     ? { readonly kwargs: SchemaOutput<K> }
     : undefined;
 
-/** What a task takes from the one before it, and what is left to be given: the first of `params`, of `args`, or all. */
+/** What a task takes from the step before, and what is left to give: the first of `params`, of `args`, or all. */
 export interface Following<Takes, Rest> {
   readonly takes: Takes;
   readonly rest: Rest;
 }
 
-/** A task that can take nothing: it can only be given all of its input. */
+/** A task that takes nothing from the step before: it must be given all of its input. */
 type Nothing = Following<never, never>;
 
 type FollowingInput<Input, P> = P extends readonly [infer First, ...unknown[]]

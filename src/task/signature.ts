@@ -1,16 +1,17 @@
 import { itemsOf, membersOf, objectOf } from './json-slices.ts';
 import { toBytes, toText } from './json.ts';
+import { jsonFault } from './json-limits.ts';
 
 /**
- * Celery's way to write a task that is to be sent later: as a link, an error link, the next of a chain or the body of a
- * chord. All of them stand in the third part of a body, `embed`; `chain` in reverse, so that the next one is the last.
- * Everything here is JSON text, and arguments are never read: they pass through as they were written.
+ * Celery's format for a task that is to be sent later: as a link, an error link, the next step of a chain or the body of a
+ * chord. All of them are in the third part of a body, `embed`; `chain` in reverse, so that the next one is the last.
+ * Everything here is JSON text, and arguments are never parsed: they pass through unchanged.
  */
 
-/** The third part of a body that nothing follows: always the same bytes. */
+/** The third part of a body without follow-ups: always the same bytes. */
 export const EMBED = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}';
 
-/** Links of ours, by which a part of a chord says how it ended: see `chord-link.ts`. */
+/** Our own links, by which a part of a chord reports how it ended: see `chord-link.ts`. */
 export const CHORD_LINKS: { readonly done: string; readonly failed: string } = Object.freeze({
   done: 'outlast.chord_part',
   failed: 'outlast.chord_failed',
@@ -25,7 +26,7 @@ export interface Embed {
   readonly callbacks: readonly string[];
   /** Sent when it is dead. */
   readonly errbacks: readonly string[];
-  /** What is left of its chain, the next one last; null outside of a chain. */
+  /** The rest of its chain, the next step last; null outside of a chain. */
   readonly chain: readonly string[] | null;
   /** The body of the chord whose header it belongs to. */
   readonly chord: string | null;
@@ -41,7 +42,7 @@ export interface Signature {
   readonly options: ReadonlyMap<string, string>;
   /** True: it takes nothing from the task before it. */
   readonly isImmutable: boolean;
-  /** Of the body of a chord: how many results it waits for. */
+  /** For the body of a chord: how many results it waits for. */
   readonly chordSize: number | null;
 }
 
@@ -52,7 +53,7 @@ export interface SignatureParts {
   readonly options: Readonly<Record<string, string | undefined>>;
   readonly isImmutable: boolean;
   readonly chordSize?: number;
-  /** Of Celery's own tasks, which stand for others. */
+  /** Set for Celery's own tasks, which stand for others. */
   readonly kind?: 'group' | 'chord' | 'chain';
 }
 
@@ -81,7 +82,7 @@ export function encodeEmbed({ callbacks, errbacks, chain, chord }: Embed): strin
 
 const NOTHING: Embed = { callbacks: [], errbacks: [], chain: null, chord: null };
 
-/** False only where nothing can follow: the last bytes are always the same then. */
+/** False only if nothing can follow: the last bytes are always the same then. */
 export function hasFollowUps(body: Uint8Array): boolean {
   const from = body.length - NOTHING_FOLLOWS.length;
   if (from < 0) return true;
@@ -92,9 +93,11 @@ export function hasFollowUps(body: Uint8Array): boolean {
 
 const NOTHING_FOLLOWS = toBytes(`${EMBED}]`);
 
-/** What follows the task with this body. Throws a plain error when the bytes are not those of a body. */
+/** The follow-ups of the task with this body. Throws a plain error when the bytes are not a body. */
 export function readEmbed(body: Uint8Array): Embed {
   if (!hasFollowUps(body)) return NOTHING;
+  const fault = jsonFault(body);
+  if (fault !== null) throw new TypeError(fault);
   const text = toText(body);
   const embed = itemsOf(text)[2] ?? 'null';
   if (embed === 'null') return NOTHING;
@@ -112,7 +115,7 @@ export function readEmbed(body: Uint8Array): Embed {
   };
 }
 
-/** Throws a plain error when the text is not that of a signature. */
+/** Throws a plain error when the text is no signature. */
 export function readSignature(text: string): Signature {
   const members = membersOf(text);
   const task: unknown = JSON.parse(members.get('task') ?? 'null');

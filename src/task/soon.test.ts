@@ -21,7 +21,7 @@ describe('a value that may come later', () => {
       if (value === 1) return Promise.reject(new Error('late'));
       throw new Error('at once');
     };
-    // An unheard rejection would fail the run.
+    // An unhandled rejection would fail the run.
     await expect(soonAll([1, 2], refuse)).rejects.toThrow(/late|at once/);
     expect(() => soonAll([2, 1], refuse)).toThrow('at once');
   });

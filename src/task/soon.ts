@@ -1,15 +1,15 @@
 /**
- * A value, or the promise of one. Most of what a send waits for is there at once, and a promise costs a turn of the queue
- * in the caller's open transaction.
+ * A value, or the promise of one. Most of what a send waits for is there at once, and a promise costs a microtask in the
+ * caller's open transaction.
  */
 export type Soon<T> = T | Promise<T>;
 
-/** What `next` makes of the value, as soon as it is there. */
+/** Calls `next` with the value, as soon as it is there. */
 export function soon<T, R>(value: Soon<T>, next: (value: T) => Soon<R>): Soon<R> {
   return value instanceof Promise ? value.then(next) : next(value);
 }
 
-/** All values, in order. What is thrown beside promises rejects with them, so that none of them is left unheard. */
+/** All values, in order. An error thrown beside promises rejects with them, so that no rejection is unhandled. */
 export function soonAll<T, R>(
   items: readonly T[],
   make: (item: T, index: number) => Soon<R>,

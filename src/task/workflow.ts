@@ -17,12 +17,12 @@ import type {
 } from './define-task.ts';
 import { isTask } from './define-task.ts';
 
-/** In a message of the compiler: the step before returns this, and the one it points at cannot take it. */
+/** Shown in compiler errors: the step before returns this, and the marked step cannot take it. */
 export interface StepThatTakes<Returned> {
   readonly '~must take': Returned;
 }
 
-/** What a step takes; a task alone that must be given more than that takes nothing. */
+/** What a step takes; a bare task that needs more than that takes nothing. */
 type StepTakes<S> =
   S extends Task<infer Shape>
     ? [] extends AfterRest<Shape>
@@ -32,14 +32,14 @@ type StepTakes<S> =
       ? Takes
       : never;
 
-/** In a message of the compiler: two groups follow each other, and a task must stand between them. */
+/** Shown in compiler errors: two groups follow each other, and a task must stand between them. */
 export interface TaskBetweenGroups {
   readonly '~must be': 'a task: a group follows no group';
 }
 
 type AnyGroup = { readonly flow: 'group' };
 
-/** Those of the members of a group that cannot take what the step before the group returns. */
+/** The members of a group that cannot take what the step before the group returns. */
 type Refusing<M, Returned> = M extends Member
   ? never
   : [Returned] extends [StepTakes<M>]
@@ -67,16 +67,16 @@ type CheckedSteps<Before, Steps> = Steps extends readonly [infer Next, ...infer 
 
 type At<T, K> = K extends keyof T ? T[K] : unknown;
 
-/** Steps of a list whose length is not known follow each other as well as the first. */
+/** In a list of unknown length, every step is checked like the first. */
 type CheckedAt<First, Steps extends readonly unknown[], K> = number extends Steps['length']
   ? Checked<Steps[number], ReturnedOf<First> | ReturnedOf<Steps[number]>>
   : At<CheckedSteps<First, Steps>, K>;
 type Last<First, Steps> = Steps extends readonly [...unknown[], infer L] ? L : First;
 
 /**
- * Tasks one after the other. A task alone takes the result of the one before as its input, `.after(rest)` as the first
- * of its `params` or `args`, and `.with(input)` takes nothing. A group stands for a task whose result is the list of its
- * results, and a group and the task after it are a chord.
+ * Tasks one after the other. A bare task takes the result of the step before as its input, `.after(rest)` as the first of
+ * its `params` or `args`, and `.with(input)` takes nothing. A group acts as one task whose result is the list of its
+ * results; a group and the task after it are a chord.
  *
  * @example
  * chain(resize.with({ args: ['a.png', 800] }), publish.after({ page: '/' }), announce);
@@ -96,7 +96,7 @@ export function chain<
   return chainOf(first, steps) as ChainOf<First, Steps>;
 }
 
-/** One that begins with a group is a chord, and has as many rows as that. */
+/** A chain that begins with a group is a chord, and has as many rows as the group. */
 type ChainOf<First, Steps> = First extends GroupCall
   ? ChordCall<ResultOf<Last<First, Steps>>>
   : ChainCall<ResultOf<Last<First, Steps>>, ReturnedOf<Last<First, Steps>>>;
@@ -121,7 +121,7 @@ function chainOf(
   };
 }
 
-/** The results of many calls, each in its place. */
+/** The results of many calls, each at its index. */
 export type ResultsOf<C extends readonly unknown[]> = {
   -readonly [K in keyof C]: ResultOf<C[K]>;
 };
@@ -129,8 +129,8 @@ export type ResultsOf<C extends readonly unknown[]> = {
 type ReturnedBy<C extends readonly unknown[]> = { -readonly [K in keyof C]: ReturnedOf<C[K]> };
 
 /**
- * Tasks beside each other. The result is the list of their results. In a chain its members may be steps, which all take
- * the result of the step before.
+ * Tasks in parallel. The result is the list of their results. In a chain its members may be steps, which all take the
+ * result of the step before.
  *
  * @example
  * group([publish.with(first), publish.with(second)]);
@@ -144,7 +144,7 @@ export function group<const C extends readonly (Member | Step)[]>(
 }
 
 /**
- * Tasks beside each other, and one more when all of them are done: it takes the list of their results, in their order.
+ * Tasks in parallel, and one more when all of them are done: it takes the list of their results, in their order.
  *
  * @example
  * chord(urls.map(url => fetchPage.with({ url })), longest);
@@ -156,7 +156,7 @@ export function chord<const H extends readonly Member[], const B extends Step>(
   return { flow: 'chord', header: checkMembers(header, 'chord'), body };
 }
 
-/** What the compiler did not see, in code without types, is told at once and not by a worker. */
+/** Reports at once, in code without types, what the compiler could not check; otherwise a worker would. */
 function checkMembers<M extends Member | Step>(
   members: readonly M[],
   flow: 'group' | 'chord',

@@ -7,7 +7,7 @@ interface TaskEvent {
   readonly queue: string;
 }
 
-/** Every event and what it carries. Told at least once, in the process where it happens. */
+/** Every event and what it carries. Emitted at least once, in the process where it happens. */
 export interface EventMap {
   'task:created': TaskEvent;
   'task:sent': TaskEvent;
@@ -18,6 +18,16 @@ export interface EventMap {
     readonly error: unknown;
   };
   'task:failed': TaskEvent & { readonly where: Where; readonly error: unknown };
+  /**
+   * A run was given back because something it needs is away (`what`): no attempt is spent, and it comes again after
+   * `delayMs`. `releases` counts how often that happened to the task in this worker.
+   */
+  'task:released': TaskEvent & {
+    readonly what: string;
+    readonly why: string;
+    readonly releases: number;
+    readonly delayMs: number;
+  };
   'task:done': TaskEvent & { readonly epoch: number };
   /** Another task with the same idempotency key had run: this one ended with its result. */
   'task:deduplicated': TaskEvent & { readonly key: string; readonly original: string };
@@ -25,13 +35,15 @@ export interface EventMap {
   'task:cancelled': TaskEvent;
   'task:expired': TaskEvent;
   'task:dead-lettered': TaskEvent & { readonly where: Where; readonly reason: string };
+  /** A worker has no handler for it, or one for older payloads only: it waits for a worker that can run it. */
+  'task:refused': TaskEvent & { readonly worker: string };
   'task:resurrected': TaskEvent & { readonly resurrections: number };
   'relay:breaker-opened': { readonly cooldownMs: number; readonly error: string };
   'relay:breaker-closed': Readonly<Record<never, never>>;
   'relay:claim-lost': { readonly token: string; readonly rows: number };
   /**
    * A limit is reached. `push` and `admit` throw; a relay leaves the row for later; a worker gives the task back. `key`
-   * is `store:memory` where the store itself has no room.
+   * is `store:memory` when the store itself has no capacity.
    */
   'admission:rejected': TaskEvent & {
     readonly where: 'push' | 'admit' | Where;

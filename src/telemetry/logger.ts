@@ -1,4 +1,9 @@
-/** The shape of pino's logger, so that a pino can take its place. */
+import { isOutlastError, isUnavailable } from '../errors/error.ts';
+import { maskSecrets } from '../errors/mask-secrets.ts';
+import { ownFrames } from './own-frames.ts';
+import { printable, printableJson } from './printable.ts';
+
+/** The shape of pino's logger, so that a pino logger can be used instead. */
 export interface Logger {
   debug(fields: object, message: string): void;
   info(fields: object, message: string): void;
@@ -26,29 +31,35 @@ export interface LogOptions {
   readonly now: () => number;
 }
 
-/** Errors have no enumerable fields of their own, so JSON would drop what matters most. */
+/** Errors have no enumerable fields of their own, so JSON would drop what matters most. Secrets in strings are masked. */
 function plain(_key: string, value: unknown): unknown {
+  if (typeof value === 'string') return maskSecrets(value);
   if (value instanceof Error) {
     const { name, message, stack, cause } = value;
-    // What a database tells about a failed row holds the row.
+    // The detail a database reports about a failed row holds the row.
     const { detail: _detail, where: _where, ...fields } = value as Error & Record<string, unknown>;
     return { ...fields, name, message, stack, cause };
   }
   return typeof value === 'bigint' ? value.toString() : value;
 }
 
-/** Control characters in a task's name or error must not reach a terminal. */
-function visible(text: string): string {
-  // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
-  return text.replaceAll(/[\u0000-\u001f\u007f-\u009f]/g, ' ');
-}
-
-/** For people an error is its message and code; the whole of it is in the JSON lines. */
+/** For people an error is its message and code; the JSON lines hold all of it. */
 function brief(value: unknown): string {
-  if (typeof value === 'string') return value;
+  if (typeof value === 'string') return maskSecrets(value);
   if (!(value instanceof Error)) return JSON.stringify(value, plain);
   const { code } = value as { readonly code?: unknown };
-  return JSON.stringify(typeof code === 'string' ? `${value.message} (${code})` : value.message);
+  const message = maskSecrets(value.message);
+  return JSON.stringify(typeof code === 'string' ? `${message} (${code})` : message);
+}
+
+/** Stack frames for people: our own errors carry a hint instead. Indented, so that none of it looks like a log line. */
+function framesOf(values: readonly unknown[]): string {
+  const error = values.find(value => value instanceof Error);
+  if (error === undefined || isUnavailable(error)) return '';
+  if (isOutlastError(error) && !(error.cause instanceof Error)) return '';
+  const { stack } = isOutlastError(error) ? (error.cause as Error) : error;
+  const frames = ownFrames(typeof stack === 'string' ? stack : '');
+  return frames.map(frame => `\n    ${printable(maskSecrets(frame))}`).join('');
 }
 
 export function createLogger(options: LogOptions, bound: object = {}): Logger {
@@ -59,12 +70,14 @@ export function createLogger(options: LogOptions, bound: object = {}): Logger {
       if (LEVELS.indexOf(level) < threshold) return;
       const time = new Date(options.now()).toISOString();
       const all = { ...bound, ...fields };
-      if (options.json)
-        return options.write(`${JSON.stringify({ time, level, message, ...all }, plain)}\n`);
+      if (options.json) {
+        const line = JSON.stringify({ time, level, message, ...all }, plain);
+        return options.write(`${printableJson(line)}\n`);
+      }
       const details = Object.entries(all).map(([key, value]) => `${key}=${brief(value)}`);
-      options.write(
-        `${visible(`${time.slice(11, 23)} ${level.padEnd(5)} ${message} ${details.join(' ')}`.trimEnd())}\n`,
-      );
+      const line = `${time.slice(11, 23)} ${level.padEnd(5)} ${maskSecrets(message)} ${details.join(' ')}`;
+      const frames = level === 'error' || level === 'warn' ? framesOf(Object.values(all)) : '';
+      options.write(`${printable(line.trimEnd())}${frames}\n`);
     };
   return {
     debug: at('debug'),

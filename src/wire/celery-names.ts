@@ -1,8 +1,8 @@
-/** Where Celery's tools and workers meet on a broker, by the names that kombu gives them. */
+/** Where Celery's tools and workers meet on a broker, with kombu's names. */
 
-/** Requests to workers: everybody hears every one. */
+/** Requests to workers: every worker receives each one. */
 export const CONTROL_EXCHANGE = 'celery.pidbox';
-/** Answers, each to the one who asked. */
+/** Answers, each to the caller that asked. */
 export const REPLY_EXCHANGE = 'reply.celery.pidbox';
-/** What workers tell about themselves and their tasks. */
+/** Events of workers and their tasks. */
 export const EVENT_EXCHANGE = 'celeryev';

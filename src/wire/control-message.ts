@@ -6,32 +6,32 @@ import { REPLY_EXCHANGE } from './celery-names.ts';
 export interface ControlRequest {
   readonly method: string;
   readonly arguments: Readonly<Record<string, unknown>>;
-  /** Names of nodes; null: not said. */
+  /** Names of nodes; null: not given. */
   readonly destination: readonly string[] | null;
   readonly pattern: string | null;
-  /** How the pattern is meant: `glob` or `pcre`. */
+  /** The kind of pattern: `glob` or `pcre`. */
   readonly matcher: string | null;
-  /** Null: nobody waits for an answer. */
+  /** Null: no caller waits for an answer. */
   readonly replyTo: ReplyAddress | null;
-  /** The sender's logical clock; 0: not said. */
+  /** The sender's logical clock; 0: not given. */
   readonly clock: number;
-  /** When nobody waits for it any more; null: not said. */
+  /** When the caller stops waiting; null: not given. */
   readonly expiresMs: number | null;
 }
 
 export interface ReplyAddress {
   readonly routingKey: string;
-  /** Tells the sender which of its requests this answers; null: it gave none. */
+  /** Identifies the request for its sender; null: it gave none. */
   readonly ticket: string | null;
 }
 
-/** What travels for an answer besides where it goes. */
+/** The content of an answer, without its address. */
 export interface ControlReply {
   readonly headers: Readonly<Record<string, unknown>>;
   readonly body: Uint8Array;
 }
 
-/** More than any list of ids that a person gives. */
+/** More than any list of ids that an operator gives. */
 const MAX_BYTES = 1_048_576;
 
 type Table = Readonly<Record<string, unknown>>;
@@ -41,7 +41,7 @@ const isTable = (value: unknown): value is Table =>
 const textOf = (value: unknown): string | null =>
   typeof value === 'string' && value !== '' ? value : null;
 
-/** Reads a request of anybody's; null: it is none. Never throws. */
+/** Reads a request from any sender; null: it is not one. Never throws. */
 export function readRequest(headers: unknown, body: Uint8Array): ControlRequest | null {
   const message = parse(body);
   const method = textOf(message?.['method']);
@@ -71,7 +71,7 @@ function parse(body: Uint8Array): Table | null {
   }
 }
 
-/** Only to where answers belong: otherwise a request could make us write into any queue. */
+/** Only to the reply exchange: otherwise a request could make us write into any queue. */
 function addressOf(message: Table): ReplyAddress | null {
   const to = message['reply_to'];
   if (!isTable(to) || to['exchange'] !== REPLY_EXCHANGE) return null;
@@ -79,7 +79,7 @@ function addressOf(message: Table): ReplyAddress | null {
   return routingKey === null ? null : { routingKey, ticket: textOf(message['ticket']) };
 }
 
-/** What one node answers. */
+/** The answer of one node. */
 export function writeReply(
   node: string,
   answer: unknown,

@@ -1,3 +1,5 @@
+import { hash } from 'node:crypto';
+import { deflateSync, inflateSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import {
   bodyOf,
@@ -6,7 +8,9 @@ import {
   celeryMessage,
   type CeleryMessage,
 } from '../../test/support/celery-vectors.ts';
-import { digestOf } from '../task/digest.ts';
+import type { BuryItem } from '../ledger/ledger.ts';
+import { undecodable } from '../ledger/undecodable.ts';
+import { digestOf, isIntact } from '../task/digest.ts';
 import type { Envelope, EnvelopeOptions } from '../task/envelope.ts';
 import { decodeBody } from '../task/input.ts';
 import { toBytes, toText } from '../task/json.ts';
@@ -74,7 +78,7 @@ describe.each([
         version: 1,
       });
       expect(envelope.digest).toBe(digestOf(envelope));
-      // `numbers` holds NaN, which is no JSON: that is for the run to say, under the task's own id.
+      // `numbers` holds NaN, which is not JSON: the run reports that, under the task's own id.
       if (message.body !== undefined) expect(toText(envelope.body)).toBe(message.body);
     }
   });
@@ -307,4 +311,79 @@ describe('a digest', () => {
       digestOf({ ...envelope, body: changed }),
     );
   });
+});
+
+describe('a message that is too large', () => {
+  const plain = toBytes(`[[],{"a":"${'x'.repeat(99_970)}"},null]`);
+  const bomb = deflateSync(toBytes(`[[],{"a":"${'x'.repeat(9_000_000)}"},null]`));
+  const gzip = { compression: 'application/x-gzip' };
+  const of = (body: Uint8Array, headers: object = {}): IncomingMessage => ({
+    headers: { task: 'shop.order', id: 'a', ...headers },
+    properties: { contentType: 'application/json', contentEncoding: 'utf-8' },
+    body,
+    queue: QUEUE,
+  });
+
+  it.each([
+    ['as it came', of(plain), plain.length - 1],
+    ['inflated', of(bomb, gzip), 1_000_000],
+    ['in its headers', of(toBytes('[[],{},null]'), { shadow: 'x'.repeat(300_000) }), 1_000_000],
+  ])('%s is cut, with its size and its digest', (_, message, maxBytes) => {
+    const cut = decodeMessage(message, maxBytes) as UndecodableMessage;
+    expect(cut).toMatchObject({
+      reason: 'ERR_MESSAGE_TOO_LARGE',
+      name: 'shop.order',
+      cut: { bytes: message.body.length, sha256: hash('sha256', message.body) },
+      why: expect.stringMatching(/cannot be brought back/) as string,
+    });
+    expect(cut.raw).toEqual(new Uint8Array(message.body.subarray(0, 4_096)));
+    expect(cut.raw.buffer.byteLength).toBeLessThanOrEqual(4_096);
+    expect(JSON.stringify(cut.headers).length).toBeLessThan(2_000);
+  });
+
+  it('is told from one that is as large as may be', () => {
+    expect(decodeMessage(of(plain), plain.length)).toMatchObject({ id: 'a' });
+    const inflated = inflateSync(bomb).length;
+    expect(decodeMessage(of(bomb, gzip), inflated)).toMatchObject({ id: 'a' });
+  });
+
+  it('becomes one letter however often it comes, and another than those of other bytes', () => {
+    const letterOf = (message: IncomingMessage) => {
+      const item = undecodable(decodeMessage(message, 1_000) as UndecodableMessage, null);
+      return (item as Extract<BuryItem, { kind: 'message' }>).envelope;
+    };
+    const other = Buffer.from(plain);
+    other[90_000] = 0x79;
+    expect(letterOf(of(plain)).id).toBe(letterOf(of(plain)).id);
+    expect(letterOf(of(other)).id).not.toBe(letterOf(of(plain)).id);
+    expect(optionsOf(letterOf(of(plain))).cut?.bytes).toBe(plain.length);
+    // If it is revived all the same, the remaining bytes do not run.
+    expect(isIntact(letterOf(of(plain)))).toBe(false);
+  });
+});
+
+describe('a message that would take long to read', () => {
+  it.each([
+    ['a number of 16 million digits', `[[],{"n":${'9'.repeat(16_000_000)}},null]`, 'digits'],
+    ['lists in lists', `[[${'['.repeat(400_000)}${']'.repeat(400_000)}],{},null]`, 'nested'],
+    [
+      'groups in groups',
+      `[[],{},{"callbacks":[${'{"task":"celery.group","kwargs":{"tasks":['.repeat(20_000)}${']}}'.repeat(20_000)}]}]`,
+      'nested',
+    ],
+  ])(
+    'because of %s is refused without reading it, also where it says that it is ours',
+    (_, text, why) => {
+      const body = toBytes(text);
+      for (const lang of ['py', 'js']) {
+        const digest = digestOf({ name: 'shop.order', id: 'a', version: 1, body });
+        const headers = { task: 'shop.order', id: 'a', lang, 'outlast-digest': digest };
+        const properties = { contentType: 'application/json', contentEncoding: 'utf-8' };
+        expect(unread({ headers, properties, body, queue: QUEUE })).toMatchObject({
+          reason: 'ERR_UNDECODABLE',
+          why: expect.stringContaining(why) as string,
+        });
+      }
+    },
+  );
 });

@@ -1,54 +1,80 @@
 import { isUtf8 } from 'node:buffer';
 import { inflateSync } from 'node:zlib';
 import { MAX_CONCURRENCY } from '../task/admission-rule.ts';
-import { inRange } from '../task/contract.ts';
+import { inRange } from '../task/check-option.ts';
 import { digestOf, MeasuredEnvelope } from '../task/digest.ts';
-import {
-  earliest,
-  type Envelope,
-  type EnvelopeOptions,
-  type OwnAdmission,
-} from '../task/envelope.ts';
+import { earliest } from '../task/envelope.ts';
+import type { Envelope, EnvelopeOptions, OwnAdmission } from '../task/envelope.ts';
 import { isJson, toBytes } from '../task/json.ts';
+import { jsonFault } from '../task/json-limits.ts';
 import { safeKey, safeName } from '../task/names.ts';
 import { NO_OPTIONS_BYTES, UNKEPT_BYTES } from '../task/read-options.ts';
+import { TRAVELLING } from '../task/travelling-options.ts';
 import { isReserved, OWN_HEADERS } from './header-names.ts';
+import { shown, textOf, textsOf } from './header-texts.ts';
 import { parseInstant } from './iso-time.ts';
-import { MAX_HEADER_BYTES, type IncomingMessage, type UndecodableMessage } from './message.ts';
+import { cutMessage } from './cut-message.ts';
+import {
+  MAX_HEADER_BYTES,
+  MAX_MESSAGE_BYTES,
+  MAX_OPTIONS_BYTES,
+  type IncomingMessage,
+  type UndecodableMessage,
+} from './message.ts';
+import { rememberHeaders } from './kept-headers.ts';
+import { refusedOf } from './refused-header.ts';
 
-/** Larger than any body we send; a compressed message may claim to be anything. */
-const MAX_INFLATED_BYTES = 67_108_864;
 const BRACKET = 0x5b;
 const JSON_TYPE = 'application/json';
 const TEXT_ENCODINGS = new Set(['utf-8', 'utf8', 'us-ascii', 'ascii']);
 
+type Refusal = 'ERR_UNDECODABLE' | 'ERR_DIGEST' | 'ERR_MESSAGE_TOO_LARGE';
+
 /** Why a message cannot be read. Never leaves this module. */
 class Unreadable extends Error {
-  readonly reason: 'ERR_UNDECODABLE' | 'ERR_DIGEST';
+  readonly reason: Refusal;
 
-  constructor(why: string, reason: 'ERR_UNDECODABLE' | 'ERR_DIGEST' = 'ERR_UNDECODABLE') {
+  constructor(why: string, reason: Refusal = 'ERR_UNDECODABLE') {
     super(why);
     this.reason = reason;
   }
 }
 
-/** Reads a message of anybody's. Never throws: what cannot be read says so, with its bytes. */
-export function decodeMessage(message: IncomingMessage): Envelope | UndecodableMessage {
+/**
+ * Reads a message from any sender. Never throws: an unreadable one is returned as such, with its bytes; one larger than
+ * `maxBytes`, as received or inflated, with the first of them.
+ */
+export function decodeMessage(
+  message: IncomingMessage,
+  maxBytes: number = MAX_MESSAGE_BYTES,
+): Envelope | UndecodableMessage {
   try {
-    return decode(message);
+    return decode(message, maxBytes);
   } catch (error) {
     const { body: raw, queue } = message;
     const headers = isTable(message.headers) ? textsOf(message.headers) : {};
     const why = error instanceof Error ? error.message : String(error);
     const reason = error instanceof Unreadable ? error.reason : 'ERR_UNDECODABLE';
     const name = nameIn(message.headers);
-    return { raw, queue, why, reason, headers, ...(name === null ? {} : { name }) };
+    const quotes = error instanceof Unreadable ? {} : { quotes: true as const };
+    const found = {
+      raw,
+      queue,
+      why,
+      ...quotes,
+      reason,
+      headers,
+      ...(name === null ? {} : { name }),
+    };
+    return reason === 'ERR_MESSAGE_TOO_LARGE' ? cutMessage(found) : found;
   }
 }
 
 type Table = Readonly<Record<string, unknown>>;
 
-function decode(message: IncomingMessage): Envelope {
+function decode(message: IncomingMessage, maxBytes: number): Envelope {
+  const { length } = message.body;
+  if (length > maxBytes) throw tooLarge(`has ${length} bytes`, maxBytes);
   const headers = readTable(message);
   const { contentType, contentEncoding } = message.properties;
   if (contentType !== JSON_TYPE) throw new Unreadable(`its content type is ${shown(contentType)}`);
@@ -58,11 +84,11 @@ function decode(message: IncomingMessage): Envelope {
   const name = named(headers, 'task', 'task name');
   const id = named(headers, 'id', 'task id');
   const version = versionOf(headers);
-  const body = inflated(headers, message.body);
+  const body = inflated(headers, message.body, maxBytes);
   const digest = digestOf({ name, id, version, body });
   const signature = checkBody(headers, body, digest);
   const common = signature === undefined ? commonOptions(id, headers, message.properties) : null;
-  return new MeasuredEnvelope({
+  const envelope = new MeasuredEnvelope({
     id,
     name,
     queue: message.queue,
@@ -71,16 +97,18 @@ function decode(message: IncomingMessage): Envelope {
     body,
     options: common ?? writeOptions(optionsOf({ id, signature }, headers, message.properties)),
     digest,
-    // Not before, and not after: a fraction of a millisecond is given away in the safe direction.
+    // Not before, and not after: a fraction of a millisecond is rounded in the safe direction.
     etaMs: instantOf(headers, 'eta', Math.ceil),
     expiresMs: earliest(
       instantOf(headers, 'expires', Math.floor),
       common ? null : deadlineOf(headers),
     ),
   });
+  rememberHeaders(envelope, headers);
+  return envelope;
 }
 
-/** Headers that are no options, whatever they say. */
+/** Headers that are never options, whatever their value. */
 const SAYS_NO_OPTION: ReadonlySet<string> = new Set(
   ['lang', 'task', 'id', 'eta', 'expires', 'retries', 'argsrepr', 'kwargsrepr', 'origin'].concat([
     OWN_HEADERS.schema,
@@ -89,8 +117,8 @@ const SAYS_NO_OPTION: ReadonlySet<string> = new Set(
 );
 
 /**
- * Most messages have none, or say only that nobody wants their result: one look at each header is a third of what reading
- * all options costs. Null: these have others.
+ * Most messages have none, or only ask for no result: one check per header costs a third of reading all options. Null:
+ * these have others.
  */
 function commonOptions(
   id: string,
@@ -110,11 +138,18 @@ function commonOptions(
   return headers['ignore_result'] === true ? UNKEPT_BYTES : NO_OPTIONS_BYTES;
 }
 
-/** Those that have none share these bytes. */
+/** Messages without options share these bytes. */
 function writeOptions(options: EnvelopeOptions): Uint8Array {
-  for (const _ in options) return toBytes(JSON.stringify(options));
+  for (const _ in options) {
+    const bytes = toBytes(JSON.stringify(options));
+    if (bytes.length > MAX_OPTIONS_BYTES) throw tooLarge('has too long headers', MAX_OPTIONS_BYTES);
+    return bytes;
+  }
   return NO_OPTIONS_BYTES;
 }
+
+const tooLarge = (what: string, maxBytes: number): Unreadable =>
+  new Unreadable(`it ${what}, and ${maxBytes} are taken at most`, 'ERR_MESSAGE_TOO_LARGE');
 
 const isText = (encoding: unknown): boolean =>
   typeof encoding === 'string' && TEXT_ENCODINGS.has(encoding.toLowerCase());
@@ -144,7 +179,7 @@ const textIn = (table: Table, name: string): string | undefined => {
   return typeof value === 'string' && value !== '' ? value : undefined;
 };
 
-/** What becomes a key of ours: one that no store could hold would fail the run of the task, again and again. */
+/** A value that becomes one of our keys: one that no store can hold would fail the task's run again and again. */
 function keyIn(table: Table, name: string): string | undefined {
   const value = textIn(table, name);
   return value === undefined ? undefined : safeKey(value, `\`${name}\``);
@@ -181,20 +216,29 @@ function versionOf(headers: Table): number {
   throw new Unreadable(`its \`${OWN_HEADERS.schema}\` is ${shown(value)}`);
 }
 
-/** Celery's gzip is a bare zlib stream. Others are refused: nothing is executed or guessed. */
-function inflated(headers: Table, body: Uint8Array): Uint8Array {
+/** Celery's gzip is a bare zlib stream. Other encodings are refused: nothing is executed or guessed. */
+function inflated(headers: Table, body: Uint8Array, maxBytes: number): Uint8Array {
   const compression = own(headers, 'compression');
   if (compression === undefined) return body;
   if (compression !== 'application/x-gzip')
     throw new Unreadable(`it is compressed as ${shown(compression)}`);
-  return inflateSync(body, { maxOutputLength: MAX_INFLATED_BYTES });
+  try {
+    return inflateSync(body, { maxOutputLength: maxBytes });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_BUFFER_TOO_LARGE') throw error;
+    throw tooLarge(`has ${body.length} bytes and more than that inflated`, maxBytes);
+  }
 }
 
 /**
- * Ours carry a digest over the exact bytes. Under any other `lang` it is ignored: a Python worker that retries encodes
- * the body again and copies our headers. Returns the signature, where there is one: whoever has keys verifies it.
+ * Our messages carry a digest over the exact bytes. Under any other `lang` it is ignored: a Python worker that retries
+ * encodes the body again and copies our headers. Returns the signature, if there is one: a process with keys verifies
+ * it.
  */
 function checkBody(headers: Table, body: Uint8Array, digest: string): string | undefined {
+  // Any sender can claim that a message is ours.
+  const fault = jsonFault(body);
+  if (fault !== null) throw new Unreadable(fault);
   const claimed = own(headers, 'lang') === 'js' ? own(headers, OWN_HEADERS.digest) : undefined;
   if (claimed !== undefined) {
     if (claimed === digest) return undefined;
@@ -221,14 +265,17 @@ function instantOf(headers: Table, name: string, round: (ms: number) => number):
   return round(ms);
 }
 
-/** The options an envelope of ours would have had; the same order every time. */
+/** The options that an envelope of ours would have had, always in the same order. */
 function optionsOf(
   { id, signature }: { readonly id: string; readonly signature: string | undefined },
   headers: Table,
   properties: IncomingMessage['properties'],
 ): EnvelopeOptions {
   const deadlineMs = deadlineOf(headers);
-  const user = userHeaders(headers, deadlineMs === null);
+  const user = userHeaders(headers, {
+    isDeadlineTheirs: deadlineMs === null,
+    isSigned: signature !== undefined,
+  });
   const [timeoutMs, softTimeoutMs] = limitsOf(headers);
   const groupIndex = own(headers, 'group_index');
   const { replyTo, correlationId } = properties;
@@ -245,22 +292,22 @@ function optionsOf(
     shadow: textIn(headers, 'shadow'),
     replyTo: typeof replyTo === 'string' && replyTo !== '' ? replyTo : undefined,
     correlationId: otherThan(id, correlationId),
-    idempotencyKey: keyIn(headers, OWN_HEADERS.idempotencyKey),
-    tenant: keyIn(headers, OWN_HEADERS.tenant),
+    ...Object.fromEntries(TRAVELLING.map(({ key, header }) => [key, keyIn(headers, header)])),
     admission: admissionOf(textIn(headers, OWN_HEADERS.admission)),
+    refused: refusedOf(textIn(headers, OWN_HEADERS.refused)),
     signature,
     redacted: redactedOf(headers),
   });
 }
 
-/** The one header of ours whose name others use too: theirs may be anything, and is theirs then. */
+/** The one header of ours whose name other programs use too: theirs may be anything, and is then passed on as theirs. */
 function deadlineOf(headers: Table): number | null {
   const value = textIn(headers, OWN_HEADERS.deadline);
   const isOurs = own(headers, 'lang') === 'js' || (value !== undefined && parseInstant(value));
   return isOurs ? instantOf(headers, OWN_HEADERS.deadline, Math.floor) : null;
 }
 
-/** What cannot be read limits nothing of its own; the limits of the configuration hold all the same. */
+/** An unreadable value sets no limits of its own; the configured limits still apply. */
 function admissionOf(text: string | undefined): EnvelopeOptions['admission'] {
   try {
     const value: unknown = text === undefined ? undefined : JSON.parse(text);
@@ -276,7 +323,7 @@ function admissionOf(text: string | undefined): EnvelopeOptions['admission'] {
 
 const HIDDEN = '"[hidden]"';
 
-/** What people may see. A copy that was cut, or that another language made of the arguments themselves, hides. */
+/** What operators may see. A copy that was cut, or that another language made from the arguments themselves, is hidden. */
 function redactedOf(headers: Table): EnvelopeOptions['redacted'] {
   if (own(headers, OWN_HEADERS.redacted) !== true) return undefined;
   const copy = (name: string): string => {
@@ -298,7 +345,7 @@ function dropUndefined(options: Loose<EnvelopeOptions>): EnvelopeOptions {
   return found;
 }
 
-/** `[hard, soft]` in seconds; zero and null are none. */
+/** `[hard, soft]` in seconds; zero and null mean no limit. */
 function limitsOf(headers: Table): readonly (number | undefined)[] {
   const value = own(headers, 'timelimit');
   if (value === undefined) return [];
@@ -306,7 +353,7 @@ function limitsOf(headers: Table): readonly (number | undefined)[] {
     limit === null || limit === undefined || typeof limit === 'number';
   if (!Array.isArray(value) || !value.every(isLimit))
     throw new Unreadable(`its \`timelimit\` is ${shown(value)}`);
-  // Seconds with a fraction: the thousandth part of a millisecond is beyond what a sender could mean.
+  // Seconds with a fraction: a microsecond is finer than any sender means.
   return (value as (number | null)[]).map(limit =>
     limit !== null && limit > 0 ? Math.round(limit * 1e6) / 1e3 : undefined,
   );
@@ -314,13 +361,24 @@ function limitsOf(headers: Table): readonly (number | undefined)[] {
 
 const NO_HEADERS: Record<string, string> = Object.freeze({});
 
-/** What a user sent along: the nested table, and at the top level whatever has no meaning of its own there. */
-function userHeaders(headers: Table, isDeadlineTheirs: boolean): Record<string, string> {
+/**
+ * The user's headers: the nested table, and at the top level every header without a meaning of its own there. A
+ * signature covers the nested table, which has all of them; headers that a broker or a third party has added beside it
+ * are not the sender's.
+ */
+function userHeaders(
+  headers: Table,
+  {
+    isDeadlineTheirs,
+    isSigned,
+  }: { readonly isDeadlineTheirs: boolean; readonly isSigned: boolean },
+): Record<string, string> {
   const nested = own(headers, 'headers');
   const isTheirs = (name: string): boolean =>
     !isReserved(name) || (isDeadlineTheirs && name === OWN_HEADERS.deadline);
   const theirs: (readonly [string, unknown])[] = [];
-  for (const name of Object.keys(headers)) if (isTheirs(name)) theirs.push([name, headers[name]]);
+  if (!isSigned)
+    for (const name of Object.keys(headers)) if (isTheirs(name)) theirs.push([name, headers[name]]);
   if (!isTable(nested) && theirs.length === 0) return NO_HEADERS;
   const found = new Map<string, string>();
   let bytes = 0;
@@ -338,30 +396,4 @@ function userHeaders(headers: Table, isDeadlineTheirs: boolean): Record<string, 
   }
   for (const [name, value] of theirs) add(name, value);
   return Object.fromEntries(found);
-}
-
-/** Handlers get texts; what a Python producer sent as something else is its JSON. */
-function textOf(value: unknown): string {
-  if (typeof value === 'string') return value;
-  if (value instanceof Uint8Array) return Buffer.from(value).toString('base64');
-  return JSON.stringify(value, (_, item: unknown) =>
-    typeof item === 'bigint' ? item.toString() : item,
-  );
-}
-
-const SHOWN_HEADERS = 100;
-const SHOWN_CHARS = 500;
-
-/** For the dead letter: every header as it came, none of them long. */
-function textsOf(headers: Table): Record<string, string> {
-  const entries = Object.entries(headers).slice(0, SHOWN_HEADERS);
-  return Object.fromEntries(entries.map(([name, value]) => [name.slice(0, 128), shown(value)]));
-}
-
-function shown(value: unknown): string {
-  try {
-    return (textOf(value) ?? 'undefined').slice(0, SHOWN_CHARS);
-  } catch {
-    return 'a value that cannot be shown';
-  }
 }

@@ -1,14 +1,14 @@
-/** As long as Celery makes them. They are for logs and dashboards; nobody parses them. */
+/** As long as Celery makes them. They are for logs and dashboards; no program parses them. */
 const MAX_CHARS = 1_024;
-/** Further than this nobody reads for a text that is cut anyway. */
+/** Scan no further than this: the text is cut anyway. */
 const MAX_SCAN = 4_096;
 const decoder = new TextDecoder('utf-8');
 
 const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
-/** Of both kinds of bracket all but this bit is the same. */
+/** Both kinds of bracket differ only in this bit. */
 const [OPENING, CLOSING, KIND] = [0x5b, 0x5d, 0x20];
 
-/** The arguments of a body in a form people can read. */
+/** The arguments of a body in readable form. */
 export interface CallDescription {
   readonly args: string;
   readonly kwargs: string;
@@ -22,7 +22,7 @@ export function describeCall(body: Uint8Array): CallDescription {
   return { args, kwargs: textOf(body, argsEnd + 1, endOfValue(body, argsEnd + 1)) };
 }
 
-/** Where the array or object that begins here ends; null when that is further than we look. */
+/** Where the array or object that starts here ends; null if that is beyond the scan limit. */
 function endOfValue(body: Uint8Array, start: number): number | null {
   const limit = Math.min(body.length, start + MAX_SCAN);
   let depth = 0;

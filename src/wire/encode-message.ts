@@ -1,14 +1,16 @@
 import type { Envelope, EnvelopeOptions } from '../task/envelope.ts';
 import { readOptions } from '../task/read-options.ts';
+import { TRAVELLING } from '../task/travelling-options.ts';
 import { describeCall, shorten } from './describe-call.ts';
 import { isReserved, OWN_HEADERS } from './header-names.ts';
 import { formatInstant } from './iso-time.ts';
+import { headersAsKept } from './kept-headers.ts';
 import type { WireMessage } from './message.ts';
 import { checkUserHeaders } from './user-headers.ts';
 
 /**
- * The message of an envelope, as Celery would send it; `origin` says who sends, as `gen<pid>@<host>`. An ordinary
- * Celery worker runs it unchanged. Throws for headers no broker takes.
+ * The message of an envelope, as Celery would send it; `origin` names the sender, as `gen<pid>@<host>`. An ordinary
+ * Celery worker runs it unchanged. Throws for headers that no broker accepts.
  */
 export function encodeMessage(
   envelope: Envelope,
@@ -22,22 +24,24 @@ export function encodeMessage(
     priority: envelope.priority,
     correlationId,
   };
+  const made = taskHeaders(envelope, origin, options);
+  const { wire } = options;
   return {
-    headers: withUserHeaders(taskHeaders(envelope, origin, options), options),
+    headers:
+      wire === undefined ? withUserHeaders(made, options) : headersAsKept(wire, made, options),
     properties: replyTo === undefined ? properties : { ...properties, replyTo },
     body: envelope.body,
   };
 }
 
-/** One literal of one shape: the fields of thousands of messages a second are walked by the driver. */
+/** One literal with one shape: the driver iterates over the fields of thousands of messages a second. */
 function taskHeaders(
   envelope: Envelope,
   origin: string,
   options: EnvelopeOptions,
 ): Record<string, unknown> {
   const { id, body, etaMs, expiresMs } = envelope;
-  const { timeoutMs, softTimeoutMs, deadlineMs, idempotencyKey, signature, redacted } = options;
-  const { tenant, admission } = options;
+  const { timeoutMs, softTimeoutMs, deadlineMs, signature, redacted, admission, refused } = options;
   const shown = redacted === undefined ? describeCall(body) : redacted;
   const headers: Record<string, unknown> = {
     lang: 'js',
@@ -61,9 +65,10 @@ function taskHeaders(
       signature === undefined ? envelope.digest : `${envelope.digest}.${signature}`,
   };
   if (redacted !== undefined) headers[OWN_HEADERS.redacted] = true;
-  if (idempotencyKey !== undefined) headers[OWN_HEADERS.idempotencyKey] = idempotencyKey;
-  if (tenant !== undefined) headers[OWN_HEADERS.tenant] = tenant;
+  for (const { key, header } of TRAVELLING)
+    if (options[key] !== undefined) headers[header] = options[key];
   if (admission !== undefined) headers[OWN_HEADERS.admission] = JSON.stringify(admission);
+  if (refused !== undefined) headers[OWN_HEADERS.refused] = JSON.stringify(refused);
   if (deadlineMs !== undefined) headers[OWN_HEADERS.deadline] = formatInstant(deadlineMs);
   return headers;
 }
@@ -72,7 +77,7 @@ const secondsOf = (ms: number | undefined): number | null => (ms === undefined ?
 
 /**
  * A user's headers at both levels: OpenTelemetry for Python reads the top level, Sentry the nested table, and Celery
- * hands the nested one on when it retries.
+ * passes the nested one on when it retries.
  */
 function withUserHeaders(
   headers: Record<string, unknown>,

@@ -1,19 +1,19 @@
-/** Headers of our own. A plain Celery worker does not look at them. */
+/** Our own headers, beside those of options that are sent unchanged. A plain Celery worker ignores them. */
 export const OWN_HEADERS = {
   schema: 'outlast-schema',
   digest: 'outlast-digest',
-  idempotencyKey: 'outlast-idempotency-key',
-  tenant: 'outlast-tenant',
   /** The task's own limits, as JSON text. */
   admission: 'outlast-admission',
-  /** True: what is shown of the arguments is not what they are. */
+  /** Workers that could not run it, as JSON text. */
+  refused: 'outlast-refused',
+  /** True: the arguments shown are not the real ones. */
   redacted: 'outlast-redacted',
   deadline: 'deadline',
 } as const;
 
 /**
  * Names with a meaning at the top level: in Celery's protocol, in the request a Python worker builds from the headers
- * (where they would overwrite what the task needs), in RabbitMQ, or in ours. A user's header of such a name travels in
+ * (where they would overwrite what the task needs), in RabbitMQ, or in ours. A user's header with such a name is sent in
  * the nested table only.
  */
 const RESERVED: ReadonlySet<string> = new Set(

@@ -1,7 +1,8 @@
 import type { Envelope, EnvelopeOptions } from '../task/envelope.ts';
 import { toText } from '../task/json.ts';
+import { hasMark, MARKS } from '../task/marks.ts';
 
-/** An answer to whoever sent a task, as Celery's `rpc://` results are: one message to a queue of the sender's own. */
+/** An answer to the sender of a task, like Celery's `rpc://` results: one message to the sender's own queue. */
 export interface Reply {
   readonly replyTo: string;
   readonly correlationId: string;
@@ -9,7 +10,7 @@ export interface Reply {
   readonly body: string;
 }
 
-/** How a task stands, in Celery's words. Texts of errors are bounded already. */
+/** The state of a task in Celery's terms. Error texts are bounded already. */
 export type Told =
   | {
       readonly status: 'STARTED';
@@ -25,39 +26,37 @@ interface ToldError {
   readonly traceback: string;
 }
 
-const MARK = '"replyTo":';
-
-/** Whether somebody may wait for an answer. Cheap, for every task is asked. */
+/** Whether a sender may wait for an answer. Cheap, because it is called for every task. */
 export function wantsReply({ options }: Envelope): boolean {
-  return Buffer.from(options.buffer, options.byteOffset, options.byteLength).includes(MARK);
+  return hasMark(options, MARKS.replyTo);
 }
 
-/** The answer that the sender of a task asked for; null: he asked for none, or wants no results. */
-export function replyOf(envelope: Envelope, told: Told): Reply | null {
+/** The answer that the sender of a task requested; null: it requested none, or ignores results. */
+export function replyOf(envelope: Envelope, report: Told): Reply | null {
   if (!wantsReply(envelope)) return null;
   const options = JSON.parse(toText(envelope.options)) as EnvelopeOptions;
   const { replyTo, correlationId = envelope.id, keepResult } = options;
   if (replyTo === undefined || keepResult === false) return null;
-  return { replyTo, correlationId, body: encodeTold(envelope.id, told) };
+  return { replyTo, correlationId, body: encodeReport(envelope.id, report) };
 }
 
 /** The document that `AsyncResult` reads; `module` is that of the error's class. */
-export function encodeTold(id: string, told: Told, module = 'outlast'): string {
-  const [result, traceback] = partsOf(told, module);
-  return `{"task_id": ${JSON.stringify(id)}, "status": "${told.status}", "result": ${result}, "traceback": ${traceback}, "children": []}`;
+export function encodeReport(id: string, report: Told, module = 'outlast'): string {
+  const [result, traceback] = partsOf(report, module);
+  return `{"task_id": ${JSON.stringify(id)}, "status": "${report.status}", "result": ${result}, "traceback": ${traceback}, "children": []}`;
 }
 
-function partsOf(told: Told, module: string): readonly [result: string, traceback: string] {
-  switch (told.status) {
+function partsOf(report: Told, module: string): readonly [result: string, traceback: string] {
+  switch (report.status) {
     case 'STARTED':
-      return [JSON.stringify(told.runsAt), 'null'];
+      return [JSON.stringify(report.runsAt), 'null'];
     case 'SUCCESS':
-      return [told.result, 'null'];
+      return [report.result, 'null'];
     case 'REVOKED':
-      return [exception('TaskRevokedError', told.why, 'celery.exceptions'), 'null'];
+      return [exception('TaskRevokedError', report.why, 'celery.exceptions'), 'null'];
     case 'RETRY':
     case 'FAILURE': {
-      const { type, message, traceback } = told.error;
+      const { type, message, traceback } = report.error;
       return [
         exception(type, message, module),
         traceback === '' ? 'null' : JSON.stringify(traceback),

@@ -1,11 +1,11 @@
 import { outlastError } from '../errors/error.ts';
 import { MAX_USER_HEADER_BYTES } from './message.ts';
 
-/** Refuses headers that no message could carry: at the send, and again where messages of older rows are made. */
+/** Refuses headers that no message could carry: at the send, and again when messages are built from older rows. */
 export function checkUserHeaders(headers: Readonly<Record<string, string>>): void {
   let bytes = 0;
   for (const [name, text] of Object.entries(headers)) {
-    // A key of this name sets a prototype in half the readers there are.
+    // A key with this name sets a prototype in half of all readers.
     if (name === '__proto__') throw refused('a header must not be called `__proto__`', 0);
     bytes += Buffer.byteLength(name) + Buffer.byteLength(text);
   }

@@ -21,12 +21,12 @@ export interface TaskContext<S extends TaskShape = TaskShape, Tx = unknown, C = 
   readonly fence: number;
   /** Hard timeout, deadline, cancel, lost lease: stop, nothing more will be committed. */
   readonly signal: AbortSignal;
-  /** Soft timeout or drain: checkpoint and come to an end. */
+  /** Soft timeout or drain: save a checkpoint and finish. */
   readonly softSignal: AbortSignal;
   readonly deadline: Date | null;
   readonly log: Logger;
   readonly lastCheckpoint: C | undefined;
-  /** Keeps progress; a later run finds it in `lastCheckpoint`. */
+  /** Saves progress; a later run finds it in `lastCheckpoint`. */
   checkpoint(data: C): Promise<void>;
   /** The effect-once door: checks the fence and marks the step done in the same transaction as your effect. */
   transaction<T>(fn: (tx: Tx) => Promise<T>, options?: { readonly step?: string }): Promise<T>;
@@ -34,12 +34,12 @@ export interface TaskContext<S extends TaskShape = TaskShape, Tx = unknown, C = 
   send<F extends TaskShape>(task: Task<F>, ...rest: SendRest<F>): Promise<string>;
 }
 
-// One for the whole process: a library with a copy of the package of its own must find the same context.
-const PLACE = Symbol.for('outlast.current-task');
-const shared = globalThis as { [PLACE]?: AsyncLocalStorage<TaskContext> };
-const storage = (shared[PLACE] ??= new AsyncLocalStorage<TaskContext>());
+// One for the whole process: a library that bundles its own copy of the package must find the same context.
+const STORAGE_KEY = Symbol.for('outlast.current-task');
+const shared = globalThis as { [STORAGE_KEY]?: AsyncLocalStorage<TaskContext> };
+const storage = (shared[STORAGE_KEY] ??= new AsyncLocalStorage<TaskContext>());
 
-/** Runs `fn` with its context within reach of `currentTask()`. */
+/** Runs `fn` so that `currentTask()` inside it returns this context. */
 export function withTask<T>(context: TaskContext, fn: () => T): T {
   return storage.run(context, fn);
 }

@@ -7,12 +7,12 @@ const LOOK_MS = 1_000;
 export interface ControlWatchParts {
   readonly control: ControlStore;
   readonly runtime: Pick<Runtime, 'clock' | 'log'>;
-  /** Null while there is no incarnation to speak of. */
+  /** Null while the worker has no incarnation. */
   readonly report: () => ConsumerReport | null;
   readonly obey: (orders: ControlOrders) => void;
 }
 
-/** Asks once a second what operators want of this worker. While the store is away the last orders hold. */
+/** Reads the operators' orders for this worker once a second. While the store is away the last orders hold. */
 export class ControlWatch {
   readonly #parts: ControlWatchParts;
 
@@ -26,7 +26,7 @@ export class ControlWatch {
     if (me !== null) obey(await control.look(me));
   }
 
-  /** Returns the undo. */
+  /** Returns a function that stops it. */
   start(): () => void {
     const { clock, log } = this.#parts.runtime;
     let isStopped = false;

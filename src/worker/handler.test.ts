@@ -4,7 +4,11 @@ import { unchecked } from '../task/standard-schema.ts';
 import { defineHandler, type HandlerOptions } from './handler.ts';
 
 const unused = {
-  door: () => ({ pass: () => Promise.resolve(null), fence: () => Promise.resolve() }),
+  door: () => ({
+    locksTask: false,
+    pass: () => Promise.resolve(null),
+    fence: () => Promise.resolve(),
+  }),
   sendInside: () => Promise.resolve(''),
 };
 const run = (): void => undefined;
@@ -92,7 +96,7 @@ describe('a handler', () => {
         options: ['retry.backoff', 'retry.maxBackoff'],
       }),
     );
-    // Beyond the default alone it is a long wait, and no mistake.
+    // Above the default only, it is a long wait, and no mistake.
     expect(define({ run, retry: { backoff: '2h' } })).toMatchObject({
       backoff: { baseMs: 7_200_000, maxMs: 7_200_000 },
     });

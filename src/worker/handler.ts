@@ -1,96 +1,40 @@
 import { outlastError } from '../errors/error.ts';
-import { inRange, refuseUnknown, schemaOf } from '../task/contract.ts';
+import { HANDLER_TABLE, RETRY_TABLE } from '../options/handler-table.ts';
+import {
+  defaultDuration,
+  defaultNumber,
+  rowOf,
+  type ChoiceRow,
+  type OptionRow,
+} from '../options/option.ts';
+import { inRange, refuseUnknown, schemaOf } from '../task/check-option.ts';
 import type { Task, TaskShape } from '../task/define-task.ts';
-import { durationMs, type Duration } from '../task/duration.ts';
-import type { StandardSchema } from '../task/standard-schema.ts';
-import type { Verdict } from '../task/verdict.ts';
+import { durationMs } from '../task/duration.ts';
+import type { Envelope } from '../task/envelope.ts';
 import type { BackoffPolicy, Jitter } from '../runtime/backoff.ts';
-import type { TaskContext } from './context.ts';
-import type { HandlerOrigin } from './door.ts';
+import type { HandlerOrigin } from './effects/door.ts';
+import type { HandlerFunction } from './handler-function.ts';
+import type {
+  FenceTime,
+  HandlerMode,
+  HandlerOptions,
+  ResolvedHandlerOptions,
+  RetryOptions,
+} from './options.generated.ts';
 
-/** How failed attempts are repeated. */
-export interface RetryOptions {
-  /** Runs in all before the task is dead. @default 5 */
-  readonly maxAttempts?: number;
-  /** Wait after the first failure; doubles each time. @default '1s' */
-  readonly backoff?: Duration;
-  /** @default '1h' */
-  readonly maxBackoff?: Duration;
-  /** `full` draws from the whole span, so that what failed together does not return together. @default 'full' */
-  readonly jitter?: Jitter;
-  /** False: this error is not worth another attempt. */
-  readonly retryIf?: (error: unknown) => boolean;
-}
-
-/**
- * Where a handler runs. `inline`: in the worker's own event loop. `thread`: in a thread of its own, for work that keeps a
- * processor busy. `process`: in a process of its own, which may die without harm to its neighbours. A hard timeout ends
- * the last two, whatever they do.
- */
-export type HandlerMode = 'inline' | 'thread' | 'process';
-
-/** When a run fences off those before it. */
-export type FenceTime = 'start' | 'door';
-
-const FENCE_TIMES: readonly string[] = ['start', 'door'] satisfies FenceTime[];
-const MODES: readonly string[] = ['inline', 'thread', 'process'] satisfies HandlerMode[];
-
-export interface HandlerOptions<S extends TaskShape, Tx, C> {
-  /** Where the handler runs; `thread` and `process` need it to be exported by a module named in `tasks`. @default 'inline' */
-  readonly mode?: HandlerMode;
-  /** How often the task may lose its worker, or its own thread or process, before it is dead. @default 5 */
-  readonly maxResurrections?: number;
-  readonly retry?: RetryOptions;
-  /**
-   * When earlier runs of the task are fenced off in your database: `start`, before the handler runs, or `door`, by its
-   * first `ctx.transaction`. Where the ledger is the same database every run is fenced when it begins.
-   * @default 'door'
-   */
-  readonly fence?: FenceTime;
-  /** Steps that turn the input of version n into version n + 1. */
-  readonly migrations?: Readonly<Record<number, (old: never) => unknown>>;
-  /** Types and checks `ctx.checkpoint` and `ctx.lastCheckpoint`. */
-  readonly checkpoint?: StandardSchema<C, C>;
-  /** Told when the soft timeout passes; shares the context of the run that goes on. */
-  readonly onSoftTimeout?: (ctx: TaskContext<S, Tx, C>) => void | Promise<void>;
-  readonly run: HandlerFunction<S, Tx, C>;
-}
-
-/** Returning is done, throwing is a failed attempt, verdicts are values. */
-export type HandlerFunction<S extends TaskShape, Tx, C = never> = (
-  input: S['parsed'],
-  ctx: TaskContext<S, Tx, C>,
-) => S['returned'] | Verdict | Promise<S['returned'] | Verdict>;
+export type { FenceTime, HandlerFunction, HandlerMode, HandlerOptions, RetryOptions };
 
 const HANDLER: unique symbol = Symbol.for('outlast.handler') as never;
 
 /** A contract with the code that runs it. */
-export interface Handler {
+export interface Handler extends ResolvedHandlerOptions {
   readonly [HANDLER]: true;
   readonly task: Task;
-  readonly mode: HandlerMode;
-  readonly fence: FenceTime;
-  readonly maxResurrections: number;
   readonly maxAttempts: number;
   readonly backoff: BackoffPolicy;
   readonly retryIf: (error: unknown) => boolean;
-  readonly migrations: ReadonlyMap<number, (old: unknown) => unknown>;
-  readonly checkpoint: StandardSchema | null;
-  readonly onSoftTimeout: ((ctx: TaskContext) => void | Promise<void>) | null;
-  readonly run: (input: unknown, ctx: TaskContext) => unknown;
   readonly origin: HandlerOrigin;
 }
-
-const KNOWN_OPTIONS = [
-  'mode',
-  'fence',
-  'maxResurrections',
-  'retry',
-  'migrations',
-  'checkpoint',
-  'onSoftTimeout',
-  'run',
-];
 
 /** Joins a contract and its code. Users call it as `outlast.handler`, which knows the transaction's type. */
 export function defineHandler<S extends TaskShape, Tx, C = never>(
@@ -98,21 +42,22 @@ export function defineHandler<S extends TaskShape, Tx, C = never>(
   given: HandlerFunction<S, Tx, C> | HandlerOptions<S, Tx, C>,
   origin: HandlerOrigin,
 ): Handler {
-  const options = typeof given === 'function' ? { run: given } : given;
-  checkOptions(task.name, options);
-  const retry = readRetry(task.name, options.retry ?? {});
-  const migrations = readMigrations(task, options.migrations ?? {});
+  const options: Given = typeof given === 'function' ? { run: given } : { ...given };
+  const { name } = task;
+  refuseUnknown(Object.keys(options), Object.keys(HANDLER_TABLE), `the handler of ${name}`);
+  const read = Object.entries(HANDLER_TABLE)
+    .filter(([key]) => key !== 'retry' && key !== 'migrations')
+    .map(([key, row]) => [key, readOption(name, [key, row], options[key])]);
   return Object.freeze({
     [HANDLER]: true as const,
     task,
-    mode: options.mode ?? 'inline',
-    fence: options.fence ?? 'door',
-    maxResurrections: inRange(options.maxResurrections ?? 5, 'maxResurrections', 0, 1_000),
-    ...retry,
-    migrations,
-    checkpoint: schemaOf(options.checkpoint, `checkpoint of the handler of ${task.name}`),
-    onSoftTimeout: (options.onSoftTimeout ?? null) as Handler['onSoftTimeout'],
-    run: options.run as Handler['run'],
+    // `options.generated.ts` has the type of what the rows produce.
+    ...(Object.fromEntries(read) as Omit<ResolvedHandlerOptions, 'migrations'>),
+    ...readRetry(name, (options['retry'] ?? {}) as RetryOptions),
+    migrations: readMigrations(
+      task,
+      (options['migrations'] ?? {}) as Readonly<Record<number, unknown>>,
+    ),
     origin,
   });
 }
@@ -121,48 +66,66 @@ export function isHandler(value: unknown): value is Handler {
   return typeof value === 'object' && value !== null && HANDLER in value;
 }
 
-interface LooseOptions {
-  readonly mode?: string;
-  readonly fence?: string;
-  readonly run?: unknown;
-  readonly onSoftTimeout?: unknown;
+type Given = Readonly<Record<string, unknown>>;
+
+/** The signature of each function of a handler, for the error message when something else was given. */
+const FUNCTION_HINTS: Readonly<Record<string, string>> = {
+  run: 'Give a function, or options with `run`.',
+  onSoftTimeout: 'Give a function that takes the context.',
+};
+
+/** Reads one option according to its row; null if it was not given and has no default. */
+function readOption(
+  name: string,
+  [key, row]: readonly [string, OptionRow],
+  given: unknown,
+): unknown {
+  if (row.kind === 'schema') return schemaOf(given, `${key} of the handler of ${name}`);
+  const value = given === undefined ? row.default : given;
+  if (value === undefined && !row.isRequired) return null;
+  switch (row.kind) {
+    case 'integer':
+      return inRange((value ?? row.default) as number, key, row.min, row.max);
+    case 'choice':
+      return readChoice(name, key, [row, value]);
+    case 'function':
+      if (typeof value === 'function') return value;
+      throw outOfRange(name, key, value, FUNCTION_HINTS[key] ?? 'Give a function.');
+    default:
+      return value;
+  }
 }
 
-function checkOptions(name: string, options: LooseOptions): void {
-  const { mode, fence, run, onSoftTimeout } = options;
-  refuseUnknown(Object.keys(options), KNOWN_OPTIONS, `the handler of ${name}`);
-  if (mode !== undefined && !MODES.includes(mode))
-    throw outOfRange(name, 'mode', mode, `Use one of ${MODES.join(', ')}.`);
-  if (fence !== undefined && !FENCE_TIMES.includes(fence))
-    throw outOfRange(name, 'fence', fence, `Use one of ${FENCE_TIMES.join(', ')}.`);
-  if (typeof run !== 'function')
-    throw outOfRange(name, 'run', run, 'Give a function, or options with `run`.');
-  if (onSoftTimeout !== undefined && typeof onSoftTimeout !== 'function')
-    throw outOfRange(
-      name,
-      'onSoftTimeout',
-      onSoftTimeout,
-      'Give a function that takes the context.',
-    );
+function readChoice(
+  name: string,
+  option: string,
+  [{ choices }, value]: readonly [ChoiceRow, unknown],
+): string {
+  if (choices.includes(value as string)) return value as string;
+  throw outOfRange(name, option, value, `Use one of ${choices.join(', ')}.`);
 }
 
-const KNOWN_RETRY = ['maxAttempts', 'backoff', 'maxBackoff', 'jitter', 'retryIf'];
-const JITTERS: readonly string[] = ['none', 'tenth', 'full'] satisfies Jitter[];
-
-/** A policy that cannot be carried out is refused where it is written, not at the first failure. */
+/** A policy that cannot be carried out is rejected at definition time, not at the first failure. */
 function readRetry(
   name: string,
   retry: RetryOptions,
 ): Pick<Handler, 'maxAttempts' | 'backoff' | 'retryIf'> {
-  const { maxAttempts = 5, jitter = 'full', retryIf = () => true } = retry;
-  refuseUnknown(Object.keys(retry), KNOWN_RETRY, `\`retry\` of the handler of ${name}`);
-  if (!JITTERS.includes(jitter))
-    throw outOfRange(name, 'retry.jitter', jitter, `Use one of ${JITTERS.join(', ')}.`);
+  const { maxAttempts = defaultNumber(RETRY_TABLE, 'maxAttempts'), retryIf = () => true } = retry;
+  refuseUnknown(
+    Object.keys(retry),
+    Object.keys(RETRY_TABLE),
+    `\`retry\` of the handler of ${name}`,
+  );
+  const attempts = rowOf(RETRY_TABLE, 'maxAttempts', 'integer');
+  const jitterRow = rowOf(RETRY_TABLE, 'jitter', 'choice');
+  const { jitter = jitterRow.default } = retry;
+  readChoice(name, 'retry.jitter', [jitterRow, jitter]);
   if (typeof retryIf !== 'function')
     throw outOfRange(name, 'retry.retryIf', retryIf, 'Give a function that takes the error.');
-  const baseMs = durationMs(retry.backoff ?? '1s', 'retry.backoff');
-  const maxMs = durationMs(retry.maxBackoff ?? '1h', 'retry.maxBackoff');
-  // A base beyond the longest wait by default is a longer wait, not a mistake.
+  const lengthMs = (key: 'backoff' | 'maxBackoff'): number =>
+    durationMs(retry[key] ?? defaultDuration(RETRY_TABLE, key), `retry.${key}`);
+  const [baseMs, maxMs] = [lengthMs('backoff'), lengthMs('maxBackoff')];
+  // A base above the default maximum means a longer wait, not a mistake.
   if (retry.maxBackoff !== undefined && maxMs < baseMs) {
     throw outlastError('ERR_OPTIONS_CONFLICT', {
       message: `the handler of ${name} waits ${baseMs} ms after its first failure, and never longer than ${maxMs} ms`,
@@ -171,8 +134,8 @@ function readRetry(
     });
   }
   return {
-    maxAttempts: inRange(maxAttempts, 'retry.maxAttempts', 1, 1_000_000),
-    backoff: { baseMs, maxMs: Math.max(baseMs, maxMs), jitter },
+    maxAttempts: inRange(maxAttempts, 'retry.maxAttempts', attempts.min, attempts.max),
+    backoff: { baseMs, maxMs: Math.max(baseMs, maxMs), jitter: jitter as Jitter },
     retryIf,
   };
 }
@@ -185,7 +148,7 @@ function outOfRange(name: string, option: string, value: unknown, hint: string):
   });
 }
 
-/** From the oldest version named every step up to the contract's must be there, or old payloads get stuck half-way. */
+/** Every step from the oldest named version up to the contract's must exist, or old payloads get stuck half-way. */
 function readMigrations(
   task: Task,
   given: Readonly<Record<number, unknown>>,
@@ -194,7 +157,7 @@ function readMigrations(
   for (const [from, step] of Object.entries(given)) {
     if (typeof step !== 'function')
       throw outOfRange(task.name, `migrations.${from}`, step, 'Give a function of the old input.');
-    // No payload ever gets there: it was meant for another version.
+    // No payload ever has this version: the migration was meant for another one.
     if (!/^[1-9]\d*$/.test(from) || Number(from) >= task.contract.version)
       throw outOfRange(
         task.name,
@@ -216,13 +179,40 @@ function readMigrations(
   return steps;
 }
 
-/** Crashes of a task that no handler here knows: it is buried by its first run, whatever this says. */
-const UNKNOWN_TASK_BUDGET = 5;
+/** The tasks a worker with these handlers can run: a payload that is newer than its handler is for a newer worker. */
+function runnableOf(
+  handlers: ReadonlyMap<string, Pick<Handler, 'task'>>,
+): Readonly<Record<string, number>> {
+  const versions = [...handlers].map(([name, { task }]) => [name, task.contract.version] as const);
+  return Object.fromEntries(versions);
+}
 
-/** How often each task may lose its worker, by its name. */
-export function crashBudgetsOf(
+/** The crash budget of a task that no handler here knows: it is not begun here anyway. */
+const UNKNOWN_TASK_BUDGET = defaultNumber(HANDLER_TABLE, 'maxResurrections');
+
+/** How often each task may lose its worker, by task name. */
+function crashBudgetsOf(
   handlers: ReadonlyMap<string, Pick<Handler, 'maxResurrections'>>,
 ): Readonly<Record<string, number>> {
   const budgets = [...handlers].map(([name, of]) => [name, of.maxResurrections] as const);
   return { '*': UNKNOWN_TASK_BUDGET, ...Object.fromEntries(budgets) };
+}
+
+/** What a worker reports to the ledger about its handlers. */
+export interface Abilities {
+  readonly crashBudgets: Readonly<Record<string, number>>;
+  /** Task names with their highest payload versions. */
+  readonly runnable: Readonly<Record<string, number>>;
+}
+
+/** A task may be named `constructor`: only own properties of the table count. */
+export const canRun = (
+  { name, version }: Pick<Envelope, 'name' | 'version'>,
+  runnable: Abilities['runnable'],
+): boolean => Object.hasOwn(runnable, name) && version <= (runnable[name] ?? -1);
+
+export function abilitiesOf(
+  handlers: ReadonlyMap<string, Pick<Handler, 'task' | 'maxResurrections'>>,
+): Abilities {
+  return { crashBudgets: crashBudgetsOf(handlers), runnable: runnableOf(handlers) };
 }

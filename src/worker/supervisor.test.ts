@@ -18,11 +18,7 @@ const AWAY = outlastError('ERR_STORE_UNAVAILABLE', { message: 'away', hint: '', 
 
 function setup(processes = 1, isDeaf = false) {
   const time = new VirtualTime();
-  const clock = {
-    now: () => time.nowMs,
-    monotonic: () => time.nowMs,
-    timer: (ms: number, fn: () => void) => time.after(ms, fn),
-  };
+  const { clock } = time;
   let token = 0;
   const random = { next: () => 0.5, token: () => `t${++token}` };
   const runtime = { clock, random, faultPoint: noFaults, log: silentLogger, emit: noEvents };
@@ -102,7 +98,7 @@ describe('a supervisor', () => {
     const waits = children.slice(1).map((child, at) => child.startedAt - at * 6_000 - 10);
     expect(waits).toEqual([100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]);
     expect(reaped).toEqual(children.slice(0, -1).map(child => child.process));
-    // One that has lived is replaced at once, whatever was before.
+    // A child that has lived is replaced at once, whatever happened before.
     await time.runUntil(time.nowMs + 20_000);
     const diedAt = time.nowMs;
     children.at(-1)?.exit('SIGKILL');
@@ -189,7 +185,7 @@ describe('a supervisor', () => {
     await time.runUntil(20_000);
     expect([reaped, looks(), children.length]).toEqual([[], before, 1]);
     cut(false);
-    // It declares nobody dead for one lease: the store was away, not the workers.
+    // It declares no worker dead for one lease: the store was away, not the workers.
     await time.runUntil(22_000);
     expect([reaped, looks(), children.length]).toEqual([[children[0]?.process], before, 2]);
     await time.runUntil(30_000);

@@ -2,6 +2,7 @@ import { isUnavailable } from '../errors/error.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { Reaper, type ReaperSettings } from '../ledger/reaper.ts';
 import { sleep } from '../runtime/clock.ts';
+import { RetryPace } from '../runtime/retry-pace.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 
 /** One child process, as the operating system shows it. */
@@ -10,9 +11,9 @@ export interface Child {
   readonly process: string;
   readonly pid: number;
   readonly exited: Promise<string>;
-  /** Resolves when somebody else has asked it to end for good: it drains by itself. */
+  /** Resolves when another process has asked it to end for good: it drains by itself. */
   readonly dismissed: Promise<void>;
-  /** Resolves when it wants to be replaced, with the reason; it works on until it is told to retire. */
+  /** Resolves when it wants to be replaced, with the reason; it works on until `retire` is called. */
   readonly worn: Promise<string>;
   /** Lets it finish what it has, take nothing more, and exit. */
   retire(): void;
@@ -39,15 +40,17 @@ export interface SupervisorDeps {
 const FIRST_RESTART_MS = 50;
 const LONGEST_RESTART_MS = 5_000;
 const LIVED_MS = 10_000;
-/** Beyond the drain itself: time to release, say goodbye and exit. */
+/** Delay after a failed look; never shorter than after a successful one. */
+const STORE_RETRY = { baseMs: 500, maxMs: 5_000 };
+/** On top of the drain itself: time to release, deregister and exit. */
 const EXIT_GRACE_MS = 7_000;
 
-/** Keeps N worker processes alive. It sees a child exit and reaps that process at once, and looks for lost hosts besides. */
+/** Keeps N worker processes alive. It reaps a child process as soon as it exits, and also looks for lost hosts. */
 export class Supervisor {
   readonly #deps: SupervisorDeps;
   readonly #reaper: Reaper;
   readonly #children = new Set<Child>();
-  /** Those whose place stays empty. */
+  /** Children that are not replaced. */
   readonly #dismissed = new WeakSet<Child>();
 
   constructor(deps: SupervisorDeps) {
@@ -61,17 +64,17 @@ export class Supervisor {
 
   async run(signal: AbortSignal): Promise<void> {
     const ended = new AbortController();
-    const places = Array.from({ length: this.#deps.settings.processes }, () =>
+    const positions = Array.from({ length: this.#deps.settings.processes }, () =>
       this.#keepAlive(signal),
     );
     // When every child was dismissed there is nothing left to supervise.
-    const working = Promise.all(places).finally(() => ended.abort());
+    const working = Promise.all(positions).finally(() => ended.abort());
     await Promise.all([working, this.#lookAround(AbortSignal.any([signal, ended.signal]))]);
   }
 
   /**
-   * One place: a child, and after it the next one. A child that has grown old goes on with what it has while the next one
-   * takes its place. Only one such at a time: whoever has long tasks to finish must not fill the machine with them.
+   * One position: a child, and after it the next one. An outdated child finishes its tasks while the next one replaces it.
+   * Only one such at a time: children with long tasks to finish must not fill the machine.
    */
   async #keepAlive(signal: AbortSignal): Promise<void> {
     const { runtime, spawn } = this.#deps;
@@ -86,7 +89,7 @@ export class Supervisor {
         runtime.log.info({ pid: child.pid, why }, 'a worker process is replaced');
         child.retire();
         retired = gone;
-        // Told to whoever waits for it: the next that wants to leave, or the end.
+        // Its error reaches the code that awaits it: the next child that wants to leave, or the end.
         gone.catch(() => undefined);
       } else await gone;
       if (signal.aborted || this.#dismissed.has(child)) break;
@@ -97,7 +100,7 @@ export class Supervisor {
     await retired;
   }
 
-  /** Follows a child to its end. */
+  /** Waits for a child to end, and reaps it. */
   async #seeOut(child: Child, signal: AbortSignal): Promise<void> {
     this.#children.add(child);
     const unfollow = this.#drainOn(signal, child);
@@ -107,7 +110,7 @@ export class Supervisor {
     await this.#reap(child, how, signal);
   }
 
-  /** Its death is certain: no lease has to run out. Repeated until the store has heard of it. */
+  /** Its death is certain: no lease has to run out. Repeated until the store has it. */
   async #reap(child: Child, how: string, signal: AbortSignal): Promise<void> {
     const { runtime, settings } = this.#deps;
     for (;;) {
@@ -121,8 +124,8 @@ export class Supervisor {
         return;
       } catch (error) {
         if (!isUnavailable(error)) throw error;
-        runtime.log.warn({ error, pid: child.pid }, 'the store cannot be told of a death yet');
-        // While stopping, the lease tells it soon enough.
+        runtime.log.warn({ error, pid: child.pid }, 'a death cannot be reported to the store yet');
+        // While stopping, the lease runs out soon enough.
         if (signal.aborted) return;
         await sleep(runtime.clock, settings.intervalMs, signal);
       }
@@ -152,23 +155,30 @@ export class Supervisor {
     };
   }
 
-  /** Other hosts' workers have nobody beside them: any supervisor looks after all. */
+  /** The workers of a lost host have no supervisor: every supervisor looks after all. */
   async #lookAround(signal: AbortSignal): Promise<void> {
     const { runtime, settings } = this.#deps;
-    while (!signal.aborted) {
-      await sleep(runtime.clock, settings.intervalMs, signal);
+    const pace = new RetryPace(runtime, STORE_RETRY, {
+      failing: 'the store cannot be used; no task is brought back',
+      over: 'the store can be used again',
+    });
+    let waitMs = settings.intervalMs;
+    for (;;) {
+      await sleep(runtime.clock, waitMs, signal);
       if (signal.aborted) return;
+      waitMs = settings.intervalMs;
       try {
         await this.#reaper.look();
+        pace.succeeded();
       } catch (error) {
         if (!isUnavailable(error)) throw error;
-        runtime.log.warn({ error }, 'the store cannot be used');
+        waitMs = Math.max(waitMs, pace.failed(error));
       }
     }
   }
 }
 
-/** The wish, once nobody else is leaving. */
+/** The wish, once no other child is leaving. */
 async function whenBoth(wish: Promise<string>, before: Promise<void>): Promise<string> {
   const why = await wish;
   await before;

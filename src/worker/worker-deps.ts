@@ -1,12 +1,13 @@
 import type { Broker } from '../broker/broker.ts';
 import type { ControlStore } from '../ledger/control-store.ts';
-import type { Ledger, RunsAt } from '../ledger/ledger.ts';
+import type { Destinations } from '../ledger/destinations.ts';
+import type { RecoveryLedger, RunsAt, WorkerLedger, WorkflowLedger } from '../ledger/ledger.ts';
 import type { Redact } from '../task/redact.ts';
-import type { KeyDeps } from './claim-key.ts';
-import type { CheckpointsParts } from './checkpoints.ts';
-import type { ExecuteDeps } from './execute.ts';
-import type { Heart } from './heart.ts';
-import type { RunDeps } from './run.ts';
+import type { KeyDeps } from './run/claim-key.ts';
+import type { CheckpointsParts } from './effects/checkpoints.ts';
+import type { ExecuteDeps } from './run/execute.ts';
+import type { Heartbeat } from './lease/heartbeat.ts';
+import type { RunDeps } from './run/run.ts';
 import type { RunObserver } from './run-observer.ts';
 
 export interface WorkerSettings {
@@ -17,43 +18,51 @@ export interface WorkerSettings {
   readonly idleTimeMs: number;
   readonly shutdownTimeoutMs: number;
   readonly dedupWindowMs: number;
+  /** Signed tasks are remembered for as long as copies of them are accepted: they come from a separate broker. */
+  readonly remembersSigned?: boolean;
   readonly resultTtlMs: number;
-  /** When the broker's copy of a begun task is let go: after its run is settled, or as soon as the ledger has it. */
+  /** When the broker's copy of a begun task is acknowledged: after its run is settled, or as soon as the ledger has it. */
   readonly ackOn: 'commit' | 'begin';
-  /** Whoever waits for a result is told when its task begins, and that it is here. Left out: nobody is. */
+  /** Sent to callers that wait for a result when their task begins here. Left out: they are not notified. */
   readonly runsAt?: RunsAt;
-  /** The operating-system process, as its supervisor calls it. */
+  /** The operating-system process, by the name its supervisor uses. */
   readonly process: string;
   readonly host: string;
   readonly pid: number;
 }
 
 export interface WorkerDeps extends ExecuteDeps, Pick<RunDeps, 'results' | 'gate'> {
-  readonly ledger: Ledger;
+  readonly ledger: WorkerLedger & WorkflowLedger & Pick<RecoveryLedger, 'condemn'>;
   readonly broker: Broker;
-  readonly heart: Heart;
+  readonly heartbeat: Heartbeat;
   readonly keys: KeyDeps;
-  /** Left out: people see the arguments of follow-ups themselves. */
+  /** Left out: people see the unredacted arguments of follow-ups. */
   readonly redact?: Redact | null;
+  /** The destinations that messages may name. Left out: any. */
+  readonly destinations?: Destinations;
   readonly observer?: RunObserver;
-  /** What operators want. Left out: nobody can pause its queues or ask it to end. */
+  /** Orders of operators. Left out: its queues cannot be paused, and it cannot be asked to end. */
   readonly control?: ControlStore;
-  /** Told when an operator asks this worker to end. */
+  /** Called when an operator asks this worker to end. */
   readonly onDrainAsked?: () => void;
-  /** Aborts: a drain waits for nothing more, and what still runs is given back at once. Left out: nobody is in a hurry. */
-  readonly hurry?: AbortSignal;
-  /** Where progress goes that is too large for the ledger. Left out: nowhere. */
+  /** Aborts: a drain waits for nothing more, and runs are given back at once. Left out: never. */
+  readonly forceStop?: AbortSignal;
+  /** Where progress goes that is too large for the ledger. Left out: it is refused. */
   readonly largeCheckpoints?: Pick<CheckpointsParts, 'store' | 'maxBytes' | 'inlineBytes'>;
   readonly settings: WorkerSettings;
 }
 
-/** What probes are told of a worker. */
+/** The state of a worker, for probes. */
 export interface WorkerStatus {
-  /** Since its loop turned last. */
+  /** Time since the last iteration of its loop. */
   readonly idleMs: number;
   /** It has a lease, and takes tasks. */
   readonly isOpen: boolean;
-  /** For how long no message of its queues could have come, while it had a place for one; null: none was asked for yet. */
+  /** For how long no message of its queues could arrive although it had a free slot; null: none was requested yet. */
   readonly deafMs: number | null;
   readonly running: number;
+  /** For how long its follow-ups could not be sent; null: they can be, or there were none. */
+  readonly unsentMs: number | null;
+  /** Why the broker accepts no messages, in its own words; null: it does. */
+  readonly blockedBy: string | null;
 }

@@ -2,6 +2,30 @@ import { describe, expect, it } from 'vitest';
 import type { VirtualTime } from '../../test/sim/virtual-time.ts';
 import { away, LEASE_MS, memoryWorker } from '../../test/support/memory-worker.ts';
 
+describe('a worker whose tasks have their effects in a database that is away', () => {
+  it('runs each of them now and then, spends no attempt, and goes on when it is back', async () => {
+    const { time, store, worker, effects, seen, told, arrive, finish } = memoryWorker();
+    finish();
+    Object.assign(seen, { epoch: 0 });
+    effects.isAway = true;
+    const ids: string[] = [];
+    for (let n = 0; n < 20; n++) ids.push(await arrive(`effect ${n}`));
+    const stop = new AbortController();
+    const running = worker.run(stop.signal);
+    await time.runUntil(20_000);
+    // As often as delays of 0.5, 1, 2, 4 and 8 s let it, less by chance.
+    expect(effects.asked).toBeLessThanOrEqual(20 * 8);
+    expect(told.filter(event => event.startsWith('task:released'))).toHaveLength(effects.asked);
+    effects.isAway = false;
+    await time.runUntil(60_000);
+    for (const id of ids)
+      expect(store.state.records.get(id)).toMatchObject({ state: 'done', failures: 0, crashes: 0 });
+    stop.abort();
+    await time.runUntil(time.nowMs + 30_000);
+    await running;
+  });
+});
+
 describe('a worker whose beats are not answered', () => {
   it('aborts its handlers before its lease is over, begins nothing, and gives them back when the store is there again', async () => {
     const { time, store, worker, aborts, arrive, cut } = memoryWorker();
@@ -128,7 +152,7 @@ describe('a run whose task was taken away', () => {
     const running = worker.run(stop.signal);
     await time.runUntil(1_100);
     await store.condemn({ kind: 'worker', worker: ownerOf(id) });
-    // Before anything tells the worker, the first run comes to its end and tries to commit.
+    // Before the worker is notified, the first run ends and tries to commit.
     finish();
     await store.reap(10);
     await time.runUntil(10_000);
@@ -142,7 +166,7 @@ describe('a run whose task was taken away', () => {
 });
 
 describe('a run that has passed a door', () => {
-  /** Through a door that has seen this epoch, to its end. */
+  /** Runs to its end through a door that has seen this epoch. */
   async function pass(epoch: number) {
     const { time, store, worker, seen, commits, committed, arrive, finish } = memoryWorker();
     seen.epoch = epoch;
@@ -179,7 +203,7 @@ describe('a run that the store lists and the worker does not know', () => {
     const first = await arrive();
     const running = worker.run(stop.signal);
     await time.runUntil(500);
-    // As a begin does of which neither the reply nor a repeat came through.
+    // Like a begin of which neither the reply nor a repeat came through.
     const second = await arrive('two');
     const ghost = { run: 'ghost', queues: ['default'], limit: 1, suspects: 1, messages: [] };
     await store.begin({ worker: ownerOf(first), ...ghost, crashBudgets: { '*': 5 } });
@@ -240,25 +264,29 @@ describe('a worker whose queue is paused', () => {
 
 describe('a worker that drains', () => {
   it('commits nothing whose result may not be kept for duplicates, and gives it back', async () => {
-    const { time, store, keys, worker, arrive, finish, hurry } = memoryWorker(30_000, '1h', true);
+    const { time, store, keys, worker, arrive, finish, forceStop } = memoryWorker(
+      30_000,
+      '1h',
+      true,
+    );
     const id = await arrive();
     const stop = new AbortController();
     const running = worker.run(stop.signal);
     await time.runUntil(1_100);
-    // The ledger answers; the keys do not.
+    // The ledger answers; the key store does not.
     keys.complete = away;
     finish();
     await time.runUntil(3_000);
     expect(store.state.records.get(id)?.state).toBe('running');
     stop.abort();
-    hurry.abort();
+    forceStop.abort();
     await time.runUntil(5_000);
     await running;
     expect(store.state.records.get(id)).toMatchObject({ state: 'waiting', failures: 0 });
   });
 
   it('gives back at once what still runs when it is told a second time', async () => {
-    const { time, store, worker, aborts, arrive, hurry } = memoryWorker(30_000);
+    const { time, store, worker, aborts, arrive, forceStop } = memoryWorker(30_000);
     const stop = new AbortController();
     const id = await arrive();
     const running = worker.run(stop.signal);
@@ -266,7 +294,7 @@ describe('a worker that drains', () => {
     stop.abort();
     await time.runUntil(5_000);
     expect(store.state.records.get(id)?.state).toBe('running');
-    hurry.abort();
+    forceStop.abort();
     await time.runUntil(5_100);
     await running;
     expect(aborts).toEqual([5_000]);

@@ -3,40 +3,42 @@ import { isUnavailable } from '../errors/error.ts';
 import type { Delivery } from '../broker/broker.ts';
 import type { BeginOpen, BeginRequest, BegunTask } from '../ledger/ledger.ts';
 import type { ConsumerReport, ControlOrders } from '../ledger/control-store.ts';
-import { sleep } from '../runtime/clock.ts';
 import { endOfTick } from '../runtime/end-of-tick.ts';
+import type { RetryPace } from '../runtime/retry-pace.ts';
 import { Wakeable } from '../runtime/wakeable.ts';
-import { beginSurely, STORE_RETRY_MS } from './begin-surely.ts';
-import { breakOff } from './break-off.ts';
+import { beginOneByOne, type OpenReply } from './intake/begin-one-by-one.ts';
+import { makeStorePace } from './intake/begin-with-retries.ts';
+import { failRun } from './run/run-failure.ts';
 import { ControlWatch } from './control-watch.ts';
-import { acceptDeliveries, answerDeliveries, tellExpired, type Beginnable } from './deliveries.ts';
-import { crashBudgetsOf } from './handler.ts';
-import { untilReady, type Beat } from './heart.ts';
-import { Intake } from './intake.ts';
-import { LeaseWatch } from './watch-lease.ts';
-import { orderQueues } from './order-queues.ts';
-import { Seats } from './seats.ts';
-import { Run, type RunDeps } from './run.ts';
-import { RunSet } from './run-set.ts';
-import { runKey } from './run-key.ts';
-import { letRunsEnd, untilEnded } from './let-runs-end.ts';
-import { Lanes } from './lanes.ts';
-import { LedgerShare } from './ledger-share.ts';
-import { makeRunDeps } from './make-run-deps.ts';
-import { TakeAhead } from './take-ahead.ts';
+import { reportUnbegun, type Beginnable } from './intake/deliveries.ts';
+import { abilitiesOf, type Abilities } from './handler.ts';
+import { untilReady, type Beat } from './lease/heartbeat.ts';
+import { Intake } from './intake/intake.ts';
+import { MessageCustody } from './intake/message-custody.ts';
+import { LeaseWatch } from './lease/watch-lease.ts';
+import { Outages } from './run/outages.ts';
+import { orderQueues } from './flow/order-queues.ts';
+import { Flow, type BatchPlan } from './flow/flow.ts';
+import { InFlightBatches } from './flow/in-flight-batches.ts';
+import { Prefetch } from './flow/prefetch.ts';
+import { Slots } from './flow/slots.ts';
+import { noIncarnation, type Incarnation } from './incarnation.ts';
+import { Run, type RunDeps } from './run/run.ts';
+import { RunSet } from './run/run-set.ts';
+import { drainRuns, untilEnded } from './run/drain-runs.ts';
+import { createRunDeps } from './run/run-deps.ts';
 import type { WorkerDeps, WorkerStatus } from './worker-deps.ts';
 
-/** What is due and was not handed out is being handed to others: asking again at once would only burn the store. */
+/** A task that is due and was not handed out is going to another worker: asking again at once would only load the store. */
 const SHORTEST_NAP_MS = 10;
 
 /**
  * Takes tasks and runs them, under one incarnation at a time.
  *
- *   open ──beat answered──► open          closed: the store has given our tasks to others;
- *    │ ▲                                   everything is dropped, a new incarnation is opened
- *    │ └──beat answered: aborted runs are released
- *    ▼
- *   fenced: no beat was answered for almost a lease; handlers are aborted, nothing is begun
+ *   working ──asked to end, or to retire──► leaving: nothing is begun, runs may end
+ *                                             │
+ *                                             ▼ the store does not take back what is left
+ *                                          giving up: it comes back when the lease is over
  */
 export class Worker {
   readonly #deps: WorkerDeps;
@@ -44,99 +46,102 @@ export class Worker {
   readonly #asked = new Set<string>();
   readonly #wake: Wakeable;
   readonly #draining = new AbortController();
-  readonly #ahead: TakeAhead;
-  readonly #share: LedgerShare;
-  readonly #lanes = new Lanes<BeginOpen | null>();
-  readonly #seats: Seats<Run>;
-  readonly #crashBudgets: Readonly<Record<string, number>>;
+  readonly #flow: Flow;
+  readonly #prefetch: Prefetch;
+  readonly #batches = new InFlightBatches<BeginOpen | null>();
+  readonly #slots: Slots<Run>;
+  readonly #abilities: Abilities;
   readonly #watch: ControlWatch | null;
   readonly #intake: Intake;
+  readonly #custody: MessageCustody;
   readonly #lease: LeaseWatch;
-  #runDeps: RunDeps;
-  #worker = '';
-  #isFenced = false;
-  /** Nothing could be begun: until that is over no message is taken, so each is given back once and not for ever. */
-  #isLedgerAway = false;
-  #isClosed = true;
-  #isGivingUp = false;
-  /** False: the only free place was for the ledger, and the broker may have something for it. */
-  #hasAskedBroker = true;
-  /** The last batch was as large as it could be. */
-  #isPlenty = false;
+  readonly #storePace: RetryPace;
+  readonly #outages: Outages;
+  #state: 'working' | 'leaving' | 'giving-up' = 'working';
+  #incarnation: Incarnation;
   #begun = 0;
-  #isLeaving = false;
   #turnedAt: number;
 
   constructor(deps: WorkerDeps) {
+    const { broker, runtime, settings } = deps;
+    const { clock } = runtime;
+    const { concurrency, dedupWindowMs } = settings;
     this.#deps = deps;
-    this.#crashBudgets = crashBudgetsOf(deps.handlers);
-    this.#turnedAt = deps.runtime.clock.monotonic();
-    this.#wake = new Wakeable(deps.runtime.clock);
-    this.#lease = new LeaseWatch(deps.heart, deps.runtime.clock, deps.settings.leaseMs);
-    const { concurrency } = deps.settings;
-    this.#share = new LedgerShare(deps.runtime.clock, concurrency);
-    this.#seats = new Seats(concurrency, deps.runtime.clock, run => this.#start(run));
-    this.#ahead = new TakeAhead(deps.broker, deps.runtime.clock, concurrency);
-    this.#intake = new Intake(this.#ahead, deps.settings.queues, this.#wake.hint);
+    this.#abilities = abilitiesOf(deps.handlers);
+    this.#turnedAt = clock.monotonic();
+    this.#wake = new Wakeable(clock);
+    this.#lease = new LeaseWatch(deps.heartbeat, clock, settings.leaseMs);
+    const slots = (this.#slots = new Slots(concurrency, clock, run => this.#start(run)));
+    const counts = { slots, batches: this.#batches, runs: this.#runs };
+    const hasBroker = broker.silentMs !== undefined;
+    this.#flow = new Flow(clock, { concurrency, hasBroker }, counts);
+    const prefetch = (this.#prefetch = new Prefetch(broker, runtime, this.#flow, dedupWindowMs));
+    const intake = (this.#intake = new Intake(deps, prefetch, this.#wake.hint));
+    this.#custody = new MessageCustody({ ...deps, intake, prefetch });
+    this.#storePace = makeStorePace(runtime);
+    this.#outages = new Outages(runtime);
     // Every run listens to it: many listeners are no leak here.
     setMaxListeners(0, this.#draining.signal);
-    this.#runDeps = this.#makeRunDeps();
-    const { control, runtime } = deps;
-    const asked = { report: () => this.#report(), obey: (told: ControlOrders) => this.#obey(told) };
-    this.#watch = control ? new ControlWatch({ control, runtime, ...asked }) : null;
+    this.#incarnation = noIncarnation(this.#createRunDeps(() => true));
+    const asked = { report: () => this.#report(), obey: (next: ControlOrders) => this.#obey(next) };
+    const { control } = deps;
+    this.#watch = control ? new ControlWatch({ ...deps, control, ...asked }) : null;
   }
 
-  /** How it is, for probes. A drain has an end of its own, so whoever drains makes progress. */
+  /** Its state, for probes. A drain has a time limit, so a draining worker counts as making progress. */
   get status(): WorkerStatus {
     const { broker, runtime } = this.#deps;
-    const idleMs = this.#isLeaving ? 0 : runtime.clock.monotonic() - this.#turnedAt;
-    const isOpen = !this.#isClosed && !this.#isFenced && !this.#isLeaving;
-    const isAsking = isOpen && this.#free() > 0 && !this.#intake.isShut;
+    const isWorking = this.#state === 'working';
+    const idleMs = isWorking ? runtime.clock.monotonic() - this.#turnedAt : 0;
+    const isOpen = isWorking && this.#incarnation.state === 'open';
+    const isAsking = isOpen && this.#flow.free > 0 && !this.#intake.isShut && this.#intake.isTaking;
     const deafMs =
       isAsking && broker.silentMs ? broker.silentMs(Object.keys(this.#intake.open)) : 0;
-    return { idleMs, isOpen, deafMs, running: this.#runs.size };
+    const { unsentMs } = this.#incarnation.runDeps.followUps;
+    const blockedBy = broker.blockedBy?.() ?? null;
+    return { idleMs, isOpen, deafMs, running: this.#runs.size, unsentMs, blockedBy };
   }
 
   /** It has an incarnation, and takes tasks. */
   get isOpen(): boolean {
-    return !this.#isClosed;
+    return this.#incarnation.state !== 'closed';
   }
 
-  /** How many tasks it has begun since it lives. */
+  /** How many tasks it has begun in total. */
   get begun(): number {
     return this.#begun;
   }
 
-  /** What is running or being settled. */
+  /** Runs that are running or being settled. */
   get runs(): readonly Run[] {
     return [...this.#runs];
   }
-
   /** The queues it takes from, with their weights; paused ones too. */
   get queues(): Readonly<Record<string, number>> {
     return this.#intake.queues;
   }
 
-  /** Takes from these queues from now on; what it has taken from others it finishes. */
+  /** Takes from these queues from now on; tasks taken from other queues are finished. */
   takeFrom(queues: Readonly<Record<string, number>>): void {
     this.#intake.takeFrom(queues);
   }
 
   #report(): ConsumerReport | null {
     const { process, host, pid, leaseMs } = this.#deps.settings;
-    if (this.#worker === '') return null;
-    const queues = this.#isLeaving ? [] : Object.keys(this.queues);
-    return { worker: this.#worker, process, host, pid, leaseMs, queues, running: this.#runs.size };
+    const { id: worker } = this.#incarnation;
+    if (worker === '') return null;
+    const queues = this.#state === 'working' ? Object.keys(this.queues) : [];
+    return { worker, process, host, pid, leaseMs, queues, running: this.#runs.size };
   }
 
   #obey({ paused, isDraining }: ControlOrders): void {
     this.#intake.pause(paused);
-    if (isDraining && !this.#isLeaving) this.#deps.onDrainAsked?.();
+    if (isDraining && this.#state === 'working') this.#deps.onDrainAsked?.();
   }
 
   /**
-   * Works until the signal aborts, then drains. When `retire` aborts it takes nothing more, and leaves when what it has
-   * is done: nothing is aborted for the sake of a new process, or long tasks would never come to an end.
+   * Works until the signal aborts, then drains. When `retire` aborts it takes nothing more, and leaves when its runs
+   * are done: nothing is aborted for the sake of a new process, or long tasks would never come to an end.
    */
   async run(signal: AbortSignal, retire?: AbortSignal): Promise<void> {
     const undo = this.#deps.ledger.onReady(this.#wake.hint);
@@ -145,120 +150,119 @@ export class Worker {
     const either = retire ? AbortSignal.any([signal, retire]) : signal;
     try {
       while (!either.aborted) await this.#turn(either);
-      this.#isLeaving = true;
-      // What it still runs may take long: nobody's message waits for that.
+      this.#state = 'leaving';
+      // Its runs may take long: no message should wait for that.
       this.#intake.leave();
-      await this.#lanes.over();
-      while (!signal.aborted && this.#runs.size > 0)
-        await this.#wake.sleep(this.#deps.settings.idleTimeMs, signal);
+      await this.#batches.over();
+      const { idleTimeMs } = this.#deps.settings;
+      while (!signal.aborted && this.#runs.size > 0) await this.#wake.sleep(idleTimeMs, signal);
     } finally {
       undo();
       this.#intake.leave();
-      await this.#lanes.over();
+      await this.#batches.over();
       await this.#drain();
       unwatchOrders?.();
       unwatch();
     }
   }
 
-  /** One round: have an incarnation, have a free place, begin, start. */
+  /** One round: open an incarnation, find free slots, begin tasks. */
   async #turn(signal: AbortSignal): Promise<void> {
-    const { settings, runtime } = this.#deps;
-    this.#turnedAt = runtime.clock.monotonic();
+    this.#turnedAt = this.#deps.runtime.clock.monotonic();
     try {
-      if (this.#isClosed) await this.#open(signal);
-      // Runs that end together make room for one batch, and what they end with travels with the asking for it.
+      if (this.#incarnation.state === 'closed') await this.#open(signal);
+      // Runs that end together free slots for one batch, and their settlements are sent with the request for it.
       await endOfTick();
       if (signal.aborted) return;
-      const free = this.#free();
-      if (free <= 0 || this.#isFenced || this.#lease.isOver || this.#intake.isShut) {
-        await this.#ahead.giveBackLate();
-        const sleepMs = Math.min(settings.idleTimeMs, this.#ahead.patienceMs ?? Infinity);
-        await this.#wake.sleep(sleepMs, signal);
-        return;
-      }
-      const most = Lanes.share(this.#seats.most(this.#ahead.early));
-      const isMore = await this.#take(Math.min(free, most), signal);
-      const reply = await (isMore ? this.#lanes.room() : this.#lanes.last());
-      const isIdle = reply?.begun.length === 0 && reply.answers.length === 0;
-      if (isIdle && this.#hasAskedBroker) {
-        const dueMs = Math.max(reply.nextDueMs ?? Infinity, SHORTEST_NAP_MS);
-        await this.#wake.sleep(Math.min(settings.idleTimeMs, dueMs), signal);
-      }
+      const { free } = this.#flow;
+      const canBegin = this.#incarnation.state === 'open' && !this.#lease.isOver;
+      if (free <= 0 || !canBegin || this.#intake.isShut) await this.#waitForRoom(free, signal);
+      else await this.#work(free, signal);
     } catch (error) {
       if (!isUnavailable(error)) throw error;
-      runtime.log.warn({ error }, 'the store cannot be used; nothing is begun');
-      await sleep(runtime.clock, STORE_RETRY_MS, signal);
+      await this.#storePace.wait(error, signal);
     }
   }
 
-  #isOpenAs(worker: string): boolean {
-    return worker === this.#worker && !this.#isClosed;
+  async #waitForRoom(free: number, signal: AbortSignal): Promise<void> {
+    await this.#prefetch.giveBackLate();
+    const isFull = free <= 0 && this.#intake.isPushedTo;
+    const leavingMs = isFull ? this.#flow.untilLeaving() : Infinity;
+    if (leavingMs === 0) this.#intake.rest();
+    const lateMs = this.#prefetch.maxSleepMs ?? Infinity;
+    const { idleTimeMs } = this.#deps.settings;
+    await this.#wake.sleep(Math.min(idleTimeMs, lateMs, leavingMs || Infinity), signal);
   }
 
-  #free(): number {
-    return this.#seats.free(this.#runs.size, this.#ahead.early) - this.#lanes.places;
+  /** Begins the next batch, and waits if there is likely to be nothing more. */
+  async #work(free: number, signal: AbortSignal): Promise<void> {
+    const plan = this.#flow.planBatch(free);
+    const isMore = await this.#take(plan, signal);
+    const reply = await (isMore ? this.#batches.room() : this.#batches.last());
+    const isIdle = reply?.begun.length === 0 && reply.answers.length === 0;
+    // The only slot may have been reserved for the ledger: then the broker is asked next.
+    if (!isIdle || plan.fromBroker === 0) return;
+    const soonMs = Math.min(reply.nextDueMs ?? Infinity, this.#intake.maxSleepMs ?? Infinity);
+    const { idleTimeMs } = this.#deps.settings;
+    await this.#wake.sleep(Math.min(idleTimeMs, Math.max(soonMs, SHORTEST_NAP_MS)), signal);
+  }
+
+  #isOpenAs(worker: string): boolean {
+    return worker === this.#incarnation.id && this.#incarnation.state !== 'closed';
   }
 
   async #open(signal: AbortSignal): Promise<void> {
-    const { ledger, heart, runtime, settings } = this.#deps;
+    const { ledger, heartbeat, runtime, settings } = this.#deps;
     const { process, host, pid, leaseMs } = settings;
-    const worker = `${host}:${pid}:${runtime.random.token()}`;
-    await untilReady(heart, signal);
+    const id = `${host}:${pid}:${runtime.random.token()}`;
+    await untilReady(heartbeat, signal);
     if (signal.aborted) return;
     const sentAt = runtime.clock.monotonic();
-    await ledger.open({ worker, process, host, pid, leaseMs });
-    this.#worker = worker;
-    // Before anything is taken: a queue that is paused stays so whatever restarts.
+    await ledger.open({ worker: id, process, host, pid, leaseMs });
+    const runDeps = this.#createRunDeps(() => opened.state === 'closed');
+    const opened: Incarnation = { id, state: 'closed', runDeps };
+    this.#incarnation = opened;
+    // Before anything is taken: a paused queue stays paused across restarts.
     await this.#watch?.look();
-    this.#isClosed = false;
-    this.#isFenced = false;
-    this.#runDeps = this.#makeRunDeps();
+    opened.state = 'open';
     this.#lease.noteBeat();
-    heart.beatFor(worker, sentAt, beat => this.#onBeat(beat));
-    runtime.log.info({ worker }, 'worker open');
+    heartbeat.beatFor(id, sentAt, beat => this.#onBeat(beat));
+    runtime.log.info({ worker: id }, 'worker open');
   }
 
-  #makeRunDeps(): RunDeps {
-    const worker = this.#worker;
-    const isHopeless = (): boolean => this.#isClosed || this.#isGivingUp || this.#worker !== worker;
-    return makeRunDeps(this.#deps, { isHopeless, isLeaseOver: () => this.#lease.isOver });
+  #createRunDeps(isClosed: () => boolean): RunDeps {
+    const isGone = (): boolean => isClosed() || this.#state === 'giving-up';
+    const isLeaseOver = (): boolean => this.#lease.isOver;
+    return createRunDeps(this.#deps, { isGone, isLeaseOver, outages: this.#outages });
   }
 
-  /** Has the next batch begun; true: there is likely to be more, and it need not wait for the answer. */
-  async #take(free: number, signal: AbortSignal): Promise<boolean> {
+  /** Begins the next batch; true: there is likely to be more, and the caller need not wait for the answer. */
+  async #take({ size, fromBroker }: BatchPlan, signal: AbortSignal): Promise<boolean> {
     const { ledger, runtime, settings } = this.#deps;
     const queues = orderQueues(this.#intake.open, () => runtime.random.next());
-    const wanted = this.#isLedgerAway ? 0 : free - this.#share.of(free);
-    this.#hasAskedBroker = wanted > 0 || this.#isLedgerAway;
-    const taken = wanted === 0 ? [] : await this.#intake.take(queues, wanted);
-    const deliveries = await acceptDeliveries(taken, this.#runDeps).catch(
-      async (error: unknown) => {
-        // The ledger did not take what cannot run now: nobody else will answer for these messages.
-        this.#isLedgerAway = true;
-        await this.#giveBack(taken);
-        throw error;
-      },
-    );
+    const { id: worker, runDeps } = this.#incarnation;
+    const taken = fromBroker === 0 ? [] : await this.#intake.take(queues, fromBroker);
+    const taker = { worker, ...this.#abilities };
+    const deliveries = await this.#custody.accept(taken, taker, runDeps);
     if (deliveries.length > 0) await runtime.faultPoint('worker.taken-not-begun');
     const isAcknowledged = settings.ackOn === 'begin' && ledger.acknowledges === true;
-    const hasSuspect = this.#lanes.suspects > 0 || this.#runs.hasSuspect;
+    const hasSuspect = this.#batches.suspects > 0 || this.#runs.hasSuspect;
     const request: BeginRequest = {
-      worker: this.#worker,
+      worker,
       run: runtime.random.token(),
       queues,
-      limit: this.#share.limit(free - deliveries.length),
+      limit: this.#flow.ledgerLimit(size - deliveries.length),
       suspects: hasSuspect ? 0 : 1,
       messages: deliveries.map(({ envelope }) => envelope),
       ...(isAcknowledged ? { tags: deliveries.map(({ delivery }) => delivery.tag) } : {}),
       ...(settings.runsAt ? { runsAt: settings.runsAt } : {}),
-      crashBudgets: this.#crashBudgets,
+      ...this.#abilities,
     };
-    this.#lanes.add(free, request.suspects, this.#beginAll(request, deliveries, signal));
-    const isFull = wanted > 0 && taken.length === wanted;
-    // There was more than we asked for: the next batch comes while this one is begun.
-    if (isFull) this.#ahead.ask(queues, this.#seats.stock(this.#ahead.early));
-    return isFull || this.#isPlenty;
+    this.#batches.add(size, request.suspects, this.#beginAll(request, deliveries, signal));
+    const isFull = fromBroker > 0 && taken.length === fromBroker;
+    // There was more than we asked for: the next batch is prefetched while this one is begun.
+    if (isFull) this.#prefetch.ask(queues);
+    return isFull || this.#flow.wasBatchFull;
   }
 
   async #beginAll(
@@ -267,31 +271,30 @@ export class Worker {
     signal: AbortSignal,
   ): Promise<BeginOpen | null> {
     const isLetGo = this.#deps.settings.ackOn === 'begin';
-    // Until its tasks are started the answer is ours to know: a beat must not take them for forgotten ones.
+    // Until its tasks are started only this call knows the answer: a beat must not treat them as forgotten.
     this.#asked.add(request.run);
+    const askedAt = this.#deps.runtime.clock.monotonic();
     try {
       const reply = await this.#begin(request, signal);
-      this.#isLedgerAway = reply === null;
-      this.#isPlenty = reply?.begun.length === request.limit + deliveries.length;
-      if (reply === null) {
-        await this.#giveBack(deliveries.map(({ delivery }) => delivery));
-        return null;
+      if (reply instanceof Error || reply === null) {
+        this.#flow.notBegun();
+        return await this.#custody.setBack(deliveries, reply, askedAt);
       }
-      this.#ahead.noteBegun(reply.begun);
-      const { answers } = reply;
-      const ofMessages = answers.filter(answer => answer === 'begun').length;
-      this.#share.note(request.limit, reply.begun.length - ofMessages);
-      const begun = { given: deliveries, answers, isAcknowledged: request.tags !== undefined };
-      const byId = await answerDeliveries(begun, this.#runDeps);
-      tellExpired(reply.expired, this.#runDeps);
+      const ofMessages = reply.answers.filter(answer => answer === 'begun').length;
+      const byLedger = reply.begun.length - ofMessages;
+      const asked = { messages: deliveries.length, ofLedger: request.limit, byLedger };
+      this.#flow.begun(reply.begun, asked);
+      const begun = { ...reply, given: deliveries, isAcknowledged: request.tags !== undefined };
+      const byId = await this.#custody.answer(begun, this.#incarnation.runDeps);
+      reportUnbegun(reply, request.worker, this.#incarnation.runDeps);
       const kept = isLetGo ? null : byId;
       const runs = reply.begun.map(task => this.#makeRun(task, kept?.get(task.id) ?? null));
       // An ack that fails brings copies back, to be acked then: the ledger has their tasks.
       const copies = isLetGo ? [...byId.values()] : [];
       const letGo = copies.length > 0 ? this.#deps.broker.ack(copies) : undefined;
-      // Closed while the broker was told: others have these tasks, and nothing stops what is not among the runs yet.
+      // Closed during the ack: other workers have these tasks, and nothing else stops runs that are not in the set yet.
       if (!this.#isOpenAs(request.worker)) for (const run of runs) run.stop('lost');
-      for (const run of runs) this.#seats.enter(run);
+      for (const run of runs) this.#slots.enter(run);
       await letGo?.catch(() => undefined);
       return reply;
     } finally {
@@ -299,24 +302,21 @@ export class Worker {
     }
   }
 
-  /** Nothing can be begun: what was taken ahead belongs to others as well. */
-  async #giveBack(deliveries: readonly Delivery[]): Promise<void> {
-    await Promise.all([this.#deps.broker.giveBack(deliveries), this.#ahead.giveBack()]);
-  }
-
-  /** Null: nothing can be begun. */
-  async #begin(request: BeginRequest, signal: AbortSignal): Promise<BeginOpen | null> {
+  /** An error: nothing can be begun. Null: the caller needs no answer any more. */
+  async #begin(request: BeginRequest, signal: AbortSignal): Promise<OpenReply | Error | null> {
     const isOurs = (): boolean => this.#isOpenAs(request.worker);
-    const reply = await beginSurely(request, this.#deps, { signal, isOurs });
-    await this.#lanes.turn();
-    if (reply?.status === 'closed') this.#close(request.worker);
-    return reply?.status === 'open' && isOurs() ? reply : null;
+    const limits = { signal, isOurs, pace: this.#storePace };
+    const reply = await beginOneByOne(request, this.#deps, limits);
+    await this.#batches.turn();
+    if (reply === null || reply instanceof Error) return reply;
+    if (reply.status === 'closed') this.#close(request.worker);
+    return reply.status === 'open' && isOurs() ? reply : null;
   }
 
   #makeRun(task: BegunTask, delivery: Delivery | null): Run {
     this.#begun += 1;
     const start = { task, delivery, draining: this.#draining.signal, onRan: this.#onRan };
-    const run = new Run(start, this.#runDeps);
+    const run = new Run(start, this.#incarnation.runDeps);
     this.#runs.add(run);
     return run;
   }
@@ -324,75 +324,77 @@ export class Worker {
   #start(run: Run): void {
     const done = (): void => {
       this.#runs.delete(run);
-      run.leavePlace();
+      run.leaveSlot();
       this.#wake.hint();
     };
     run.start().then(done, (error: unknown) => {
-      void breakOff(run, error, this.#runDeps).then(done, done);
+      void failRun(run, error, this.#incarnation.runDeps).then(done, done);
     });
   }
 
   /** The handler of a run has ended. */
   readonly #onRan = (ranMs: number, bytes: number): void => {
-    this.#seats.leave();
-    this.#ahead.noteRun(ranMs, bytes);
+    this.#slots.leave();
+    this.#flow.ran(ranMs, bytes);
     this.#wake.hint();
   };
 
-  /** Compares what the store says we run with what we hold. */
+  /** Compares the runs that the store lists as ours with those we have. */
   #onBeat(beat: Beat): void {
     if (!this.#isOpenAs(beat.worker)) return;
     if (beat.reply.status === 'closed') return this.#close(beat.worker);
-    this.#isFenced = false;
+    this.#incarnation.state = 'open';
     this.#lease.noteBeat();
-    const stored = new Set(beat.reply.runs.map(runKey));
-    for (const run of this.#runs) {
-      run.acknowledgeInTime(this.#deps.runtime.clock.monotonic());
-      // Begun after the beat was sent: the answer cannot know of it.
-      if (run.startedAt < beat.sentAt && !stored.has(runKey(run.task))) run.stop('lost');
-    }
-    for (const ref of this.#runs.strangersAmong(beat.reply.runs))
-      if (!this.#asked.has(ref.run)) void this.#runDeps.settler.release.settle(ref);
+    this.#runs.compare(beat.reply.runs, beat.sentAt, this.#deps.runtime.clock.monotonic());
+    for (const ref of this.#runs.unknownAmong(beat.reply.runs))
+      if (!this.#asked.has(ref.run)) void this.#incarnation.runDeps.settler.release.settle(ref);
     this.#wake.hint();
   }
 
-  /** The store has closed this incarnation: its tasks are others' now. */
+  /** The store has closed this incarnation: other workers have its tasks now. */
   #close(worker: string): void {
     if (!this.#isOpenAs(worker)) return;
-    this.#isClosed = true;
+    this.#incarnation.state = 'closed';
     this.#deps.runtime.emit('worker:lease-lost', { worker });
     this.#deps.runtime.log.warn({ worker }, 'lease lost; opening a new incarnation');
     for (const run of this.#runs) run.stop('lost');
+    // A worker that was presumed dead may have slept: the messages it holds may be done elsewhere, and forgotten.
+    this.#intake.leave();
     this.#wake.hint();
   }
 
   #fence(): void {
-    if (this.#isFenced || this.#isClosed) return;
-    this.#isFenced = true;
-    const worker = this.#worker;
-    this.#deps.runtime.log.warn({ worker }, 'no beat was answered; handlers are aborted');
+    if (this.#incarnation.state !== 'open') return;
+    this.#incarnation.state = 'fenced';
+    const { runtime } = this.#deps;
+    runtime.log.warn(
+      { worker: this.#incarnation.id },
+      'no beat was answered; handlers are aborted',
+    );
     for (const run of this.#runs) run.stop('release');
     this.#intake.leave();
   }
 
-  /** Lets what runs come to an end, releases what does not, and leaves. */
+  /** Lets runs come to an end, releases those that do not, and leaves. */
   async #drain(): Promise<void> {
     const { log, emit } = this.#deps.runtime;
-    const { ledger, heart } = this.#deps;
+    const { ledger, heartbeat } = this.#deps;
     this.#draining.abort();
-    this.#seats.release();
-    const given = this.#ahead.giveBack().catch(() => undefined);
-    const released = await letRunsEnd(this.#runs, given, this.#deps);
-    // The store does not answer: what we run comes back when our lease is over.
-    this.#isGivingUp = true;
+    this.#slots.release();
+    const given = this.#prefetch.giveBack().catch(() => undefined);
+    const released = await drainRuns(this.#runs, given, this.#deps);
+    // The store does not answer: our tasks come back when our lease is over.
+    this.#state = 'giving-up';
     await untilEnded(this.#runs);
-    await heart.stop();
-    if (!this.#isClosed) {
-      const left = { kind: 'worker', worker: this.#worker } as const;
-      // Failing to say goodbye costs a lease, not a task: nothing runs under this incarnation any more.
+    await this.#incarnation.runDeps.followUps.over();
+    await heartbeat.stop();
+    const { id: worker } = this.#incarnation;
+    if (this.#incarnation.state !== 'closed') {
+      const left = { kind: 'worker', worker } as const;
+      // A failed deregistration costs a lease, not a task: nothing runs under this incarnation any more.
       await ledger.condemn(left).catch((error: unknown) => log.warn({ error }, 'leaving failed'));
-      this.#isClosed = true;
+      this.#incarnation.state = 'closed';
     }
-    emit('worker:drained', { worker: this.#worker, released });
+    emit('worker:drained', { worker, released });
   }
 }

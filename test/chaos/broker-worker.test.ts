@@ -108,5 +108,5 @@ describe.each([
     expect(new Set(runs.map(run => `${run.id} ${run.resurrections}`)).size).toBe(runs.length);
     expect((await worker.stop()).code).toBe(0);
     expect((await relay.stop()).code).toBe(0);
-  }, 60_000);
+  });
 });

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { FaultPointName } from '../../src/runtime/fault-point.ts';
 import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
+import { faultEnv } from '../support/fault-env.ts';
 
 const REPO = fileURLToPath(new URL('../../', import.meta.url));
 const PROJECT = join(REPO, 'test/chaos/project');
@@ -38,7 +39,7 @@ export class ChaosKit {
   ): { env: Record<string, string>; hasHit(): boolean } {
     const file = join(this.#folder, `hit-${++this.#faults}`);
     return {
-      env: { OUTLAST_FAULT_POINT: `${name}:${action}:${nth}:${file}` },
+      env: faultEnv(`${name}:${action}:${nth}:${file}`),
       hasHit: () => existsSync(file),
     };
   }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { createAdmin } from '../../dist/admin/index.js';
 import { task, unchecked } from '../../dist/index.js';
+import { isLong } from '../support/selection.ts';
 import { Dormitory, ownRedis } from './dormitory.ts';
 
 const compute = task('sleep.compute', {
@@ -8,12 +9,12 @@ const compute = task('sleep.compute', {
   result: unchecked<{ pid: number }>(),
 });
 /** A minute is too long for every run of the tests. */
-const COMPUTING_S = process.env['OUTLAST_TEST_LONG'] === undefined ? [3] : [3, 60];
+const COMPUTING_S = isLong ? [3, 60] : [3];
 
 describe.each([
   { tier: 'PostgreSQL', open: async () => ({}) },
   { tier: 'Redis', open: async () => ({ broker: await ownRedis() }) },
-])('on $tier', { timeout: 150_000 }, ({ open }) => {
+])('on $tier', ({ open }) => {
   it.each(COMPUTING_S)(
     'a worker that computes for %i s, longer than its lease, is not declared dead',
     async seconds => {

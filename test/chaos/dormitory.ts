@@ -8,6 +8,7 @@ import { createOutlast, startRelay, startResurrector, type Outlast } from '../..
 import type { FaultPointName } from '../../src/runtime/fault-point.ts';
 import { migratedDatabase, type MigratedDatabase } from '../support/database.ts';
 import { startRedis } from '../support/redis-server.ts';
+import { faultEnv } from '../support/fault-env.ts';
 
 const SCRIPT = fileURLToPath(new URL('sleeper.mjs', import.meta.url));
 const PROGRAM = fileURLToPath(new URL('../../bin/outlast.js', import.meta.url));
@@ -104,7 +105,7 @@ export class Dormitory {
         ...(ledger === undefined ? {} : { OUTLAST_LEDGER_URL: ledger }),
         ...(point === undefined
           ? {}
-          : { OUTLAST_FAULT_POINT: `${point}:${action}:1:${this.fileOf(point, action)}` }),
+          : faultEnv(`${point}:${action}:1:${this.fileOf(point, action)}`)),
         ...extra,
       },
       stdio: ['ignore', 'ignore', process.env['CHAOS_LOG'] === undefined ? 'ignore' : 'inherit'],

@@ -80,7 +80,7 @@ const WORKER_DIES: readonly Scenario[] = [
   { point: 'worker.ran-not-committed', epochs: [2] },
   { point: 'worker.failed-not-told', input: { fails: true }, epochs: [2, 3] },
   { point: 'worker.committed-not-followed', options: { link: follow }, epochs: [1] },
-  { point: 'heart.renewed', input: { waits: true }, epochs: [2] },
+  { point: 'heartbeat.renewed', input: { waits: true }, epochs: [2] },
 ];
 
 /** Killed in sleepers.test.ts, with a broker apart. */
@@ -102,6 +102,14 @@ const KEYS: readonly FaultPointName[] = ['worker.kept-not-committed', 'worker.en
 const CHORDS: readonly FaultPointName[] = ['chord.told-not-acked'];
 /** Killed in in-part.test.ts, with a broker apart. */
 const IN_PART: readonly FaultPointName[] = ['ledger.begun-in-part', 'ledger.committed-in-part'];
+/** Killed in move.test.ts. */
+const MOVES: readonly FaultPointName[] = [
+  'refusals.published-not-handed-back',
+  'move.messages-in-not-acked',
+  'move.tasks-in-not-ended',
+  'move.mid-end',
+  'move.emptied-not-forgotten',
+];
 const OTHERS: readonly FaultPointName[] = [
   'worker.drain-before-release',
   'reaper.closed-not-requeued',
@@ -117,6 +125,7 @@ it('covers every fault point there is', () => {
     ...KEYS,
     ...CHORDS,
     ...IN_PART,
+    ...MOVES,
     ...OTHERS,
   ];
   expect(covered.toSorted()).toEqual([...FAULT_POINTS].toSorted());
@@ -145,7 +154,6 @@ describe('a worker process killed', () => {
       }
       expect(await kit.stop(supervisor)).toBe('code 0');
     },
-    90_000,
   );
 
   it('in mid-drain, before it released: its task comes back', async () => {
@@ -159,7 +167,7 @@ describe('a worker process killed', () => {
     expect((await sent.result({ timeout: '60s' })).epoch).toBe(2);
     expect(await kit.count('effect', sent.id)).toBe(1);
     await kit.stop(next);
-  }, 90_000);
+  });
 });
 
 describe('a reaper killed', () => {
@@ -183,7 +191,6 @@ describe('a reaper killed', () => {
       }
       await kit.stop(next);
     },
-    90_000,
   );
 });
 
@@ -215,7 +222,6 @@ describe('a reaper asleep', () => {
       }
       for (const child of [supervisor, other]) expect(await kit.stop(child)).toBe('code 0');
     },
-    90_000,
   );
 });
 
@@ -230,7 +236,7 @@ describe('a supervisor killed together with its processes', () => {
     expect((await sent.result({ timeout: '60s' })).epoch).toBe(2);
     expect(await kit.count('effect', sent.id)).toBe(1);
     expect(await kit.stop(next)).toBe('code 0');
-  }, 90_000);
+  });
 });
 
 describe('an endless loop', () => {
@@ -244,5 +250,5 @@ describe('an endless loop', () => {
     });
     expect(await kit.count('run', sent.id)).toBe(2);
     await kit.stop(supervisor);
-  }, 90_000);
+  });
 });

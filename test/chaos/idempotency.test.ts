@@ -93,7 +93,7 @@ describe('duplicates whose worker processes are killed', () => {
     );
     expect(spent).toEqual([]);
     for (const supervisor of supervisors) await kit.stop(supervisor);
-  }, 120_000);
+  });
 
   it('between the kept result and the commit: the next run commits it and has no further effect', async () => {
     const fault = kit.arm('worker.kept-not-committed');
@@ -106,7 +106,7 @@ describe('duplicates whose worker processes are killed', () => {
     const duplicate = await send({ order: '18' });
     expect(await duplicate.result({ timeout: '60s' })).toEqual({ id: sent.id, epoch: 1 });
     await kit.stop(supervisor);
-  }, 90_000);
+  });
 
   it('between the death of the holder and the end of its key: one that waits takes the key over', async () => {
     const fault = kit.arm('worker.ended-not-freed');
@@ -123,5 +123,5 @@ describe('duplicates whose worker processes are killed', () => {
     expect(await rows('run', handles)).toHaveLength(2);
     expect(await rows('effect', handles)).toHaveLength(1);
     await kit.stop(supervisor);
-  }, 90_000);
+  });
 });

@@ -111,7 +111,7 @@ async function audit(dormitory: Dormitory, { sent, cancelled }: Half): Promise<v
   for (const { id } of cancelled) expect((await tasks.inspect(id))?.state).toBe('cancelled');
 }
 
-describe.each(TIERS)('on $tier', { timeout: 120_000 }, ({ open, arrange }) => {
+describe.each(TIERS)('on $tier', ({ open, arrange }) => {
   it('a worker killed, or asleep for twice its lease, between a short step and the long one loses nothing and commits nothing late', async () => {
     const dormitory = await Dormitory.open(await open());
     const halves = (action: Action): Promise<Half[]> =>

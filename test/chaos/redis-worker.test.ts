@@ -16,6 +16,7 @@ import type { FaultPointName } from '../../src/runtime/fault-point.ts';
 import { CliProject } from '../support/cli-project.ts';
 import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
 import { startRedis, type OwnRedis } from '../support/redis-server.ts';
+import { faultEnv } from '../support/fault-env.ts';
 
 const shape = { input: unchecked<unknown>(), result: unchecked<number>() };
 const effect = task('chaos.effect', shape);
@@ -69,11 +70,11 @@ const SCENARIOS: readonly { readonly point: FaultPointName; readonly run: number
   { point: 'worker.committed-not-followed', run: 1 },
 ];
 
-describe('a worker process with broker and ledger in one Redis', { timeout: 90_000 }, () => {
+describe('a worker process with broker and ledger in one Redis', () => {
   it.each(SCENARIOS)('killed at $point loses nothing and commits once', async ({ point, run }) => {
     const hit = join(project.folder, point);
     const { done } = (await createAdmin(outlast).stats()).tasks;
-    const fault = { OUTLAST_FAULT_POINT: `${point}:kill:1:${hit}` };
+    const fault = faultEnv(`${point}:kill:1:${hit}`);
     const worker = project.start(['worker'], fault);
     const next = { link: follow, id: point };
     const sent = await outlast.transaction(tx => outlast.send(tx, effect, null, next));

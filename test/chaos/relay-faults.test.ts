@@ -9,7 +9,7 @@ import { fromPg } from '../../src/adapters/transactions/pg.ts';
 import type { FaultPointName } from '../../src/runtime/fault-point.ts';
 import { task } from '../../src/task/define-task.ts';
 import { unchecked } from '../../src/task/standard-schema.ts';
-import { createOutlast } from '../../src/wiring/create-outlast.ts';
+import { createOutlast } from '../../src/app/create-outlast.ts';
 import type { Call } from '../../src/task/define-task.ts';
 import {
   migratedDatabase,
@@ -17,6 +17,7 @@ import {
   until,
   type MigratedDatabase,
 } from '../support/database.ts';
+import { faultEnv } from '../support/fault-env.ts';
 
 const REPO = fileURLToPath(new URL('../../', import.meta.url));
 const TASKS = 120;
@@ -27,7 +28,7 @@ let folder: string;
 beforeAll(async () => {
   broker = await migratedDatabase('broker');
   folder = mkdtempSync(join(tmpdir(), 'outlast-relay-'));
-}, 120_000);
+});
 
 afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
@@ -122,7 +123,7 @@ function startRelay(outbox: Pick<Outbox, 'url'>, fault: string): ChildProcess {
       ...process.env,
       CHAOS_OUTBOX_URL: outbox.url,
       OUTLAST_DATABASE_URL: broker.url,
-      OUTLAST_FAULT_POINT: fault,
+      ...faultEnv(fault),
     },
     stdio: ['ignore', 'ignore', 'pipe'],
   });
@@ -186,7 +187,6 @@ describe.concurrent.each([
       await end;
       await outbox.dispose();
     },
-    90_000,
   );
 
   it.each([
@@ -222,14 +222,13 @@ describe.concurrent.each([
       await Promise.all(ends);
       await outbox.dispose();
     },
-    90_000,
   );
 });
 
 describe('a relay in one database', () => {
   const start = (outbox: Outbox, fault: string): ChildProcess =>
     spawn(process.execPath, [join(REPO, 'bin/outlast.js'), 'relay', '--batch-size', '50'], {
-      env: { ...process.env, OUTLAST_DATABASE_URL: outbox.url, OUTLAST_FAULT_POINT: fault },
+      env: { ...process.env, OUTLAST_DATABASE_URL: outbox.url, ...faultEnv(fault) },
       stdio: 'ignore',
     });
 
@@ -249,7 +248,7 @@ describe('a relay in one database', () => {
     await expectAllArrived(ids, outbox.ledger);
     await end(heir);
     await outbox.dispose();
-  }, 60_000);
+  });
 
   it('asleep there holds up nobody, sends nothing again when it wakes, and goes on', async () => {
     const outbox = await inPostgres();
@@ -271,5 +270,5 @@ describe('a relay in one database', () => {
     await expectAllArrived(more, outbox.ledger);
     expect((await pool.query('select 1 from outlast_task')).rowCount).toBe(more.length);
     await outbox.dispose();
-  }, 60_000);
+  });
 });

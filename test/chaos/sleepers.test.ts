@@ -54,7 +54,7 @@ const SCENARIOS = {
   'door.fenced': {},
   'door.effect-not-committed': {},
   'door.committed-not-told': {},
-  'heart.renewed': { input: { waits: true } },
+  'heartbeat.renewed': { input: { waits: true } },
 } as const satisfies Partial<Record<FaultPointName, Scenario>>;
 type Point = keyof typeof SCENARIOS;
 
@@ -105,6 +105,11 @@ const ELSEWHERE: Readonly<
   'ledger.begun-in-part': './in-part.test.ts',
   'ledger.committed-in-part': './in-part.test.ts',
   'chord.told-not-acked': '../interop/celery-chords.test.ts',
+  'refusals.published-not-handed-back': './move.test.ts',
+  'move.messages-in-not-acked': './move.test.ts',
+  'move.tasks-in-not-ended': './move.test.ts',
+  'move.mid-end': './move.test.ts',
+  'move.emptied-not-forgotten': './move.test.ts',
 };
 
 it('puts processes to sleep at every fault point there is', () => {
@@ -191,7 +196,7 @@ async function audit(dormitory: Dormitory, { point, sent }: Sleeper): Promise<vo
   if (isOver || isBefore) expect([point, runs.length]).toEqual([point, 1]);
 }
 
-describe.each(TIERS)('on $tier', { timeout: 150_000 }, ({ points, open }) => {
+describe.each(TIERS)('on $tier', ({ points, open }) => {
   it('a worker that sleeps at any point for twice its lease commits nothing late and has no effect twice', async () => {
     const dormitory = await Dormitory.open(await open());
     const sleepers = await Promise.all(points.map(point => halt(dormitory, point)));
@@ -223,7 +228,7 @@ describe.each(TIERS)('on $tier', { timeout: 150_000 }, ({ points, open }) => {
   });
 });
 
-describe.each(TIERS)('on $tier', { timeout: 120_000 }, ({ points, open }) => {
+describe.each(TIERS)('on $tier', ({ points, open }) => {
   it('a worker killed at any point loses nothing, and nothing is had twice', async () => {
     const dormitory = await Dormitory.open(await open());
     const killed = await Promise.all(points.map(point => halt(dormitory, point, 'kill')));
@@ -289,7 +294,7 @@ async function haltReaper(
 }
 
 // On PostgreSQL: fault-points.test.ts.
-describe('on Redis', { timeout: 120_000 }, () => {
+describe('on Redis', () => {
   it('a reaper killed, or asleep for twice the lease, at any point leaves nothing behind and takes nothing from those who run the tasks', async () => {
     const halted = (['kill', 'stop'] as const).flatMap(action =>
       REAPERS.map(async point => await haltReaper({ broker: await ownRedis() }, point, action)),

@@ -38,7 +38,7 @@ describe.concurrent('a fleet', () => {
     expect(report.violations).toEqual([]);
     expect(report.verdict).toMatchObject({ committed: 600, done: 600, lost: 0 });
     expect(report.rolledBack).toBeGreaterThan(0);
-  }, 180_000);
+  });
 
   it(`${title}, on RabbitMQ and Redis`, async test => {
     const redis = await startRedis();
@@ -47,5 +47,5 @@ describe.concurrent('a fleet', () => {
     const report = await torture(apart, test);
     expect(report.violations).toEqual([]);
     expect(report.verdict).toMatchObject({ committed: 600, done: 600, lost: 0 });
-  }, 180_000);
+  });
 });

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { AdmissionStore, PlaceHolder } from '../../src/admission/admission-store.ts';
+import type { AdmissionStore, ReservationHolder } from '../../src/admission/admission-store.ts';
 import { intervalUs, type Rate } from '../../src/task/admission-rule.ts';
 import { HOUR, MINUTE, unique } from './envelopes.ts';
 import { LedgerDriver, type LedgerFixture } from './ledger-driver.ts';
@@ -13,7 +13,7 @@ export interface AdmissionFixture extends Omit<LedgerFixture, 'advance' | 'dispo
 }
 
 const RATE: Rate = { limit: 10, perMs: MINUTE, burst: 4 };
-const holder = (): PlaceHolder => ({ task: unique('task'), run: unique('run') });
+const holder = (): ReservationHolder => ({ task: unique('task'), run: unique('run') });
 
 /** Everything an adapter of admission must do. */
 export function describeAdmission(

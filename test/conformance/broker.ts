@@ -57,6 +57,18 @@ export function describeBroker(
 }
 
 function delivering(current: () => BrokerFixture, knowsPriorities: boolean): void {
+  it('declares queues beside those of the messages when it is told to, for what follows them', async () => {
+    const broker = await current().connect();
+    const [first, later] = [makeEnvelope(), makeEnvelope({ queue: unique('later') })];
+    const manner = { alsoDeclare: [later.queue, later.queue] };
+    expect(await broker.publish([first], manner)).toEqual([{ status: 'confirmed' }]);
+    const other = await current().connect();
+    expect(await other.publish([later], { toExisting: true })).toEqual([{ status: 'confirmed' }]);
+    const taken = await takeAll(broker, [first.queue, later.queue], 2);
+    expect(ids(envelopes(taken)).toSorted()).toEqual([first.id, later.id].toSorted());
+    await broker.ack(taken);
+  });
+
   it('confirms each message and delivers its bytes unchanged', async () => {
     const broker = await current().connect();
     const messages = [

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { isOutlastError } from '../../src/errors/error.ts';
 import type { FaultPoint } from '../../src/runtime/fault-point.ts';
-import type { EffectDoor } from '../../src/worker/door.ts';
+import type { EffectDoor } from '../../src/worker/effects/door.ts';
 import { AWKWARD_BYTES, bytesOf, makeEnvelope, unique } from './envelopes.ts';
 import { LedgerDriver, type LedgerFixture } from './ledger-driver.ts';
 
@@ -194,7 +194,7 @@ function keys<Tx>(current: Current<Tx>): void {
       return AWKWARD_BYTES;
     };
     const never = (): Promise<never> => Promise.reject(new Error('ran again'));
-    const ofKey = { effect: { key: unique('ünusual key\u2028'), ttlMs: 60_000 } };
+    const ofKey = { effect: { key: unique('ünusual key\u2028'), origin: 'o', ttlMs: 60_000 } };
     const [{ task: one }, { task: other }] = [await driver.running(), await driver.running()];
     await fixture.door.pass({ ...one, ...ofKey }, 'main', effect);
     const found = await fixture.door.pass({ ...other, ...ofKey }, 'main', never);
@@ -203,7 +203,7 @@ function keys<Tx>(current: Current<Tx>): void {
     for (const task of [one, other])
       expect(bytesOf(await fixture.door.pass(task, 'main', never))).toEqual(bytesOf(AWKWARD_BYTES));
     const { task: third } = await driver.running();
-    const named = { effect: { key: other.id, ttlMs: 60_000 } };
+    const named = { effect: { key: other.id, origin: 'o', ttlMs: 60_000 } };
     await fixture.door.pass({ ...third, ...named }, 'main', effect);
     expect(await fixture.count(key)).toBe(2);
   });
@@ -216,17 +216,36 @@ function keys<Tx>(current: Current<Tx>): void {
       return null;
     };
     const [{ task: one }, { task: other }] = [await driver.running(), await driver.running()];
-    await fixture.door.pass({ ...one, effect: { key: `${one.id} k`, ttlMs: 1 } }, 'main', effect);
-    const anew = { ...other, effect: { key: `${other.id} k`, ttlMs: 1 } };
+    const named = { key: unique('key'), ttlMs: 1 };
+    await fixture.door.pass({ ...one, effect: { ...named, origin: one.id } }, 'main', effect);
+    await fixture.advance(2);
+    const anew = { ...other, effect: { ...named, origin: other.id } };
     await fixture.door.pass(anew, 'main', effect);
     expect(await fixture.count(key)).toBe(2);
+  });
+
+  it('keep their steps when the store of the keys has forgotten under whose name', async () => {
+    const { fixture, driver } = current();
+    const key = unique('effect');
+    const effect = async (tx: Tx): Promise<Uint8Array> => {
+      await fixture.write(tx, key);
+      return VALUE;
+    };
+    const named = { key: unique('key'), ttlMs: 60_000 };
+    for (let times = 0; times < 3; times++) {
+      // To a store that has forgotten, each is the first that takes the key.
+      const { task } = await driver.running();
+      const ofKey = { ...task, effect: { ...named, origin: task.id } };
+      expect(bytesOf(await fixture.door.pass(ofKey, 'main', effect))).toEqual(bytesOf(VALUE));
+    }
+    expect(await fixture.count(key)).toBe(1);
   });
 
   it('let one of two tasks through that meet inside the door', async () => {
     const { fixture, driver } = current();
     if (!fixture.canInterleave) return;
     const key = unique('effect');
-    const ofKey = { effect: { key: unique('key'), ttlMs: 60_000 } };
+    const ofKey = { effect: { key: unique('key'), origin: 'o', ttlMs: 60_000 } };
     const [{ task: one }, { task: other }] = [await driver.running(), await driver.running()];
     const effect = async (tx: Tx): Promise<Uint8Array> => {
       await fixture.write(tx, key);

@@ -10,14 +10,14 @@ import { migrate } from '../../src/adapters/postgres/migrate.ts';
 import { PgDatabase } from '../../src/adapters/postgres/pg-database.ts';
 import { PostgresFenceRows } from '../../src/adapters/postgres/postgres-fence-rows.ts';
 import { PostgresFences } from '../../src/adapters/postgres/postgres-fences.ts';
-import { fromDatabase } from '../../src/adapters/postgres/sql-transaction.ts';
+import { fromDatabase } from '../../src/adapters/sql/sql-transaction.ts';
 import { fromPGlite } from '../../src/adapters/transactions/pglite.ts';
 import { fromPg } from '../../src/adapters/transactions/pg.ts';
 import type { TransactionAdapter } from '../../src/outbox/transaction-adapter.ts';
 import type { FenceRows } from '../../src/recovery/fence-rows.ts';
 import { noFaults, type FaultPoint } from '../../src/runtime/fault-point.ts';
-import type { Fences } from '../../src/worker/door.ts';
-import { EffectOnceDoor } from '../../src/worker/effect-once-door.ts';
+import type { Fences } from '../../src/worker/effects/door.ts';
+import { EffectOnceDoor } from '../../src/worker/effects/effect-once-door.ts';
 import {
   migratedDatabase,
   migratedMariadb,
@@ -28,7 +28,7 @@ import { makeLedger } from '../support/memory-ledger.ts';
 import { DRIVERS, type Driver } from '../support/mysql-drivers.ts';
 import { openTestLedger } from '../support/redis-ledger.ts';
 import { redisUrl } from '../support/servers.ts';
-import { describeDoorApart, type DoorApartFixture } from './door-apart.ts';
+import { describeSeparateDoor, type SeparateDoorFixture } from './separate-door.ts';
 import { describeEffectDoor } from './effect-door.ts';
 import type { LedgerReadsFixture } from './ledger-reads.ts';
 
@@ -46,7 +46,7 @@ interface Apart<Tx> {
 }
 
 /** A door whose ledger is one store and whose effects are in another. */
-async function apart<Tx>(parts: Apart<Tx>): Promise<DoorApartFixture<Tx>> {
+async function apart<Tx>(parts: Apart<Tx>): Promise<SeparateDoorFixture<Tx>> {
   const { adapter, fences, rows, ledger: store, ask, conflict } = parts;
   const { ledger } = store;
   const doorWith = (faultPoint: FaultPoint) => new EffectOnceDoor({ fences, ledger, faultPoint });
@@ -77,9 +77,9 @@ async function apart<Tx>(parts: Apart<Tx>): Promise<DoorApartFixture<Tx>> {
 }
 
 function suites<Tx>(name: string, make: () => Promise<Apart<Tx>>): void {
-  const fixture = async (): Promise<DoorApartFixture<Tx>> => await apart(await make());
+  const fixture = async (): Promise<SeparateDoorFixture<Tx>> => await apart(await make());
   describeEffectDoor(name, fixture);
-  describeDoorApart(name, fixture);
+  describeSeparateDoor(name, fixture);
 }
 
 const redis = (): Promise<LedgerReadsFixture> => openTestLedger(redisUrl());

@@ -3,6 +3,7 @@ import type {
   AcquireRequest,
   IdempotencyStore,
   KeyOwner,
+  KeyRun,
 } from '../../src/idempotency/idempotency-store.ts';
 import { MOST_WAITERS } from '../../src/idempotency/idempotency-store.ts';
 import { AWKWARD_BYTES, bytesOf, HOUR, MINUTE, unique } from './envelopes.ts';
@@ -37,8 +38,9 @@ export function describeIdempotency(
   });
 }
 
-const owner = (taskId = unique('task'), epoch = 1): KeyOwner => ({ taskId, epoch });
-const asking = (key: string, by: KeyOwner, more: Partial<AcquireRequest> = {}): AcquireRequest => ({
+const owner = (): KeyRun => ({ taskId: unique('task'), epoch: 1, run: unique('run') });
+const ownerOf = ({ taskId, epoch }: KeyRun): KeyOwner => ({ taskId, epoch });
+const asking = (key: string, by: KeyRun, more: Partial<AcquireRequest> = {}): AcquireRequest => ({
   key,
   digest: 'd1',
   ...by,
@@ -78,14 +80,33 @@ function holding(store: Store, advance: Advance): void {
     const later = { ...one, epoch: 5 };
     await store().acquire(asking(key, one));
     expect(await store().acquire(asking(key, later))).toMatchObject({ status: 'owned' });
-    expect(await store().acquire(asking(key, one))).toEqual({ status: 'stale' });
-    expect(await store().acquire(asking(key, { ...one, epoch: 4 }))).toEqual({ status: 'stale' });
+    const stale = { status: 'stale', epoch: 5 };
+    expect(await store().acquire(asking(key, one))).toEqual(stale);
+    expect(await store().acquire(asking(key, { ...one, epoch: 4 }))).toEqual(stale);
     expect(await store().complete({ key, ...one, result: null, ttlMs: HOUR })).toEqual({
       status: 'stale',
       waiters: [],
     });
     expect(await store().free({ key, ...one })).toEqual({ status: 'stale', waiters: [] });
     expect(await store().read(key)).toMatchObject({ state: 'held', ...later });
+  });
+
+  it('is the first one’s of two runs under one epoch, and the other one’s only under a later epoch', async () => {
+    const [key, one] = [unique('key'), owner()];
+    const other = { ...one, run: unique('run') };
+    await store().acquire(asking(key, one));
+    expect(await store().acquire(asking(key, other))).toEqual({ status: 'stale', epoch: 1 });
+    const stale = { status: 'stale', waiters: [] };
+    expect(await store().complete({ key, ...other, result: null, ttlMs: HOUR })).toEqual(stale);
+    expect(await store().free({ key, ...other })).toEqual(stale);
+    expect(await store().read(key)).toMatchObject({ state: 'held', ...one });
+    const lifted = { ...other, epoch: 2 };
+    expect(await store().acquire(asking(key, lifted))).toMatchObject({ status: 'owned' });
+    expect(await store().complete({ key, ...one, result: null, ttlMs: HOUR })).toEqual(stale);
+    const done = { key, ...lifted, result: null, ttlMs: HOUR };
+    expect(await store().complete(done)).toMatchObject({ status: 'ok' });
+    expect(await store().complete({ ...done, run: one.run })).toEqual(stale);
+    expect(await store().read(key)).toMatchObject({ state: 'done', ...lifted });
   });
 
   it('does not compare the input of a task with its own', async () => {
@@ -254,7 +275,7 @@ function results(store: Store, advance: Advance): void {
 
 function meeting(store: Store, advance: Advance): void {
   const held = async () => {
-    const [key, one] = [unique('key'), owner(undefined, 3)];
+    const [key, one] = [unique('key'), { ...owner(), epoch: 3 }];
     await store().acquire(asking(key, one));
     return { key, one };
   };
@@ -264,7 +285,7 @@ function meeting(store: Store, advance: Advance): void {
     await advance(MINUTE);
     const two = owner();
     const first = await store().acquire(asking(key, two));
-    expect(first).toMatchObject({ status: 'held', holder: one, asked: 1 });
+    expect(first).toMatchObject({ status: 'held', holder: ownerOf(one), asked: 1 });
     expect('holder' in first ? first.holder?.heldMs : 0).toBeGreaterThanOrEqual(MINUTE);
     expect(await store().acquire(asking(key, { ...two, epoch: 2 }))).toMatchObject({ asked: 2 });
     expect(await store().acquire(asking(key, owner()))).toMatchObject({ asked: 1 });
@@ -284,7 +305,10 @@ function meeting(store: Store, advance: Advance): void {
   it('is a mismatch with another input, held or done, and nobody is remembered for it', async () => {
     const { key, one } = await held();
     const other = asking(key, owner(), { digest: 'd2' });
-    expect(await store().acquire(other)).toMatchObject({ status: 'mismatch', holder: one });
+    expect(await store().acquire(other)).toMatchObject({
+      status: 'mismatch',
+      holder: ownerOf(one),
+    });
     expect(await store().complete({ key, ...one, result: AWKWARD_BYTES, ttlMs: HOUR })).toEqual({
       status: 'ok',
       waiters: [],
@@ -318,7 +342,7 @@ function meeting(store: Store, advance: Advance): void {
     const later = { ...one, epoch: 4 };
     await store().acquire(asking(key, later));
     const taking = asking(key, owner(), { insteadOf: one });
-    expect(await store().acquire(taking)).toMatchObject({ status: 'held', holder: later });
+    expect(await store().acquire(taking)).toMatchObject({ status: 'held', holder: ownerOf(later) });
     await store().complete({ key, ...later, result: null, ttlMs: HOUR });
     const late = asking(key, owner(), { insteadOf: later });
     expect(await store().acquire(late)).toMatchObject({ status: 'done', by: one.taskId });
@@ -348,7 +372,7 @@ function leases(store: Store, advance: Advance): void {
   it('keeps others out until it is over', async () => {
     const { key, one } = await leased();
     const asked = asking(key, owner(), { leaseMs: MINUTE });
-    expect(await store().acquire(asked)).toMatchObject({ status: 'held', holder: one });
+    expect(await store().acquire(asked)).toMatchObject({ status: 'held', holder: ownerOf(one) });
     expect((await store().read(key))?.waiters).toEqual([]);
     await advance(2 * MINUTE);
     expect(await store().acquire(asked)).toMatchObject({ status: 'owned' });
@@ -381,7 +405,7 @@ function leases(store: Store, advance: Advance): void {
 
 function reviews(store: Store, advance: Advance): void {
   it('shows what tasks have held for long, once in a while', async () => {
-    const [key, one] = [unique('key'), owner(undefined, 7)];
+    const [key, one] = [unique('key'), { ...owner(), epoch: 7 }];
     const [leasedKey, doneKey, doneBy] = [unique('key'), unique('key'), owner()];
     await store().acquire(asking(key, one));
     await store().acquire(asking(leasedKey, owner(), { leaseMs: 100 * HOUR }));

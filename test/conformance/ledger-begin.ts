@@ -5,6 +5,7 @@ import {
   ids,
   makeEnvelope,
   makeEnvelopes,
+  HOUR,
   MINUTE,
   plainEnvelope,
   unique,
@@ -239,6 +240,32 @@ function messagesTurnedAway(driver: () => LedgerDriver): void {
     });
     expect(again.begun).toEqual([]);
     expect(['expired', 'held']).toContain(again.answers[0]);
+  });
+
+  it('keeps a message that comes before its eta, by its own clock, and begins it then', async () => {
+    const { worker } = await driver().open();
+    const etaMs = (await driver().nowMs()) + HOUR;
+    const [early, due] = [makeEnvelope({ etaMs }), makeEnvelope({ etaMs: etaMs - 2 * HOUR })];
+    const first = await driver().begin(worker, { messages: [early, due, early] });
+    expect(first.answers).toEqual(['held', 'begun', 'held']);
+    expect(first.begun.map(({ id }) => id)).toEqual([due.id]);
+    expect(await driver().state(early.id)).toBe('waiting');
+    const soon = { queues: [early.queue], limit: 1 };
+    expect((await driver().begin(worker, soon)).begun).toEqual([]);
+    await driver().fixture.advance(HOUR + MINUTE);
+    const { begun } = await driver().begin((await driver().open()).worker, soon);
+    expect(begun).toMatchObject([{ id: early.id, epoch: 1, failures: 0, crashes: 0 }]);
+    expect(bytesOf(begun[0]?.envelope.body)).toEqual(bytesOf(early.body));
+  });
+
+  it('parks a message until its eta, by its own clock, and one whose eta has come not at all', async () => {
+    const etaMs = (await driver().nowMs()) + HOUR;
+    const [early, due] = [makeEnvelope({ etaMs }), makeEnvelope({ etaMs: etaMs - 2 * HOUR })];
+    await driver().ledger.park([early, due].map(envelope => ({ envelope, delayMs: null })));
+    expect((await driver().beginWaiting(due)).task.id).toBe(due.id);
+    await expect(driver().beginWaiting(early)).rejects.toThrow(/nothing/);
+    await driver().fixture.advance(HOUR + MINUTE);
+    expect((await driver().beginWaiting(early)).task.id).toBe(early.id);
   });
 
   it('ends a waiting record when a copy comes after its time', async () => {

@@ -54,6 +54,9 @@ export interface RunningTask {
   readonly task: BegunTask;
 }
 
+/** A row is locked for less than a millisecond. */
+const MOST_LOOKS = 100;
+
 /** Drives a ledger in few words, so that a test shows only what it is about. */
 export class LedgerDriver {
   readonly fixture: LedgerFixture;
@@ -107,14 +110,21 @@ export class LedgerDriver {
     await this.ledger.park(envelopes.map(envelope => ({ envelope, delayMs: 0 })));
   }
 
-  /** Begins what waits in the queue of this task. */
+  /**
+   * Begins what waits in the queue of this task. A `begin` that finds the row locked gives nothing and says that something is due:
+   * PostgreSQL tells of a conflict (SERIALIZABLE) before it has let go of the row, and the repeat may be there first.
+   */
   async beginWaiting(
     envelope: Envelope,
     request: Partial<BeginRequest> = {},
   ): Promise<RunningTask> {
     const { worker } =
       request.worker === undefined ? await this.open() : { worker: request.worker };
-    const reply = await this.begin(worker, { queues: [envelope.queue], limit: 1, ...request });
+    const asked = { queues: [envelope.queue], limit: 1, ...request };
+    let reply = await this.begin(worker, asked);
+    const isMissed = (): boolean => reply.begun.length === 0 && reply.nextDueMs === 0;
+    for (let again = 0; again < MOST_LOOKS && isMissed(); again++)
+      reply = await this.begin(worker, asked);
     const [task] = reply.begun;
     if (task === undefined) throw new Error(`nothing of ${envelope.queue} was due`);
     return { worker, envelope, task };

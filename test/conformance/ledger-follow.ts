@@ -243,6 +243,7 @@ function chords(driver: () => LedgerDriver): void {
     expect(await driver().ledger.joinChord(second)).toEqual({
       status: 'complete',
       results: results(parts),
+      isSigned: false,
     });
   });
 
@@ -250,7 +251,7 @@ function chords(driver: () => LedgerDriver): void {
     const [first, second] = partsOf(2) as [ChordPart, ChordPart];
     for (let time = 0; time < 3; time++)
       expect(await driver().ledger.joinChord(first)).toEqual({ status: 'open' });
-    const complete = { status: 'complete', results: results([first, second]) };
+    const complete = { status: 'complete', results: results([first, second]), isSigned: false };
     expect(await driver().ledger.joinChord(second)).toEqual(complete);
     expect(await driver().ledger.joinChord(first)).toEqual(complete);
   });
@@ -270,7 +271,7 @@ function chords(driver: () => LedgerDriver): void {
       const answers = await Promise.all(parts.map(part => driver().ledger.joinChord(part)));
       const complete = answers.filter(({ status }) => status === 'complete');
       // A worker of Python would run each body that it is sent.
-      expect(complete).toEqual([{ status: 'complete', results: results(parts) }]);
+      expect(complete).toEqual([{ status: 'complete', results: results(parts), isSigned: false }]);
     }
   });
 
@@ -280,10 +281,29 @@ function chords(driver: () => LedgerDriver): void {
     expect(await driver().ledger.joinChord(failure)).toEqual({ status: 'failed' });
     expect(await driver().ledger.joinChord(second)).toEqual({ status: 'open' });
     expect(await driver().ledger.joinChord(failure)).toEqual({ status: 'failed' });
-    const complete = { status: 'complete', results: results([first, second]) };
+    const complete = { status: 'complete', results: results([first, second]), isSigned: false };
     expect(await driver().ledger.joinChord(first)).toEqual(complete);
     // Told late: what it says is not true any more.
     expect(await driver().ledger.joinChord(failure)).toEqual(complete);
+  });
+
+  it('says whether all its results are those of signed tasks, as often as it is told', async () => {
+    const signed = (part: ChordPart): ChordPart => ({ ...part, isSigned: true });
+    const complete = async (parts: readonly ChordPart[]): Promise<unknown> => {
+      const [first, second] = parts as [ChordPart, ChordPart];
+      await driver().ledger.joinChord(first);
+      await driver().ledger.joinChord(second);
+      return await driver().ledger.joinChord(signed(second));
+    };
+    expect(await complete(partsOf(2).map(signed))).toMatchObject({ isSigned: true });
+    const mixed = partsOf(2) as [ChordPart, ChordPart];
+    expect(await complete([mixed[0], signed(mixed[1])])).toMatchObject({ isSigned: false });
+    // What anybody may have told first stays what it is, whoever tells it again.
+    const late = partsOf(2) as [ChordPart, ChordPart];
+    expect(await complete([signed(late[0]), late[1]])).toMatchObject({ isSigned: false });
+    const made = partsOf(2) as [ChordPart, ChordPart];
+    await driver().ledger.joinChord({ ...made[0], result: null });
+    expect(await complete(made.map(signed))).toMatchObject({ isSigned: true });
   });
 
   it('stays open where nobody said how large it is', async () => {

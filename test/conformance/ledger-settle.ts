@@ -461,6 +461,22 @@ function lifting(driver: () => LedgerDriver): void {
     expect(await driver().commit({ ...task, epoch: 41 })).toBe('ok');
   });
 
+  it.each(['commit', 'fail', 'release', 'bury'] as const)(
+    'lets a run hear under its earlier epoch that a %s of its own was carried out',
+    async step => {
+      const { worker, envelope, task } = await driver().running();
+      const lifted = { ...task, epoch: task.epoch + 8 };
+      expect(await driver().ledger.lift(task, task.epoch + 7)).toMatchObject({ status: 'ok' });
+      expect(await driver()[step](task)).toBe('stale');
+      expect(await driver()[step](lifted)).toBe('ok');
+      const before = await driver().fixture.readModel.inspect(envelope.id);
+      for (const ref of [task, lifted]) expect(await driver()[step](ref)).toBe('ok');
+      expect(await driver()[step]({ ...task, run: unique('run') })).toBe('stale');
+      expect(await driver().fixture.readModel.inspect(envelope.id)).toEqual(before);
+      expect(await driver().ledger.renew(worker)).toMatchObject({ runs: [] });
+    },
+  );
+
   it('moves nothing below the epoch of the run, and says whose the task is', async () => {
     const { task } = await driver().running();
     const answer = { status: 'ok', epoch: task.epoch };

@@ -1,9 +1,12 @@
 import { afterAll, beforeAll, describe } from 'vitest';
+import { afterLogSuite } from './ledger-after.ts';
 import { beginSuite } from './ledger-begin.ts';
+import { boundsSuite } from './ledger-bounds.ts';
 import { LedgerDriver, type MakeLedgerFixture } from './ledger-driver.ts';
 import { endingSuite } from './ledger-ending.ts';
 import { followSuite } from './ledger-follow.ts';
 import { recoverySuite } from './ledger-recovery.ts';
+import { refusalSuite } from './ledger-refusals.ts';
 import { settleSuite } from './ledger-settle.ts';
 
 /** Everything an adapter of the ledger must do. One fixture serves all; every test uses names of its own. */
@@ -14,6 +17,9 @@ export function describeLedger(name: string, makeFixture: MakeLedgerFixture): vo
     endingSuite(driver);
     recoverySuite(driver);
     followSuite(driver);
+    refusalSuite(driver);
+    afterLogSuite(driver);
+    boundsSuite(driver);
   });
 }
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { DeadLetterDetails, LetterPageRequest } from '../../src/admin/read-model.ts';
-import { cursorAfter } from '../../src/admin/read-model.ts';
+import type { DeadLetterDetails, LetterPageRequest } from '../../src/ledger/dead-letter.ts';
+import { cursorAfter } from '../../src/ledger/dead-letter.ts';
 import type { OutboxReads } from '../../src/outbox/outbox-reads.ts';
 import type { OutboxStore, PurgeRequest } from '../../src/outbox/outbox-store.ts';
 import type { Envelope } from '../../src/task/envelope.ts';

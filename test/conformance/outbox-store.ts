@@ -73,6 +73,7 @@ export function describeOutboxStore(name: string, makeFixture: () => Promise<Out
     describe('dead letters', () => deadLetters(current));
     describe('withdraw', () => withdrawing(current));
     describe('move', () => moving(current));
+    describe('large rows', () => largeRows(current));
   });
 }
 
@@ -509,5 +510,27 @@ function moving(current: Current): void {
     );
     const bodies = letters.map(letter => JSON.stringify(bytesOf(letter?.body)));
     expect(bodies).toContain(JSON.stringify(bytesOf(newcomer.body)));
+  });
+}
+
+/** Three of them are more than one answer carries. */
+const LARGE = 3_000_000;
+
+function largeRows(current: Current): void {
+  it('are claimed a few at a time, and all of them in their order', async () => {
+    const envelopes = makeEnvelopes(5, { args: new Uint8Array(LARGE).fill(0x61) });
+    const isOurs = new Set(ids(envelopes));
+    for (const envelope of envelopes) await current().write([envelope]);
+    const found: OutboxRow[] = [];
+    while (found.length < envelopes.length) {
+      const { rows } = await claim(current(), { limit: 100 });
+      expect(rows.length).toBeGreaterThan(0);
+      const ours = rows.filter(({ envelope }) => isOurs.has(envelope.id));
+      expect(ours.length).toBeLessThanOrEqual(2);
+      found.push(...ours);
+    }
+    expect(found.map(({ envelope }) => envelope.id)).toEqual(ids(envelopes));
+    for (const [at, { envelope, isFirstClaim }] of found.entries())
+      expect([isFirstClaim, envelope.body.length]).toEqual([true, envelopes[at]?.body.length]);
   });
 }

@@ -4,6 +4,7 @@ import {
   type PGliteDatabase,
 } from '../../src/adapters/pglite/pglite-database.ts';
 import { migrate } from '../../src/adapters/postgres/migrate.ts';
+import { onlyFirstOfEach } from '../support/selection.ts';
 import { describeLedgerProperty } from '../property/ledger-property.ts';
 import { describeAdmission } from './admission.ts';
 import { describeLedgerBroker } from './broker.ts';
@@ -18,6 +19,9 @@ import { describeOutboxReceipts } from './outbox-receipts.ts';
 import { describeOutboxStore } from './outbox-store.ts';
 import { describeResultStore } from './result-store.ts';
 import { sqlFixtures } from './sql-fixtures.ts';
+
+// The statements are PostgreSQL's, and so is what runs them.
+onlyFirstOfEach();
 
 let db: PGliteDatabase;
 

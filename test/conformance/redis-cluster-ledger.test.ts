@@ -8,6 +8,7 @@ import {
   openTestKeys,
   type TestClusterLedger,
 } from '../support/redis-ledger.ts';
+import { onlyFirstOfEach } from '../support/selection.ts';
 import { describeIdempotencyProperty } from '../property/idempotency-property.ts';
 import { describeIdempotency } from './idempotency.ts';
 import { describeAdmission } from './admission.ts';
@@ -16,6 +17,11 @@ import { describeLedger } from './ledger.ts';
 import { makeEnvelope, unique } from './envelopes.ts';
 import { LedgerDriver } from './ledger-driver.ts';
 import { describeResultStore } from './result-store.ts';
+
+// One queue is one slot, and its scripts are those of a single server. These ask several slots.
+onlyFirstOfEach({
+  whole: ['ledger reads', 'admission store', 'a chord', 'after', 'condemn', 'reap'],
+});
 
 let cluster: OwnCluster;
 

@@ -9,14 +9,15 @@ import { PostgresLedgerReads } from '../../src/adapters/postgres/postgres-ledger
 import { PostgresOutboxReads } from '../../src/adapters/postgres/postgres-outbox-reads.ts';
 import { PostgresResultStore } from '../../src/adapters/postgres/postgres-result-store.ts';
 import { PostgresTaskFences } from '../../src/adapters/postgres/postgres-fences.ts';
-import type { SqlDatabase, SqlRunner } from '../../src/adapters/postgres/sql-database.ts';
+import type { PostgresDatabase } from '../../src/adapters/postgres/postgres-database.ts';
+import type { SqlRunner } from '../../src/adapters/sql/sql-database.ts';
 import { SQL } from '../../src/adapters/postgres/sql.generated.ts';
-import { fromDatabase, type SqlTransaction } from '../../src/adapters/postgres/sql-transaction.ts';
+import { fromDatabase, type SqlTransaction } from '../../src/adapters/sql/sql-transaction.ts';
 import { composeReads } from '../../src/admin/compose-reads.ts';
 import { noFaults } from '../../src/runtime/fault-point.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
 import type { AdmissionFixture } from './admission.ts';
-import { EffectOnceDoor } from '../../src/worker/effect-once-door.ts';
+import { EffectOnceDoor } from '../../src/worker/effects/effect-once-door.ts';
 import type { LedgerBrokerFixture } from './broker.ts';
 import { bodyParts } from './envelopes.ts';
 import type { DoorFixture } from './effect-door.ts';
@@ -32,9 +33,9 @@ const TIMES: Readonly<Record<string, readonly string[]>> = {
   outlast_dead_letter: ['dead_at', 'created_at', 'expires_at'],
   outlast_relay: ['lease_until'],
   outlast_send_key: ['free_at'],
-  outlast_task: ['due', 'keep_until', 'ended_at', 'created_at', 'expires_at'],
+  outlast_task: ['refused_at', 'due', 'keep_until', 'ended_at', 'created_at', 'expires_at'],
   outlast_worker: ['deadline'],
-  outlast_after: ['created_at'],
+  outlast_after: ['created_at', 'due'],
   outlast_chord_part: ['joined_at'],
   outlast_chord: ['since'],
   outlast_idempotency: ['held_at', 'reviewed_at', 'expires_at'],
@@ -44,7 +45,7 @@ const TIMES: Readonly<Record<string, readonly string[]>> = {
   outlast_permit: ['ends_at'],
 };
 
-async function advance(db: SqlDatabase, ms: number): Promise<void> {
+async function advance(db: PostgresDatabase, ms: number): Promise<void> {
   for (const [table, columns] of Object.entries(TIMES)) {
     const shifts = columns.map(
       column => `${column} = ${column} - $1::float8 * interval '1 millisecond'`,
@@ -80,7 +81,7 @@ async function insert(tx: SqlRunner, envelope: Envelope): Promise<void> {
   ]);
 }
 
-async function writeRow(db: SqlDatabase, row: RowWriting): Promise<void> {
+async function writeRow(db: PostgresDatabase, row: RowWriting): Promise<void> {
   const { envelope, orderingKey, parksKey, redacted, rowVersion } = row;
   await db.transaction(async tx => {
     await insert(tx, envelope);
@@ -102,7 +103,7 @@ async function writeRow(db: SqlDatabase, row: RowWriting): Promise<void> {
 const noDispose = async (): Promise<void> => undefined;
 
 /** The fixtures of all suites on one database: tests use names of their own, so suites may share it. */
-export function sqlFixtures(db: () => SqlDatabase): {
+export function sqlFixtures(db: () => PostgresDatabase): {
   outbox(movesIntoLedger: boolean): Promise<OutboxFixture & ResultFixture & OutboxReadsFixture>;
   ledger(): Promise<LedgerReadsFixture>;
   keys(): Promise<IdempotencyFixture>;

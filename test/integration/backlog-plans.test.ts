@@ -3,6 +3,7 @@ import { PgDatabase } from '../../src/adapters/postgres/pg-database.ts';
 import { PostgresOutboxStore } from '../../src/adapters/postgres/postgres-outbox-store.ts';
 import { SQL } from '../../src/adapters/postgres/sql.generated.ts';
 import { statementName } from '../../src/adapters/postgres/statement-name.ts';
+import { BATCH_BYTES } from '../../src/ledger/batch-limits.ts';
 import { migratedDatabase, type MigratedDatabase } from '../support/database.ts';
 
 const ROWS = 10_000;
@@ -63,7 +64,15 @@ describe('a relay that has waited on an empty outbox', () => {
        select 'task' || n, 'some', 'default', 0, '[]', '{}', '{}', '{}', '', 1, 1, now() from generate_series(1, $1::int) n`,
       [ROWS],
     );
-    const claim = await wasteOf(SQL.claim, ['r', 'token', BATCH, 60_000, 2, null]);
+    const claim = await wasteOf(SQL.claim, [
+      'r',
+      'token',
+      BATCH,
+      60_000,
+      2,
+      null,
+      BATCH_BYTES / BATCH,
+    ]);
     expect(claim).toBeLessThan(BATCH * WASTE_PER_ROW);
     const move = await wasteOf(SQL.move, [BATCH, 2, null]);
     expect(move).toBeLessThan(BATCH * WASTE_PER_ROW);

@@ -7,8 +7,8 @@ import type { ErrorCode } from '../../src/errors/codes.ts';
 import { task, type Task } from '../../src/task/define-task.ts';
 import { unchecked } from '../../src/task/standard-schema.ts';
 import { chain, chord } from '../../src/task/workflow.ts';
-import { createOutlast } from '../../src/wiring/create-outlast.ts';
-import type { Outlast } from '../../src/wiring/outlast.ts';
+import { createOutlast } from '../../src/app/create-outlast.ts';
+import type { Outlast } from '../../src/app/outlast.ts';
 import { migratedDatabase, type MigratedDatabase } from '../support/database.ts';
 
 let database: MigratedDatabase;

@@ -53,6 +53,22 @@ function chordOf(size: number) {
 }
 
 describe('a chord that Celery workers count with us', () => {
+  it('says that all its results are those of signed tasks only where none is of Celery', async () => {
+    const signed = (one: ReturnType<ReturnType<typeof chordOf>['part']>) =>
+      ({ ...one, isSigned: true }) as const;
+    const ours = chordOf(2);
+    await join(signed(ours.part(0, '1')));
+    expect(await join(signed(ours.part(1, '2')))).toMatchObject({ isSigned: true });
+    const both = chordOf(2);
+    await both.celeryAdds(0, 'SUCCESS', '1');
+    expect(await join(signed(both.part(1, '2')))).toMatchObject({ isSigned: false });
+    // Beside one of ours: which of the two is counted was not chosen by us.
+    const beside = chordOf(2);
+    await join(signed(beside.part(0, '1')));
+    await beside.celeryAdds(0, 'SUCCESS', '"chosen"');
+    expect(await join(signed(beside.part(1, '2')))).toMatchObject({ isSigned: false });
+  });
+
   it('is completed here by our last part, with the results of both as they were written', async () => {
     const { part, celeryAdds, keys } = chordOf(3);
     expect(await join(part(2, '{"n":1.0}'))).toEqual({ status: 'open' });
@@ -60,6 +76,7 @@ describe('a chord that Celery workers count with us', () => {
     const complete = {
       status: 'complete',
       results: ['"a"', '1180591620717411303425', '{"n":1.0}'],
+      isSigned: false,
     };
     expect(await join(part(0, '"a"'))).toEqual(complete);
     expect(await keys()).toBe(0);
@@ -88,7 +105,11 @@ describe('a chord that Celery workers count with us', () => {
     await celeryAdds(0, 'SUCCESS', '1');
     await celeryAdds(0, 'SUCCESS', '1 ');
     expect(await join(part(1, '2'))).toEqual({ status: 'open' });
-    expect(await join(part(2, '3'))).toEqual({ status: 'complete', results: ['1', '2', '3'] });
+    expect(await join(part(2, '3'))).toEqual({
+      status: 'complete',
+      results: ['1', '2', '3'],
+      isSigned: false,
+    });
   });
 
   it('has failed with a part of theirs, and whoever waits for its body is told', async () => {
@@ -109,7 +130,11 @@ describe('a chord that Celery workers count with us', () => {
     expect(JSON.parse(String(await outcome()))).toMatchObject({ status: 'FAILURE' });
     // A part that failed here is not counted: Celery must not take the chord for complete.
     expect(await celeryAdds(1, 'SUCCESS', '2')).toBe(1);
-    expect(await join(part(0, '1'))).toEqual({ status: 'complete', results: ['1', '2'] });
+    expect(await join(part(0, '1'))).toEqual({
+      status: 'complete',
+      results: ['1', '2'],
+      isSigned: false,
+    });
   });
 
   it('is announced before a header that only Celery workers may run is sent', async () => {

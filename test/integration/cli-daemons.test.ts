@@ -45,6 +45,8 @@ describe('relay, worker and resurrector', () => {
       ready: true,
       processes: 2,
       ready_processes: 2,
+      follow_ups_unsent_seconds: null,
+      broker_blocked: null,
     });
     expect((await ask('/else')).status).toBe(404);
   });
@@ -61,7 +63,12 @@ describe('relay, worker and resurrector', () => {
     await project.run('send', 'shop.fail', '--id', 'f1');
     const failed = await project.run('result', 'f1', '--wait', '20');
     expect(failed.code).toBe(1);
-    expect(failed.stdout).toBe('dead: a \uFFFD[31mred\uFFFD \uFFFD2J error\n');
+    expect(failed.stdout).toBe('dead: a \\u001b[31mred\\u0007 \\u009b2J error\n');
+    // Where it threw, in the log of the worker and in the letter.
+    const frame = / at (?:Object\.)?run \(file:.*handlers\.mjs:\d+:\d+\)/;
+    expect(worker.stderr).toMatch(new RegExp(`task:failed .*\n {3}${frame.source}`));
+    const shown = await project.run('dead-letters', 'show', 'f1');
+    expect(shown.stdout).toMatch(new RegExp(`^stack\n  RangeError: .*\n +${frame.source}`, 'm'));
     expect((await project.run('dead-letters', 'retry', 'f1')).code).toBe(0);
     const deaths = async () =>
       json<{ history?: { step: string }[] }>(
@@ -201,7 +208,30 @@ describe('a worker', () => {
   });
 
   it.each([
-    ['throws while it loads', `throw new Error('boom');`, 'ERR_HANDLER_NOT_LOADABLE', 'boom'],
+    [
+      'throws while it loads',
+      `\nfunction read() { throw new Error('boom'); }\nread();`,
+      'ERR_HANDLER_NOT_LOADABLE',
+      'boom, at /FOLDER/handlers.mjs:2:',
+    ],
+    [
+      'throws while it loads, for its frames,',
+      `\nfunction read() { throw new Error('boom'); }\nread();`,
+      'ERR_HANDLER_NOT_LOADABLE',
+      '\n       at read (file:///FOLDER/handlers.mjs:2:',
+    ],
+    [
+      'is no JavaScript',
+      `export const a = 1;\n\nexport const b = {;`,
+      'ERR_HANDLER_NOT_LOADABLE',
+      ', at /FOLDER/handlers.mjs:3',
+    ],
+    [
+      'asks for an export that is not there',
+      `export const a = 1;\nimport { nope } from './outlast.config.mjs';`,
+      'ERR_HANDLER_NOT_LOADABLE',
+      ', at /FOLDER/handlers.mjs:2',
+    ],
     [
       'has two handlers of one task',
       `import { createOutlast, task } from 'outlast';
@@ -227,7 +257,7 @@ describe('a worker', () => {
     await broken.dispose();
     expect(ended).toMatchObject({ code: 2, stdout: '' });
     expect(ended.stderr).toContain(code);
-    expect(ended.stderr).toContain(names);
+    expect(ended.stderr.replaceAll(broken.folder, '/FOLDER')).toContain(names);
   });
 
   it('goes on when the reader of its log has gone', async () => {

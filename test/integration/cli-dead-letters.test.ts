@@ -131,7 +131,10 @@ describe('retry', () => {
     await plantDeadTask(main.pool, 'bank', { name: 'bank.a' });
     const ended = await letters('retry', '--all', '--task-name', 'shop.*', '--json');
     expect(ended.code).toBe(7);
-    expect(json(ended.stdout)).toEqual({ retried: 2, skipped: { expired: 1, conflict: 0 } });
+    expect(json(ended.stdout)).toEqual({
+      retried: 2,
+      skipped: { expired: 1, conflict: 0, incomplete: 0 },
+    });
     expect((await listed()).toSorted()).toEqual(['bank worker', 'late worker']);
     const one = await letters('retry', 'late');
     expect(one).toMatchObject({ code: 4, stdout: 'late is not brought back: its time is over\n' });

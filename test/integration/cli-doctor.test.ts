@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { Client } from 'pg';
 import type { DoctorReport } from '../../src/admin/doctor.ts';
-import { CHECK_LIMITS } from '../../src/admin/checkup.ts';
+import { CHECK_LIMITS } from '../../src/telemetry/checkup.ts';
 import { openPGliteDatabase } from '../../src/adapters/pglite/pglite-database.ts';
 import { migrate } from '../../src/adapters/postgres/migrate.ts';
 import { PgDatabase } from '../../src/adapters/postgres/pg-database.ts';
@@ -84,6 +84,7 @@ describe('doctor', () => {
     expect(Object.keys(seen.checks)).toEqual([
       'server',
       'clock',
+      'settings',
       'schema',
       'autovacuum',
       'bloat',
@@ -94,7 +95,9 @@ describe('doctor', () => {
       'ordering',
       'recovery',
       'queues',
+      'handlers',
       'chords',
+      'tiers',
     ]);
     const text = await project.run('doctor');
     expect(text.stdout).toMatch(/^ok {7}database server: PostgreSQL \d+/m);
@@ -296,9 +299,10 @@ describe('doctor', () => {
       expect(newer.code).toBe(6);
       expect(newer.stdout).toContain('ERR_SCHEMA_NEWER');
       await client.query('delete from outlast_migration where version > 1');
+      await client.query(`update outlast_migration set name = '0001-outbox'`);
       const older = await project.runWith(env, 'doctor');
       expect(older.code).toBe(6);
-      expect(older.stdout).toContain('schema version 1');
+      expect(older.stdout).toContain('before the first release');
       await client.end();
     } finally {
       await empty.drop();
@@ -354,6 +358,7 @@ describe('an embedded database', () => {
       const checks = await checkup.run(CHECK_LIMITS);
       expect(checks.map(({ name, status }) => `${name} ${status}`)).toEqual([
         'server ok',
+        'settings ok',
         'schema ok',
         'backlog ok',
         'format ok',
@@ -361,6 +366,7 @@ describe('an embedded database', () => {
         'ordering ok',
         'recovery ok',
         'queues ok',
+        'handlers ok',
         'chords ok',
       ]);
     } finally {

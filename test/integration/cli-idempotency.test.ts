@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { createOutlast, task, type Outlast } from '../../dist/index.js';
+import { keyHash } from '../../src/worker/effects/door.ts';
 import { CliProject, json, type JsonError } from '../support/cli-project.ts';
 import { gate, migratedDatabase, type MigratedDatabase } from '../support/database.ts';
 
@@ -108,5 +109,33 @@ describe('idempotency', () => {
     expect(await show('--task', 'shop.pay', '--input', '{"order":"17","cents":5}')).toEqual(pay);
     expect((await show('--task', 'shop.plain', '--input', '{}')).exit).toBe(2);
     expect((await show('key', '--task', 'shop.pay')).exit).toBe(2);
+  });
+
+  it('forgets effects in every database that may have them, also under a key that nobody knows any more', async () => {
+    const [orders, keys] = [await migratedDatabase('cli_idempotency_orders'), ['here', 'apart']];
+    onTestFinished(() => orders.dispose());
+    const config = `export default { outboxes: { orders: { database: '${orders.url}' } } };`;
+    const apart = new CliProject(
+      { 'outlast.config.js': config },
+      { OUTLAST_DATABASE_URL: database.url },
+    );
+    onTestFinished(() => apart.dispose());
+    const text = `insert into outlast_effect_key (key_hash, origin, ends_at) values ($1, 'task', now() + interval '1 hour')`;
+    const left = async (): Promise<number[]> =>
+      await Promise.all(
+        [database, orders].map(async ({ pool }, place) => {
+          const hash = keyHash(`shop.pay#${keys[place]}`);
+          const found = 'select 1 from outlast_effect_key where key_hash = $1';
+          return (await pool.query(found, [hash])).rowCount ?? 0;
+        }),
+      );
+    await database.pool.query(text, [keyHash('shop.pay#here')]);
+    await orders.pool.query(text, [keyHash('shop.pay#apart')]);
+    expect(await left()).toEqual([1, 1]);
+    for (const key of keys)
+      expect((await apart.run('idempotency', 'reset', `shop.pay#${key}`)).code).toBe(0);
+    expect(await left()).toEqual([0, 0]);
+    const gone = await apart.run('idempotency', 'reset', 'shop.pay#apart', '--json');
+    expect([gone.code, code(gone.stderr)]).toEqual([3, 'ERR_NOT_FOUND']);
   });
 });

@@ -228,6 +228,7 @@ describe('stats', () => {
     expect(stats).toEqual({
       queue_depth: 1,
       dlq_count: 1,
+      left_behind: [],
       outbox: expect.objectContaining({ pending: 1, claimed: 0, sent: 0 }) as object,
       tasks: { waiting: 1, running: 0, done: 1, dead: 1, cancelled: 0, expired: 0, purged: 0 },
       queues: [

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { PoolClient } from 'pg';
 import { PgDatabase } from '../../dist/adapters/postgres/pg-database.js';
 import { PostgresCheckup } from '../../dist/adapters/postgres/postgres-checkup.js';
-import { CHECK_LIMITS, type Check } from '../../dist/admin/checkup.js';
+import { CHECK_LIMITS, type Check } from '../../dist/telemetry/checkup.js';
 import { fromPg } from '../../dist/adapters/transactions/pg.js';
 import { createAdmin } from '../../dist/admin/index.js';
 import {

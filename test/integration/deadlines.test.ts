@@ -24,7 +24,7 @@ afterAll(() => database.dispose());
 
 describe.each([
   ['in the database', () => ({})],
-  ['by way of RabbitMQ', () => ({ broker: rabbitmqUrl() })],
+  ['by way of RabbitMQ', () => ({ broker: { url: rabbitmqUrl(), destinations: ['queue*'] } })],
 ])('%s', (_, broker) => {
   let outlast: Outlast<PoolClient>;
   let relayed: RelayedOutlast;

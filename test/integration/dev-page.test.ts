@@ -20,10 +20,10 @@ const ARGS = [
 /** Pictures for the documentation, made from the running product. */
 const isShooting = process.env['OUTLAST_SCREENSHOTS'] !== undefined;
 /** A task takes six seconds, and the machine may be busy with other tests. */
-const PATIENCE_MS = 45_000;
+const PATIENCE_MS = 120_000;
 
 /** The page as a person sees it: one browser and one `outlast dev` for all tests. */
-describe('the page of outlast dev', { timeout: 3 * PATIENCE_MS }, () => {
+describe('the page of outlast dev', () => {
   let folder: string;
   let dev: DevProcess;
   let browser: Browser;
@@ -52,7 +52,7 @@ describe('the page of outlast dev', { timeout: 3 * PATIENCE_MS }, () => {
       if (!request.url().startsWith(`${dev.address}/`)) complaints.push(`asks ${request.url()}`);
     });
     await page.goto(dev.address);
-  }, 120_000);
+  });
 
   afterAll(async () => {
     await browser?.close();
@@ -92,9 +92,18 @@ describe('the page of outlast dev', { timeout: 3 * PATIENCE_MS }, () => {
   });
 
   it('shows an order on its way until it is done', async () => {
-    const task = await placeOrder('Grace', 'kite');
-    await station(task, 'Running').waitFor();
-    await task.locator('progress').waitFor();
+    // A browser that is kept waiting for six seconds finds the task done: then another one is looked at.
+    const isSeen = async (task: Locator): Promise<boolean> =>
+      await Promise.race([
+        Promise.all(
+          [station(task, 'Running'), task.locator('progress')].map(shown => shown.waitFor()),
+        ).then(() => true),
+        station(task, 'Done')
+          .waitFor()
+          .then(() => false),
+      ]);
+    let task = await placeOrder('Grace 1', 'kite');
+    for (let nth = 2; !(await isSeen(task)); nth++) task = await placeOrder(`Grace ${nth}`, 'kite');
     await station(task, 'Done').waitFor();
     expect(await task.locator('.state').textContent()).toBe('Done');
     expect(await task.locator('.track b').allTextContents()).toEqual([

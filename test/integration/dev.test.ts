@@ -4,12 +4,10 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { openEmbedded } from '../../src/adapters/pglite/open-embedded.ts';
 import type { TaskView } from '../../src/dev/view.ts';
 import { DevProcess, isAlive, outlast, ROOT, type StartOptions } from '../support/dev-process.ts';
 import { withDatabase } from '../support/servers.ts';
-
-/** A task takes six seconds, a start takes several, and the machine may be busy with other tests. */
-const PATIENCE_MS = 150_000;
 
 const labels = (task: TaskView): readonly string[] => task.stations.map(({ label }) => label);
 const isDone = (task: TaskView): boolean => task.state === 'done';
@@ -24,14 +22,14 @@ async function makeFolder(): Promise<string> {
 }
 
 /** One process for all that does not end it: the first start of a database takes seconds. */
-describe('outlast dev', { timeout: PATIENCE_MS }, () => {
+describe('outlast dev', () => {
   let folder: string;
   let dev: DevProcess;
 
   beforeAll(async () => {
     folder = await makeFolder();
     dev = await DevProcess.start(folder);
-  }, PATIENCE_MS);
+  });
   afterAll(async () => {
     await dev.stop();
     await rm(folder, { recursive: true, force: true });
@@ -106,6 +104,21 @@ describe('outlast dev', { timeout: PATIENCE_MS }, () => {
     expect(second.stdout).toBe('');
     expect(second.stderr).toContain('ERR_FOLDER_HELD');
     expect(second.stderr).toContain(`held by process ${dev.pid}`);
+  });
+
+  it('gives its workers the lease of an embedded database, which others judge by', async () => {
+    const db = await openEmbedded(join(folder, '.outlast'), { mode: 'join' });
+    onTestFinished(() => db.close());
+    await vi.waitFor(
+      async () => {
+        const leases = await db.query(
+          `select lease_ms from outlast_worker where state = 'open'`,
+          [],
+        );
+        expect(leases).toEqual([{ lease_ms: 30_000 }, { lease_ms: 30_000 }]);
+      },
+      { timeout: 150_000 },
+    );
   });
 
   it('answers the other commands in its folder', async () => {
@@ -205,7 +218,7 @@ describe('outlast dev', { timeout: PATIENCE_MS }, () => {
 });
 
 /** What ends the process. The folder is shared: each test begins with a new start on it. */
-describe('outlast dev, from start to end', { timeout: PATIENCE_MS }, () => {
+describe('outlast dev, from start to end', () => {
   let folder: string;
 
   beforeAll(async () => {
@@ -262,7 +275,7 @@ describe('outlast dev, from start to end', { timeout: PATIENCE_MS }, () => {
     first.signal('SIGKILL');
     await first.ended;
     const second = await start();
-    await vi.waitFor(() => expect(orphans.filter(isAlive)).toEqual([]), { timeout: 50_000 });
+    await vi.waitFor(() => expect(orphans.filter(isAlive)).toEqual([]), { timeout: 150_000 });
     const done = await second.untilTask(taskId, 'done', isDone);
     expect(done.receipts).toBe(1);
   });
@@ -281,7 +294,7 @@ describe('outlast dev, from start to end', { timeout: PATIENCE_MS }, () => {
   });
 });
 
-describe("outlast dev on a project's own tasks", { timeout: PATIENCE_MS }, () => {
+describe("outlast dev on a project's own tasks", () => {
   it('runs them and shows no shop', async () => {
     const folder = await makeProject();
     const dev = await DevProcess.start(folder);
@@ -324,7 +337,7 @@ describe("outlast dev on a project's own tasks", { timeout: PATIENCE_MS }, () =>
   }
 });
 
-describe('outlast dev on a PostgreSQL server', { timeout: PATIENCE_MS }, () => {
+describe('outlast dev on a PostgreSQL server', () => {
   it.skipIf(process.env['OUTLAST_TEST_POSTGRES_URL'] === undefined)(
     'brings back the task of a killed worker there too, and tells no password',
     async () => {

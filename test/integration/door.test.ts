@@ -126,13 +126,11 @@ describe('the effect-once door', () => {
         await ctx.transaction(async tx => {
           inside.open();
           await asked.opened;
-          // It waits in the database, for the row that this transaction has locked.
-          await until(async () => {
-            const waiting = await tx.query(
-              `select 1 from pg_stat_activity where pg_backend_pid() = any(pg_blocking_pids(pid))`,
-            );
-            return waiting.rows.length > 0;
-          });
+          // Nothing of this run waits for the lock that this transaction holds.
+          const waiting = await tx.query(
+            `select 1 from pg_stat_activity where pg_backend_pid() = any(pg_blocking_pids(pid))`,
+          );
+          order.push(`${waiting.rows.length} blocked`);
           order.push('effect');
         });
         await saved.opened;
@@ -142,7 +140,36 @@ describe('the effect-once door', () => {
     });
     await kit().withWorker([handler], async () => {
       expect(await (await kit().outlast.push(slow)).result()).toBe('before the step');
-      expect(order).toEqual(['effect', 'saved']);
+      expect(order).toEqual(['0 blocked', 'effect', 'saved']);
+    });
+  });
+
+  it('is passed by parallel calls of one run in turn, however long one of them takes', async () => {
+    const { name, queue } = kit().names();
+    const child = task(`${name}.child`, { queue });
+    const parallel = task(name, { queue, result: unchecked<unknown>() });
+    const handler = kit().outlast.handler(parallel, {
+      checkpoint: unchecked<string>(),
+      run: async (_, ctx) => {
+        const insert = (step: string, seconds: number) =>
+          ctx.transaction(
+            async tx => {
+              // Longer than a fence is waited for.
+              await tx.query('select pg_sleep($1::text::float8)', [`${seconds}`]);
+              await tx.query('insert into effect values ($1, $2)', [ctx.id, step]);
+            },
+            { step },
+          );
+        const calls = [insert('long', 6), insert('short', 0), ctx.send(child, undefined)];
+        await Promise.all([...calls, ctx.checkpoint('beside them')]);
+        return { epoch: ctx.epoch, attempt: ctx.attempt };
+      },
+    });
+    const handlers = [handler, kit().outlast.handler(child, () => undefined)];
+    await kit().withWorker(handlers, async () => {
+      const sent = await kit().outlast.push(parallel);
+      expect(await sent.result({ timeout: '60s' })).toEqual({ epoch: 1, attempt: 1 });
+      expect(await kit().effectsOf(sent.id)).toEqual(['long', 'short']);
     });
   });
 

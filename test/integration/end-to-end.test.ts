@@ -19,6 +19,7 @@ import { RabbitInspector } from '../support/rabbit-inspector.ts';
 import { withRedis } from '../support/redis-broker.ts';
 import { startRedis, type OwnRedis } from '../support/redis-server.ts';
 import { rabbitmqUrl } from '../support/servers.ts';
+import { faultEnv } from '../support/fault-env.ts';
 
 interface Place {
   readonly redis: OwnRedis;
@@ -91,7 +92,7 @@ const isEmpty = async (outlast: Outlast): Promise<boolean> => {
   return pending + claimed + sent === 0;
 };
 
-describe('a task with end-to-end durability', { timeout: 60_000 }, () => {
+describe('a task with end-to-end durability', () => {
   it('is asked for by a word that there is', () => {
     const refusal = expect.objectContaining({ code: 'ERR_OPTION_RANGE' }) as Error;
     expect(() => makeTask({ durability: 'for-ever' })).toThrow(refusal);
@@ -257,7 +258,7 @@ describe('a task with end-to-end durability', { timeout: 60_000 }, () => {
     );
     const hit = join(project.folder, 'hit');
     const fault = `relay.looked-not-settled:kill:1:${hit}`;
-    const relay = project.start(['relay'], { OUTLAST_FAULT_POINT: fault });
+    const relay = project.start(['relay'], faultEnv(fault));
     const sent = await outlast.transaction(tx => outlast.send(tx, echo, 3));
     expect(await relay.ended).toMatchObject({ signal: 'SIGKILL' });
     expect(existsSync(hit)).toBe(true);
@@ -285,7 +286,7 @@ describe('a task with end-to-end durability', { timeout: 60_000 }, () => {
     await until(() => rowIs(`updated_at < clock_timestamp() - interval '1 second'`));
     const hit = join(project.folder, 'hit');
     const sleeper = project.start(['relay'], {
-      OUTLAST_FAULT_POINT: `relay.looked-not-settled:stop:1:${hit}`,
+      ...faultEnv(`relay.looked-not-settled:stop:1:${hit}`),
     });
     await until(async () => existsSync(hit));
     const [running, end] = [gate(), gate()];

@@ -96,5 +96,5 @@ describe('the first example', () => {
     expect(second.stderr).toContain('duplicate key');
     expect(await countTasks(database.url)).toBe(1);
     expect(dev.stdout.match(/^mail for order 17, key \S+$/gm)).toHaveLength(1);
-  }, 60_000);
+  });
 });

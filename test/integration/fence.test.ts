@@ -4,7 +4,7 @@ import { PostgresTaskFences } from '../../src/adapters/postgres/postgres-fences.
 import { PostgresLedger } from '../../src/adapters/postgres/postgres-ledger.ts';
 import { fromPg } from '../../src/adapters/transactions/pg.ts';
 import { noFaults } from '../../src/runtime/fault-point.ts';
-import { EffectOnceDoor } from '../../src/worker/effect-once-door.ts';
+import { EffectOnceDoor } from '../../src/worker/effects/effect-once-door.ts';
 import { makeEnvelope } from '../conformance/envelopes.ts';
 import { migratedDatabase, until } from '../support/database.ts';
 
@@ -70,7 +70,7 @@ describe('the door', () => {
 
   it('keeps the steps of a key for their time after their task is forgotten', async () => {
     const { pool, ledger, run, door } = await setup();
-    const effect = { key: 'order 17', ttlMs: 3_600_000 };
+    const effect = { key: 'order 17', origin: run.id, ttlMs: 3_600_000 };
     await door.pass({ ...run, effect }, 'main', () => Promise.resolve(Uint8Array.from([1])));
     const outcome = { kind: 'done', result: null } as const;
     await ledger.commit([{ ref: run, outcome, after: [], dedupMs: 1, resultMs: 1 }]);

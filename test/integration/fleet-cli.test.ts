@@ -29,7 +29,7 @@ async function openProcesses(): Promise<readonly { pid: number; host: string }[]
   return (await database.pool.query<{ pid: number; host: string }>(text)).rows;
 }
 
-describe('outlast worker, told to shut down by Celery', { timeout: 120_000 }, () => {
+describe('outlast worker, told to shut down by Celery', () => {
   it('leaves the places of the processes that were told empty, and ends with the last', async () => {
     const queues = unique('fleet');
     const worker = project.start(['worker', '--processes', '2', '--queues', queues]);

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { resolveConfig } from '../../src/config/config.ts';
 import { silentLogger } from '../../src/telemetry/logger.ts';
-import { openBroker } from '../../src/wiring/open-broker.ts';
+import { openBroker } from '../../src/context/open-broker.ts';
 import { makeEnvelope, unique } from '../conformance/envelopes.ts';
 import { handlerOf, startFleetWorker } from '../interop/fleet-kit.ts';
 import { gate, migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
@@ -17,7 +17,8 @@ afterAll(() => database.dispose());
 async function publisherOn(url: string) {
   const config = resolveConfig({ database: database.url, broker: url }, {});
   if (config.broker === null) throw new Error('there is no broker');
-  const broker = await openBroker({ target: config.broker, prefetch: 10, log: silentLogger });
+  const { broker: target, maxMessageBytes } = config;
+  const broker = await openBroker({ target, prefetch: 10, maxMessageBytes, log: silentLogger });
   onTestFinished(() => broker.close());
   return broker;
 }
@@ -25,7 +26,7 @@ async function publisherOn(url: string) {
 describe.each([
   ['RabbitMQ', () => `${rabbitmqUrl()}?heartbeat=1`],
   ['Redis', () => redisUrl()],
-] as const)('a worker on %s whose connections are half open', { timeout: 120_000 }, (_, urlOf) => {
+] as const)('a worker on %s whose connections are half open', (_, urlOf) => {
   it('comes back by itself, runs what was sent meanwhile, and nothing twice', async () => {
     const proxy = await TcpProxy.to(urlOf());
     onTestFinished(() => proxy.close());

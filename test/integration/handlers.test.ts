@@ -421,14 +421,19 @@ describe('time', () => {
 });
 
 describe('what cannot run', () => {
-  it('is a dead letter when no handler knows its name', async () => {
+  it('waits for a worker that knows its name', async () => {
     const { name, queue } = kit().names();
     const unknown = task(`${name}.unknown`, { queue });
     await kit().withWorker(
       [kit().outlast.handler(task(name, { queue }), () => undefined)],
       async () => {
         const sent = await kit().outlast.push(unknown);
-        expect(await kit().deadLetter(sent.id)).toMatchObject({ reason: 'ERR_TASK_UNKNOWN' });
+        const { tasks } = createAdmin(kit().outlast);
+        await until(async () => {
+          const found = await tasks.inspect(sent.id);
+          return found?.history.some(({ step }) => step === 'refused') === true;
+        });
+        expect(await tasks.inspect(sent.id)).toMatchObject({ state: 'waiting' });
       },
     );
   });

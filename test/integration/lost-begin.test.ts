@@ -2,8 +2,8 @@ import { expect, it, onTestFinished } from 'vitest';
 import { outlastError } from '../../src/errors/error.ts';
 import type { BeginRequest, Ledger } from '../../src/ledger/ledger.ts';
 import { silentLogger } from '../../src/telemetry/logger.ts';
-import { createRuntime } from '../../src/wiring/runtime.ts';
-import { beginSurely } from '../../src/worker/begin-surely.ts';
+import { createRuntime } from '../../src/runtime/create-runtime.ts';
+import { beginWithRetries, makeStorePace } from '../../src/worker/intake/begin-with-retries.ts';
 import { makeEnvelopes, unique } from '../conformance/envelopes.ts';
 import { LedgerDriver } from '../conformance/ledger-driver.ts';
 import { makeLedger } from '../support/memory-ledger.ts';
@@ -31,12 +31,13 @@ it.each([
   };
   const ledger = Object.assign(Object.create(driver.ledger) as Ledger, { begin });
   const runtime = createRuntime(silentLogger, () => undefined);
-  const limits = { signal: new AbortController().signal, isOurs: () => true };
+  const { signal } = new AbortController();
+  const limits = { signal, isOurs: () => true, pace: makeStorePace(runtime) };
   const request = driver.request(worker, { queues: [queue], limit: 2 });
-  const reply = await beginSurely(request, { ledger, runtime }, limits);
+  const reply = await beginWithRetries(request, { ledger, runtime }, limits);
   // Two were handed out, and it is told of them; not of two others.
   expect(reply).toMatchObject({ status: 'open' });
-  const begun = reply?.status === 'open' ? reply.begun.map(({ id }) => id) : [];
+  const begun = reply !== null && 'begun' in reply ? reply.begun.map(({ id }) => id) : [];
   expect(begun).toHaveLength(2);
   const states = await Promise.all(envelopes.map(({ id }) => driver.state(id)));
   expect(states.filter(state => state === 'running')).toHaveLength(2);

@@ -8,8 +8,8 @@ import { uuidv7 } from '../../src/runtime/random.ts';
 import { task, type SendOptions } from '../../src/task/define-task.ts';
 import { NO_KEYS } from '../../src/task/keyring.ts';
 import { unchecked } from '../../src/task/standard-schema.ts';
-import { createOutlast } from '../../src/wiring/create-outlast.ts';
-import type { Outlast } from '../../src/wiring/outlast.ts';
+import { createOutlast } from '../../src/app/create-outlast.ts';
+import type { Outlast } from '../../src/app/outlast.ts';
 import { migratedMariadb, type MigratedMariadb } from '../support/database.ts';
 import { DRIVERS, type Driver, type DriverConnection } from '../support/mysql-drivers.ts';
 
@@ -253,6 +253,7 @@ describe.each(Object.entries(DRIVERS))('a send with %s', (_, open) => {
         outbox: 'crm',
         adapter: driver.adapter,
         maxPayloadBytes: 100_000_000,
+        maxMessageBytes: 100_000_000,
       });
       onTestFinished(() => larger.close());
       const answer = await inTransaction(async tx => {

@@ -2,8 +2,8 @@ import { Client, type PoolClient } from 'pg';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { fromPg } from '../../src/adapters/transactions/pg.ts';
 import { task, type SendOptions } from '../../src/task/define-task.ts';
-import { createOutlast } from '../../src/wiring/create-outlast.ts';
-import type { Outlast } from '../../src/wiring/outlast.ts';
+import { createOutlast } from '../../src/app/create-outlast.ts';
+import type { Outlast } from '../../src/app/outlast.ts';
 import { gate, migratedDatabase, type MigratedDatabase } from '../support/database.ts';
 
 const nightly = task('notify.nightly');

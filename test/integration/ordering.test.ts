@@ -8,10 +8,13 @@ import { migrate } from '../../src/adapters/postgres/migrate.ts';
 import { fromPg } from '../../src/adapters/transactions/pg.ts';
 import { task } from '../../src/task/define-task.ts';
 import { unchecked } from '../../src/task/standard-schema.ts';
-import { createOutlast, createOutlastOn } from '../../src/wiring/create-outlast.ts';
-import { INTERNALS, type Outlast } from '../../src/wiring/outlast.ts';
-import { startRelay } from '../../src/wiring/services.ts';
-import { storesOn } from '../../src/wiring/stores.ts';
+import { createOutlast, createOutlastOn } from '../../src/app/create-outlast.ts';
+import { CONTEXT, type Outlast } from '../../src/app/outlast.ts';
+import { startRelay } from '../../src/app/start-services.ts';
+import { openContext } from '../../src/context/context.ts';
+import { OPENERS } from '../../src/context/openers.ts';
+import { postgresDatabase } from '../../src/adapters/postgres/dialect.ts';
+import type { OutboxDatabase } from '../../src/adapters/sql/dialect.ts';
 import { gate, migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
 
 const step = task('ordering.step', {
@@ -185,7 +188,7 @@ describe('a relay', () => {
     const order = 'moved';
     const calls = Array.from({ length: 5 }, (_, n) => step.with({ order, n }));
     const sent = await outlast.transaction(tx => outlast.sendMany(tx, calls));
-    const { outbox } = await outlast[INTERNALS].stores();
+    const { outbox } = await outlast[CONTEXT].stores();
     const looks: number[] = [];
     const ids = new Set(sent.map(({ id }) => id));
     while ((await rowsOf(order)).length > 0) {
@@ -239,8 +242,13 @@ describe('an embedded database', () => {
   afterAll(() => db.close());
 
   it('keeps the order of a key as well', async () => {
-    const stores = await storesOn(db);
-    const embedded = createOutlastOn(stores, { database: 'pglite:./unused' });
+    const open = async (): Promise<OutboxDatabase> => postgresDatabase(db);
+    const context = openContext(
+      { database: 'pglite:./unused' },
+      { env: {}, openers: { ...OPENERS, database: open } },
+    );
+    const stores = await context.stores();
+    const embedded = createOutlastOn(context);
     const ids: string[] = [];
     await Promise.all(
       Array.from({ length: 4 }, (_, n) =>

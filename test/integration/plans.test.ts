@@ -4,6 +4,7 @@ import type { PoolClient } from 'pg';
 import { SQL as MYSQL } from '../../src/adapters/mysql/sql.generated.ts';
 import { bind, type MysqlStatement } from '../../src/adapters/mysql/statement.ts';
 import { SQL as POSTGRES } from '../../src/adapters/postgres/sql.generated.ts';
+import { BATCH_BYTES } from '../../src/ledger/batch-limits.ts';
 import {
   migratedDatabase,
   migratedMariadb,
@@ -16,6 +17,8 @@ const ROWS = 1_000_000;
 const DUE = 50;
 const LIMIT = 100;
 const FORMAT = 2;
+/** Of longer rows a claim tells only the length. */
+const MOST_BYTES = BATCH_BYTES / LIMIT;
 /** A claim looks at what it takes, and at little more. */
 const FEW = 10 * LIMIT;
 const PATIENCE_MS = 300_000;
@@ -134,7 +137,7 @@ describe('a million rows in PostgreSQL', () => {
 
     it('claims, renews, settles and gives back by its indexes, and reads little more than it takes', () =>
       undone(async () => {
-        const claim = ['relay', 'token', LIMIT, 60_000, FORMAT, null];
+        const claim = ['relay', 'token', LIMIT, 60_000, FORMAT, null, MOST_BYTES];
         const looked = await look(POSTGRES.claim, claim);
         expect(looked.indexes).toContain('outlast_outbox_due');
         expect(looked.scans).not.toContain('Seq Scan');
@@ -171,7 +174,15 @@ describe('a million rows in PostgreSQL', () => {
         const due = await look(POSTGRES.outboxNextDue, [FORMAT, null]);
         expect(due.indexes).toEqual(expect.arrayContaining(['outlast_outbox_due']));
         expect(due.read).toBeLessThan(10);
-        await client.query(POSTGRES.claim, ['relay', 'token', LIMIT, 60_000, FORMAT, null]);
+        await client.query(POSTGRES.claim, [
+          'relay',
+          'token',
+          LIMIT,
+          60_000,
+          FORMAT,
+          null,
+          MOST_BYTES,
+        ]);
         const reclaim = await look(POSTGRES.reclaim);
         expect(reclaim.indexes).toContain('outlast_outbox_claimed');
         expect(reclaim.scans).not.toContain('Seq Scan');

@@ -193,11 +193,15 @@ describe('two copies of the package', () => {
   });
 });
 
+const idleHandler = (from: Outlast<never>) =>
+  from.handler(task('api.idle', { queue: 'api-idle' }), () => undefined);
+
 type Start = (options: { signal?: AbortSignal }) => Promise<Service>;
 
 const START: Readonly<Record<string, (from: Outlast<never>) => Start>> = {
   startRelay: from => options => startRelay(from, { ...options, idleTime: '50ms' }),
-  startWorker: from => options => startWorker(from, { ...options, tasks: [], idleTime: '50ms' }),
+  startWorker: from => options =>
+    startWorker(from, { ...options, tasks: [idleHandler(from)], idleTime: '50ms' }),
   startResurrector: from => options => startResurrector(from, { ...options, interval: '50ms' }),
 };
 
@@ -303,6 +307,18 @@ describe('runOnce', () => {
     await runOnce(once, { tasks: [once.handler(note, ({ n }) => void seen.push(n))] });
     expect(seen).toEqual([7]);
     expect(await sent.state()).toBe('done');
+  });
+
+  it('ends when only tasks are left that it has no handler for, and says how many', async () => {
+    const { once, seen } = await setup();
+    const strange = task('api.strange', { input: unchecked<object>() });
+    for (let n = 0; n < 3; n += 1) await once.push(strange, {});
+    await once.push(note, { n: 1 });
+    const handler = once.handler(note, ({ n }) => void seen.push(n));
+    expect(await runOnce(once, { tasks: [handler], maxTime: '10m' })).toEqual({
+      withoutHandler: 3,
+    });
+    expect(seen).toEqual([1]);
   });
 
   it('gives up when its time is over', async () => {

@@ -12,7 +12,7 @@ let server: OwnRabbit;
 
 beforeAll(async () => {
   server = await startRabbit();
-}, 120_000);
+});
 
 afterAll(async () => {
   await server.dispose();
@@ -36,7 +36,7 @@ async function relayOf(queue: string) {
   return { outlast, rows, relay, opened: opened.opened };
 }
 
-describe('a server that is out of memory', { timeout: 90_000 }, () => {
+describe('a server that is out of memory', () => {
   it('blocks publishers, who write nothing more, and not consumers', async () => {
     const blocks: (string | null)[] = [];
     const broker = rabbitBroker(server.url, { onBlocked: reason => blocks.push(reason) });
@@ -88,7 +88,7 @@ describe('a server that is out of memory', { timeout: 90_000 }, () => {
   });
 });
 
-describe('a server that is killed and started again', { timeout: 120_000 }, () => {
+describe('a server that is killed and started again', () => {
   it('loses nothing: relay and worker come back by themselves, and no row spends a retry', async () => {
     const database = await migratedDatabase('restart');
     onTestFinished(() => database.dispose());

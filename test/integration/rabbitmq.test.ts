@@ -288,7 +288,7 @@ describe.each(['classic', 'quorum'] as const)('several %s queues', queueType => 
       end([...running.keys()].slice(0, 5));
     }
     expect(seen.size).toBe(3);
-  }, 60_000);
+  });
 
   it('leave all places to the only one that has work, and make room for others', async () => {
     const { running, runningOf, push, end } = await setup([30, 0, 0]);
@@ -304,7 +304,7 @@ describe.each(['classic', 'quorum'] as const)('several %s queues', queueType => 
       end(runningOf(1).slice(0, 1));
       return runningOf(2).length === 1;
     });
-  }, 60_000);
+  });
 });
 
 describe('a message nobody can run', () => {

@@ -5,7 +5,7 @@ import type { EnvelopeOptions } from '../../src/task/envelope.ts';
 import type { Redactor } from '../../src/task/redact.ts';
 import { unchecked } from '../../src/task/standard-schema.ts';
 import { chain } from '../../src/task/workflow.ts';
-import { createOutlast } from '../../src/wiring/create-outlast.ts';
+import { createOutlast } from '../../src/app/create-outlast.ts';
 import { migratedDatabase, type MigratedDatabase } from '../support/database.ts';
 
 type Payment = { card: string; cents: number | bigint; deep?: { list: string[] } };

@@ -98,7 +98,7 @@ describe('a user of Redis without the right to ask who it is', () => {
   });
 });
 
-describe('several processes on a cluster', { timeout: 60_000 }, () => {
+describe('several processes on a cluster', () => {
   let cluster: OwnCluster;
   const generations = new MemoryGenerationStore();
   const another = async (): Promise<LedgerDriver> =>
@@ -113,22 +113,22 @@ describe('several processes on a cluster', { timeout: 60_000 }, () => {
   });
 
   it('beat for each other, settle for each other, and close for each other', async () => {
-    const [main, heart, supervisor] = [await another(), await another(), await another()];
+    const [main, heartbeat, supervisor] = [await another(), await another(), await another()];
     const { worker, process } = await main.open();
     const tasks = makeEnvelopes(6).map(task => ({ ...task, queue: unique('queue') }));
     const { begun } = await main.begin(worker, { messages: tasks });
-    const reply = await heart.ledger.renew(worker);
+    const reply = await heartbeat.ledger.renew(worker);
     if (reply.status !== 'open') throw new Error('closed');
     expect(ids(reply.runs).sort()).toEqual(ids(tasks).sort());
     const [first, ...rest] = begun;
     if (first === undefined) throw new Error('nothing was begun');
-    expect(await heart.release(first)).toBe('ok');
-    expect(await heart.commit(first)).toBe('stale');
+    expect(await heartbeat.release(first)).toBe('ok');
+    expect(await heartbeat.commit(first)).toBe('stale');
     const { workers } = await supervisor.ledger.condemn({ kind: 'process', process });
     expect(workers).toEqual([worker]);
     const { returned } = await supervisor.reapAll();
     expect(ids(returned)).toEqual(expect.arrayContaining(ids(rest)));
-    expect(await heart.ledger.renew(worker)).toEqual({ status: 'closed' });
+    expect(await heartbeat.ledger.renew(worker)).toEqual({ status: 'closed' });
     // Also with a queue that it never asked for anything.
     const request = main.request(worker, { messages: [makeEnvelope()] });
     expect(await main.ledger.begin(request)).toEqual({ status: 'closed' });

@@ -1,5 +1,6 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { endedKey } from '../../src/ledger/ledger.ts';
+import { celeryResultKey } from '../../src/adapters/redis/celery-result.ts';
+import { endedKey, type BegunTask } from '../../src/ledger/ledger.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
 import { EMBED } from '../../src/task/signature.ts';
 import {
@@ -13,6 +14,7 @@ import {
 } from '../conformance/envelopes.ts';
 import { LedgerDriver } from '../conformance/ledger-driver.ts';
 import { openTestLedger, type TestLedger } from '../support/redis-ledger.ts';
+import { withRedis } from '../support/redis-broker.ts';
 import { startRedis } from '../support/redis-server.ts';
 import { redisUrl } from '../support/servers.ts';
 
@@ -132,12 +134,36 @@ describe('batches', () => {
     const tasks = makeEnvelopes(1_200, { queue });
     await driver.put(...tasks);
     const { worker } = await driver.open();
-    const { begun } = await driver.begin(worker, { queues: [queue], limit: 1_200 });
-    expect(begun).toHaveLength(1_200);
+    const begun: BegunTask[] = [];
+    while (begun.length < 1_200) {
+      const reply = await driver.begin(worker, { queues: [queue], limit: 1_200 });
+      expect(reply.begun.length).toBeGreaterThan(0);
+      begun.push(...reply.begun);
+    }
     const statuses = await driver.ledger.commit(begun.map(task => driver.commitItem(task)));
     expect(statuses).toEqual(begun.map(() => 'ok'));
     expect((await fixture.reads.sample(0)).tasks).toMatchObject({ done: 1_200, running: 0 });
     await fixture.dispose();
+  });
+});
+
+describe('a result of Celery', () => {
+  it('is read up to a size, and refused beyond it', async () => {
+    const { fixture } = await open(redisUrl());
+    const id = unique('task');
+    const key = celeryResultKey(id);
+    onTestFinished(() =>
+      withRedis(redisUrl(), async redis => void (await redis.command('del', key))),
+    );
+    const write = (length: number): Promise<unknown> => {
+      const result = JSON.stringify('x'.repeat(length));
+      const text = `{"status": "SUCCESS", "result": ${result}, "traceback": null, "children": [], "task_id": "${id}"}`;
+      return fixture.connection.command('set', key, text);
+    };
+    await write(17_000_000);
+    expect(await fixture.results.read(id)).toMatchObject({ ending: 'done' });
+    await write(18_000_000);
+    await expect(fixture.results.read(id)).rejects.toMatchObject({ code: 'ERR_PAYLOAD_TOO_LARGE' });
   });
 });
 

@@ -72,7 +72,7 @@ describe('a server that knows no script', () => {
   });
 });
 
-describe('a reply that was lost', { timeout: 60_000 }, () => {
+describe('a reply that was lost', () => {
   interface Lossy extends Opened {
     /** Runs a call of which the server sends no reply, and then the same call again. */
     readonly twice: <T>(call: () => Promise<T>) => Promise<T>;
@@ -200,7 +200,7 @@ describe('a reply that was lost', { timeout: 60_000 }, () => {
   });
 });
 
-describe('a server that restarts', { timeout: 60_000 }, () => {
+describe('a server that restarts', () => {
   it.each(['SIGTERM', 'SIGKILL'] as const)(
     'has everything after %s, with an append-only file that is always written',
     async signal => {
@@ -278,7 +278,7 @@ describe('a server that restarts', { timeout: 60_000 }, () => {
   });
 });
 
-describe('a ledger that lost its data', { timeout: 60_000 }, () => {
+describe('a ledger that lost its data', () => {
   const losses = {
     'by FLUSHALL': async (server: OwnRedis) =>
       void (await withRedis(server.url, redis => redis.command('flushall'))),
@@ -404,7 +404,7 @@ describe('a ledger that lost its data', { timeout: 60_000 }, () => {
   });
 });
 
-describe('a primary that is lost before its replica had everything', { timeout: 60_000 }, () => {
+describe('a primary that is lost before its replica had everything', () => {
   it('refuses what the replica does not know, and gives out higher epochs', async () => {
     const primary = await own();
     const replica = await own(['--replicaof', '127.0.0.1', String(primary.port)]);
@@ -437,7 +437,7 @@ describe('a primary that is lost before its replica had everything', { timeout: 
   });
 });
 
-describe('a server whose memory is full', { timeout: 60_000 }, () => {
+describe('a server whose memory is full', () => {
   async function full(options: TestLedgerOptions = {}) {
     const server = await own(['--maxmemory-policy', 'noeviction']);
     const opened = await open(server.url, options);
@@ -499,14 +499,18 @@ describe('a server whose memory is full', { timeout: 60_000 }, () => {
     const refusal = { code: 'ERR_STORE_UNAVAILABLE' };
     await expect(driver.begin(worker, { messages: [message] })).rejects.toMatchObject(refusal);
     await expect(driver.put(message)).rejects.toMatchObject(refusal);
+    await expect(driver.ledger.park([])).rejects.toMatchObject(refusal);
     expect(await driver.state(message.id)).toBeUndefined();
   });
 
-  it('begins messages all the same where they come from the same server', async () => {
+  it('begins and parks messages all the same where they come from the same server', async () => {
     const { driver } = await full({ beginsWhenFull: true });
     const { worker } = await driver.open();
     const { begun } = await driver.begin(worker, { messages: [makeEnvelope()] });
     expect(await driver.commit(begun[0] as RunRef)).toBe('ok');
+    const early = makeEnvelope();
+    await driver.ledger.park([{ envelope: early, delayMs: 60_000 }]);
+    expect(await driver.state(early.id)).toBe('waiting');
   });
 });
 

@@ -77,7 +77,7 @@ const spentBy = async (ids: readonly string[]): Promise<readonly number[] | fals
 describe.each([
   ['the end of its append-only file', redisWithTornFile],
   ['its primary before the replica had everything', redisWithLateReplica],
-])('a Redis that loses %s', { timeout: 120_000 }, (_what, open) => {
+])('a Redis that loses %s', (_what, open) => {
   it('loses what waited there alone; runs come back under higher fences, and no effect is had twice', async () => {
     const redis = await open();
     const outlast = await connect(redis.url);
@@ -147,7 +147,7 @@ describe.each([
   });
 });
 
-describe('a Redis whose memory is full', { timeout: 120_000 }, () => {
+describe('a Redis whose memory is full', () => {
   it('lets all that is there end, and has the rest when there is room; no row spends a retry', async () => {
     const server = await startRedis(['--maxmemory-policy', 'noeviction', '--appendonly', 'yes']);
     onTestFinished(() => server.dispose());

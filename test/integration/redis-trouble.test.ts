@@ -34,7 +34,7 @@ async function publishAtLast(broker: RedisBroker, message: Envelope): Promise<vo
   await until(async () => statuses(await broker.publish([message]))[0] === 'confirmed');
 }
 
-describe('a Redis that restarts', { timeout: 60_000 }, () => {
+describe('a Redis that restarts', () => {
   it.each(['SIGTERM', 'SIGKILL'] as const)(
     'still has what waits and what is held, after %s',
     async signal => {
@@ -110,7 +110,7 @@ describe('a Redis that restarts', { timeout: 60_000 }, () => {
   });
 });
 
-describe('a Redis that reads its data', { timeout: 60_000 }, () => {
+describe('a Redis that reads its data', () => {
   it('has what it confirms, and does nothing later that it did not confirm', async () => {
     const server = await own(['--appendonly', 'yes', '--key-load-delay', '1500']);
     const broker = await open(server.url);
@@ -132,7 +132,7 @@ describe('a Redis that reads its data', { timeout: 60_000 }, () => {
   });
 });
 
-describe('a Redis whose memory is full', { timeout: 60_000 }, () => {
+describe('a Redis whose memory is full', () => {
   it('takes no more, says why, and is drained', async () => {
     const server = await own(['--maxmemory', '3mb', '--maxmemory-policy', 'noeviction']);
     const broker = await open(server.url);
@@ -163,7 +163,7 @@ describe('a Redis whose memory is full', { timeout: 60_000 }, () => {
   });
 });
 
-describe('a Redis that becomes a replica', { timeout: 60_000 }, () => {
+describe('a Redis that becomes a replica', () => {
   it('is unavailable until it is a primary again', async () => {
     const [server, other] = [await own(), await own()];
     const broker = await open(server.url);
@@ -183,7 +183,7 @@ describe('a Redis that becomes a replica', { timeout: 60_000 }, () => {
   });
 });
 
-describe('sentinels', { timeout: 120_000 }, () => {
+describe('sentinels', () => {
   it('name the new primary, which has what waits and what is held', async () => {
     const primary = await own(['--appendonly', 'yes']);
     const replica = await own(['--replicaof', `127.0.0.1 ${primary.port}`]);
@@ -241,7 +241,7 @@ describe('sentinels', { timeout: 120_000 }, () => {
   }
 });
 
-describe('a cluster', { timeout: 120_000 }, () => {
+describe('a cluster', () => {
   it('goes on without one of its nodes, and has it back when it returns', async () => {
     const cluster = await startRedisCluster(['--appendonly', 'yes']);
     onTestFinished(() => cluster.dispose());

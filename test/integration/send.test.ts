@@ -6,8 +6,8 @@ import { isOutlastError } from '../../src/errors/error.ts';
 import { task, type Task } from '../../src/task/define-task.ts';
 import { unchecked } from '../../src/task/standard-schema.ts';
 import { chain, chord, group } from '../../src/task/workflow.ts';
-import { createOutlast } from '../../src/wiring/create-outlast.ts';
-import { INTERNALS, type Outlast } from '../../src/wiring/outlast.ts';
+import { createOutlast } from '../../src/app/create-outlast.ts';
+import { CONTEXT, type Outlast } from '../../src/app/outlast.ts';
 import { migratedDatabase, type MigratedDatabase } from '../support/database.ts';
 import { withDatabase } from '../support/servers.ts';
 
@@ -109,6 +109,8 @@ describe('a send', () => {
     };
     const many = (n: number, options = {}) =>
       Array.from({ length: n }, (_, at) => anything.with(at, options));
+    // The first one of an instance also asks whether this is the database of the configuration.
+    expect(await count(tx => counted.send(tx, nightly))).toBe(2);
     expect(await count(tx => counted.send(tx, nightly))).toBe(1);
     expect(await count(tx => counted.sendMany(tx, many(1_000)))).toBe(1);
     expect(await count(tx => counted.sendMany(tx, many(1_001)))).toBe(2);
@@ -397,7 +399,7 @@ describe('a row in a format of the future', () => {
     await database.pool.query('update outlast_outbox set schema_version = 99 where task_id = $1', [
       sent.id,
     ]);
-    const stores = await outlast[INTERNALS].stores();
+    const stores = await outlast[CONTEXT].stores();
     while (((await stores.outbox.move?.(1_000))?.rows.length ?? 0) > 0);
     expect(await sent.state()).toBe('pending');
     expect((await stores.reads.stats(0)).outbox).toMatchObject({ pending: 1, unsupported: 1 });
@@ -421,6 +423,20 @@ describe('one id twice in a batch', () => {
       ]),
     );
     expect(isOutlastError(other, 'ERR_IDEMPOTENCY_MISMATCH')).toBe(true);
+  });
+});
+
+describe('a push', () => {
+  it('with an idempotencyKey says what to do instead, and that does it', async () => {
+    const refused: unknown = await outlast
+      .push(nightly, undefined, { idempotencyKey: 'k' })
+      .catch((error: unknown) => error);
+    expect(isOutlastError(refused, 'ERR_OPTIONS_CONFLICT') && refused.hint).toContain(
+      'give it an `id` made of the key',
+    );
+    for (let i = 0; i < 2; i++) await outlast.push(nightly, undefined, { id: 'nightly-k' });
+    const text = `select from outlast_task where id like 'nightly-k%'`;
+    expect((await database.pool.query(text)).rowCount).toBe(1);
   });
 });
 

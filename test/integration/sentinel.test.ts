@@ -3,9 +3,11 @@ import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { createAdmin } from '../../dist/admin/index.js';
 import { createOutlast, task, unchecked, type Outlast, type TaskHandle } from '../../dist/index.js';
-import { unique } from '../conformance/envelopes.ts';
+import { makeEnvelope, unique } from '../conformance/envelopes.ts';
+import { LedgerDriver } from '../conformance/ledger-driver.ts';
 import { CliProject, json, type CliProcess } from '../support/cli-project.ts';
 import { migratedDatabase, until } from '../support/database.ts';
+import { openTestLedger } from '../support/redis-ledger.ts';
 import { startWatchedRedis, type WatchedRedis } from '../support/redis-sentinels.ts';
 
 const PROJECT = {
@@ -22,7 +24,7 @@ const PROJECT = {
     import config from './outlast.config.mjs';
     const outlast = createOutlast(config);
     const options = { input: unchecked(), result: unchecked() };
-    const say = ctx => appendFileSync('runs', ctx.id + '\\n');
+    const say = ctx => appendFileSync('runs', ctx.id + ' ' + ctx.fence + '\\n');
     export const echo = outlast.handler(task('watched.echo', options), (input, ctx) => {
       say(ctx);
       return input;
@@ -47,6 +49,8 @@ interface Place {
   readonly outlast: Outlast;
   /** How often a task was begun. */
   readonly runsOf: (id: string) => number;
+  /** The fences it was begun under, in order. */
+  readonly fencesOf: (id: string) => readonly number[];
   readonly work: (queue: string) => Promise<CliProcess>;
 }
 
@@ -62,17 +66,32 @@ async function open(canBeDeaf: boolean): Promise<Place> {
   const outlast = createOutlast({ database: database.url, broker: redis.url });
   onTestFinished(() => outlast.close());
   project.start(['relay']);
-  const runsOf = (id: string): number => {
+  const fencesOf = (id: string): readonly number[] => {
     const file = join(project.folder, 'runs');
     const lines = existsSync(file) ? readFileSync(file, 'utf8').split('\n') : [];
-    return lines.filter(line => line === id).length;
+    const runs = lines.map(line => line.split(' '));
+    return runs.filter(([name]) => name === id).map(([, fence]) => Number(fence));
   };
+  const runsOf = (id: string): number => fencesOf(id).length;
   const work = async (queue: string): Promise<CliProcess> => {
     const worker = project.start(['worker', '--queues', queue]);
     await worker.says('worker open');
     return worker;
   };
-  return { redis, project, outlast, runsOf, work };
+  return { redis, project, outlast, runsOf, fencesOf, work };
+}
+
+/** A ledger of its own on the same servers, and one task that it begins: its epoch. */
+async function ledgerOn(redis: WatchedRedis): Promise<{ begin(): Promise<number> }> {
+  const fixture = await openTestLedger(redis.url);
+  onTestFinished(() => fixture.ledger.close());
+  const driver = new LedgerDriver(fixture);
+  const { worker } = await driver.open();
+  await driver.begin(worker, { messages: [makeEnvelope()] });
+  const messages = [makeEnvelope()];
+  const begin = async (): Promise<number> =>
+    (await driver.begin(worker, { messages })).begun[0]?.epoch ?? 0;
+  return { begin };
 }
 
 const outboxOf = async (outlast: Outlast) => (await createAdmin(outlast).stats()).outbox;
@@ -84,7 +103,7 @@ const untilRelayed = (outlast: Outlast): Promise<unknown> =>
     return pending + claimed === 0;
   });
 
-describe('workers, relay and ledger on a Redis behind sentinels', { timeout: 150_000 }, () => {
+describe('workers, relay and ledger on a Redis behind sentinels', () => {
   it('come back by themselves after a change of roles and after the death of the primary; nothing durable is lost', async () => {
     const { redis, project, outlast, runsOf, work } = await open(false);
     const worker = await work('default');
@@ -125,7 +144,7 @@ describe('workers, relay and ledger on a Redis behind sentinels', { timeout: 150
   });
 
   it('lose with a primary what its replica had not heard, to the task, and of that nothing that is durable', async () => {
-    const { redis, project, outlast, runsOf, work } = await open(true);
+    const { redis, project, outlast, runsOf, fencesOf, work } = await open(true);
     await work('default');
     const later = unique('later');
     const send = async (one: typeof echo, count: number): Promise<readonly string[]> => {
@@ -135,20 +154,28 @@ describe('workers, relay and ledger on a Redis behind sentinels', { timeout: 150
       return handles.map(({ id }) => id);
     };
     const kept = await send(echo, 5);
+    const ledger = await ledgerOn(redis);
     await redis.copied();
     redis.deafen();
+    const before = await ledger.begin();
     const lost = await send(echo, 7);
     const saved = await send(sureEcho, 9);
     const running = await outlast.transaction(tx => outlast.send(tx, held, 7));
     await until(async () => runsOf(running.id));
     const doomed = await redis.primary();
     await doomed.stop('SIGKILL');
+    // One call after the other waits for a connection, until there is one to the new primary.
+    const waiting = until(() => ledger.begin().catch(() => null));
     await until(async () => (await redis.primary()) !== doomed);
+    expect(await waiting).toBeGreaterThan(before);
     await work(later);
     for (const id of [...kept, ...saved]) await outlast.find(echo, id).result({ timeout: '90s' });
     project.write('open', '');
     // The new primary has never heard of it: its worker has handed it in again.
     expect(await running.result({ timeout: '60s' })).toBe(7);
+    const fences = fencesOf(running.id);
+    expect(fences.length).toBeGreaterThan(1);
+    expect(fences).toEqual([...new Set(fences)].sort((a, b) => a - b));
     await until(async () => (await outboxOf(outlast)).sent === 0);
     const told = await project.run('stats', '--json');
     expect(json<{ tasks: object }>(told.stdout).tasks).toMatchObject({ waiting: 0, dead: 0 });

@@ -8,6 +8,7 @@ import { CliProject, json, type CliProcess } from '../support/cli-project.ts';
 import { until } from '../support/database.ts';
 import { withRedis } from '../support/redis-broker.ts';
 import { startRedis, type OwnRedis } from '../support/redis-server.ts';
+import { isLong } from '../support/selection.ts';
 import { rabbitmqUrl, withDatabase, withMariadb, type TestDatabase } from '../support/servers.ts';
 
 /** What a configuration names, made for one tier. */
@@ -18,14 +19,27 @@ interface Place {
   readonly ledger?: string;
 }
 
-const TIERS: readonly {
+interface Tier {
   readonly tier: string;
   readonly open: (redis: OwnRedis) => Promise<Place>;
-}[] = [
+}
+
+/** Each broker and each database once. */
+const TIERS: readonly Tier[] = [
   {
     tier: 'Redis alone, PostgreSQL',
     open: async ({ url }) => ({ database: await withDatabase('tier'), broker: url }),
   },
+  {
+    tier: 'RabbitMQ, ledger in Redis, MariaDB',
+    open: async ({ url }) => ({
+      database: await withMariadb('tier'),
+      broker: rabbitmqUrl(),
+      ledger: url,
+    }),
+  },
+];
+const MORE: readonly Tier[] = [
   {
     tier: 'RabbitMQ, ledger in Redis, PostgreSQL',
     open: async ({ url }) => ({
@@ -37,14 +51,6 @@ const TIERS: readonly {
   {
     tier: 'Redis alone, MariaDB',
     open: async ({ url }) => ({ database: await withMariadb('tier'), broker: url }),
-  },
-  {
-    tier: 'RabbitMQ, ledger in Redis, MariaDB',
-    open: async ({ url }) => ({
-      database: await withMariadb('tier'),
-      broker: rabbitmqUrl(),
-      ledger: url,
-    }),
   },
 ];
 
@@ -93,7 +99,7 @@ interface Stats {
   readonly tasks: { readonly done: number; readonly dead: number; readonly waiting: number };
 }
 
-describe.each(TIERS)('$tier', { timeout: 120_000 }, ({ open }) => {
+describe.each(isLong ? [...TIERS, ...MORE] : TIERS)('$tier', ({ open }) => {
   const queue = unique('queue');
   const options = { queue, input: unchecked<unknown>(), result: unchecked<unknown>() };
   const echo = task('tier.echo', options);
@@ -121,7 +127,7 @@ describe.each(TIERS)('$tier', { timeout: 120_000 }, ({ open }) => {
     relay = project.start(['relay']);
     worker = project.start(['worker', '--processes', '2']);
     await worker.says('worker open');
-  }, 120_000);
+  });
 
   afterAll(async () => {
     await outlast.close();

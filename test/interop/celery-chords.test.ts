@@ -24,9 +24,10 @@ import { RabbitInspector } from '../support/rabbit-inspector.ts';
 import { startRedis, type OwnRedis } from '../support/redis-server.ts';
 import { rabbitmqUrl } from '../support/servers.ts';
 import { endProcess, startCeleryWorker, type CeleryPlace } from './celery-kit.ts';
+import { faultEnv } from '../support/fault-env.ts';
 
 /** The ledger is in PostgreSQL, and Celery has a result backend in which nobody counts. */
-describe('chords with Python in their headers, counted in PostgreSQL', { timeout: 120_000 }, () => {
+describe('chords with Python in their headers, counted in PostgreSQL', () => {
   const [python, ours, chordQueue] = [unique('python'), unique('ours'), unique('chords')];
   let database: MigratedDatabase;
   let redis: OwnRedis;
@@ -78,7 +79,7 @@ describe('chords with Python in their headers, counted in PostgreSQL', { timeout
       await startWorker(outlast, { tasks, queues: [ours], idleTime: '100ms' }),
       await startResurrector(outlast),
     ];
-  }, 120_000);
+  });
 
   afterAll(async () => {
     for (const service of services) await service.stop();
@@ -195,7 +196,7 @@ describe('chords with Python in their headers, counted in PostgreSQL', { timeout
     const nobodyCounts = async () => await services.pop()?.stop();
     const count = async () => void services.push(await startResurrector(outlast));
     const resurrector = (fault: string) =>
-      project.start(['resurrector'], { OUTLAST_FAULT_POINT: `chord.told-not-acked:${fault}` });
+      project.start(['resurrector'], faultEnv(`chord.told-not-acked:${fault}`));
 
     /** Python runs what it is given: a body that is sent twice is here twice. */
     const ran = async (key: string) =>

@@ -23,7 +23,7 @@ let redis: OwnRedis;
 beforeAll(async () => {
   database = await migratedDatabase('fleet');
   redis = await startRedis();
-}, 60_000);
+});
 
 afterAll(async () => {
   await redis.dispose();
@@ -45,7 +45,7 @@ const BROKERS: readonly Broker[] = [
   { name: 'Redis', url: () => redis.url },
 ];
 
-describe.each(BROKERS)('a worker on $name', { timeout: 120_000 }, ({ url }) => {
+describe.each(BROKERS)('a worker on $name', ({ url }) => {
   let control: CeleryControl;
   const place = (): CeleryPlace => placeOn(url());
   beforeAll(() => {
@@ -143,7 +143,8 @@ describe.each(BROKERS)('a worker on $name', { timeout: 120_000 }, ({ url }) => {
     await until(async () => ran.includes(next));
     expect(ran).toEqual([next]);
     expect(await stateOf(worker, revoked)).toBe('cancelled');
-    expect(await ask(worker.node, 'revoked')).toEqual([revoked]);
+    // Other tests share the broker, and a revocation is told to every worker there.
+    expect(await ask(worker.node, 'revoked')).toContain(revoked);
   });
 
   it('lets a running task end that is revoked, and aborts one that is to be terminated', async () => {

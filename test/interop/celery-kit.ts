@@ -15,6 +15,8 @@ export interface CeleryPlace {
   readonly store?: string;
   /** Celery's `task_queue_max_priority`, for RabbitMQ. */
   readonly maxPriority?: number;
+  /** It hands on tasks it does not know (`sharing.py`), and takes as many messages as there are. */
+  readonly isSharing?: boolean;
 }
 
 /** One call of `send_task`; times as ISO 8601. */
@@ -30,6 +32,7 @@ function environment({
   backend,
   store = backend,
   maxPriority,
+  isSharing = false,
 }: CeleryPlace): NodeJS.ProcessEnv {
   return {
     ...process.env,
@@ -37,10 +40,18 @@ function environment({
     INTEROP_BACKEND: backend,
     INTEROP_STORE: store,
     ...(maxPriority === undefined ? {} : { INTEROP_MAX_PRIORITY: String(maxPriority) }),
+    ...(isSharing ? { INTEROP_CONSUMER: 'sharing:SharingConsumer', INTEROP_PREFETCH: '0' } : {}),
     // Celery refuses to be root otherwise, and Python would leave compiled files in the tree.
     C_FORCE_ROOT: '1',
     PYTHONDONTWRITEBYTECODE: '1',
+    ...otherCelery(),
   };
+}
+
+/** Sources of another Celery (with its kombu, amqp, billiard, vine and redis) take the place of the installed one. */
+export function otherCelery(): NodeJS.ProcessEnv {
+  const path = process.env['OUTLAST_TEST_CELERY_PATH'];
+  return path === undefined ? {} : { PYTHONPATH: path };
 }
 
 /** Sends with a Python producer; `json` is given instead of calls where numbers must not be touched. */

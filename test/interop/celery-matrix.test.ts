@@ -32,7 +32,7 @@ import {
 describe.each([
   ['RabbitMQ', () => rabbitmqUrl()],
   ['Redis', (redis: OwnRedis) => redis.url],
-] as const)('Python and TypeScript on %s', { timeout: 120_000 }, (broker, brokerOn) => {
+] as const)('Python and TypeScript on %s', (broker, brokerOn) => {
   const [python, ours] = [unique('python'), unique('ours')];
   const [pythonUrgent, oursUrgent] = [unique('python.urgent'), unique('ours.urgent')];
   let database: MigratedDatabase;
@@ -121,7 +121,7 @@ describe.each([
         trackStarted: 'on',
       }),
     );
-  }, 120_000);
+  });
 
   afterAll(async () => {
     for (const service of services) await service.stop();

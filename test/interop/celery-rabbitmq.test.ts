@@ -47,7 +47,7 @@ beforeAll(async () => {
   results = await RedisConnection.open({ url: server.url, role: 'ledger', name: 'results' });
   outlast = connect();
   relay = await startRelay(outlast, { publishConcurrency: 50 });
-}, 120_000);
+});
 
 afterAll(async () => {
   await relay.stop();
@@ -91,7 +91,7 @@ async function runOnPython(...[input, options]: Send): ReturnType<typeof storedR
   return await storedResult(sent.id);
 }
 
-describe('what is sent through the outbox is run by a Celery worker', { timeout: 60_000 }, () => {
+describe('what is sent through the outbox is run by a Celery worker', () => {
   it('with its arguments and keyword arguments', async () => {
     const args = [1, 'two', [3.5, null, true]];
     const kwargs = { order: { id: 7 }, tags: ['a'] };
@@ -155,7 +155,7 @@ interface Seen {
   readonly headers: TaskContext['headers'];
 }
 
-describe('what a Celery producer sends is run by our worker', { timeout: 60_000 }, () => {
+describe('what a Celery producer sends is run by our worker', () => {
   const queue = unique('typescript');
   const name = unique('ts.echo');
   const seen = new Map<string, Seen>();

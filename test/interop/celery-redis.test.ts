@@ -33,7 +33,7 @@ beforeAll(async () => {
   worker = await startCeleryWorker(place, [QUEUE]);
   broker = await openRedisBroker(place.broker);
   results = await RedisConnection.open({ url: place.backend, role: 'ledger', name: 'results' });
-}, 120_000);
+});
 
 afterAll(async () => {
   await broker.close();
@@ -83,7 +83,7 @@ async function runOnPython(message: Envelope): ReturnType<typeof resultOf> {
   return await resultOf(message);
 }
 
-describe('what we publish is run by a Celery worker', { timeout: 60_000 }, () => {
+describe('what we publish is run by a Celery worker', () => {
   it('with its arguments', async () => {
     const message = call('interop.echo', { args: '[1,"two",[3.5,null,true]]' });
     expect(await runOnPython(message)).toMatchObject({
@@ -141,7 +141,7 @@ describe('what we publish is run by a Celery worker', { timeout: 60_000 }, () =>
   });
 });
 
-describe('what a Celery producer sends is taken', { timeout: 60_000 }, () => {
+describe('what a Celery producer sends is taken', () => {
   const queue = unique('typescript');
 
   async function takeSent(calls: readonly CeleryCall[] | string, n: number): Promise<Delivery[]> {
@@ -212,7 +212,7 @@ describe('what a Celery producer sends is taken', { timeout: 60_000 }, () => {
   });
 });
 
-describe('a queue that both consume', { timeout: 60_000 }, () => {
+describe('a queue that both consume', () => {
   it('gives every task to one of them', async () => {
     const [queue, key] = [unique('both'), unique('record')];
     const args = JSON.stringify([key]);

@@ -70,7 +70,7 @@ const ENDINGS = {
   },
 } as const;
 
-describe('what our workers end with', { timeout: 120_000 }, () => {
+describe('what our workers end with', () => {
   it('is what Python gets, however it ends', async () => {
     const names = Object.keys(ENDINGS) as (keyof typeof ENDINGS)[];
     const ids: string[] = [];
@@ -189,7 +189,7 @@ describe('what our workers end with', { timeout: 120_000 }, () => {
   });
 });
 
-describe('what Celery workers begin and end with', { timeout: 120_000 }, () => {
+describe('what Celery workers begin and end with', () => {
   it('is read by us', async () => {
     const worker = await startCeleryWorker(place, ['results']);
     try {

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { toBytes } from '../../src/task/json.ts';
 import { EMBED } from '../../src/task/signature.ts';
@@ -20,7 +21,7 @@ beforeAll(async () => {
     backend: 'rpc://',
     store: store.url,
   };
-}, 60_000);
+});
 
 afterAll(async () => {
   await store.dispose();
@@ -35,7 +36,7 @@ class NoFunds extends Error {
   override readonly name = 'NoFunds';
 }
 
-describe('a Python caller with rpc:// results', { timeout: 120_000 }, () => {
+describe('a Python caller with rpc:// results', () => {
   const call = (name: string, queue: string, more: Partial<CeleryCall> = {}): CeleryCall => ({
     ...more,
     name,
@@ -89,12 +90,15 @@ describe('a Python caller with rpc:// results', { timeout: 120_000 }, () => {
   it('is told of a task that was revoked before it came, while it waited, and while it ran', async () => {
     const [queue, later] = [unique('rpc'), unique('rpc.later')];
     const began = gate();
-    const { node, stores } = await start([
-      handlerOf('rpc.run', queue, async (_args, { signal }) => {
-        began.open();
-        await new Promise(resolve => signal.addEventListener('abort', resolve));
-      }),
-    ]);
+    const { node, stores } = await start(
+      [
+        handlerOf('rpc.run', queue, async (_args, { signal }) => {
+          began.open();
+          await new Promise(resolve => signal.addEventListener('abort', resolve));
+        }),
+      ],
+      { worker: { celeryControl: 'full' } },
+    );
     await startRecovery(servers());
     const control = new CeleryControl(place);
     const ask = (method: string, given: object) => until(() => control.ask(node, method, given));
@@ -130,9 +134,9 @@ describe('a Python caller with rpc:// results', { timeout: 120_000 }, () => {
   });
 });
 
-describe('a TypeScript sender with `replyTo`', { timeout: 60_000 }, () => {
+describe('a TypeScript sender with `replyTo`', () => {
   it('is told of a failure by recovery where a worker died before it told', async () => {
-    const [queue, replyTo] = [unique('rpc'), unique('rpc.answers')];
+    const [queue, replyTo] = [unique('rpc'), randomUUID()];
     const inspector = await RabbitInspector.connect();
     await inspector.with(channel => channel.assertQueue(replyTo));
     const died = gate();
@@ -171,7 +175,7 @@ describe('a TypeScript sender with `replyTo`', { timeout: 60_000 }, () => {
     // What it says comes after the end, so it says the end once more.
     ['and does not know it: the end is the last word', 60_000, ['STARTED', 'SUCCESS']],
   ] as const)('hears of a run that was overtaken %s', async (_, beatMs, late) => {
-    const [queue, replyTo] = [unique('rpc'), unique('rpc.answers')];
+    const [queue, replyTo] = [unique('rpc'), randomUUID()];
     const inspector = await RabbitInspector.connect();
     await inspector.with(channel => channel.assertQueue(replyTo));
     const said: string[] = [];

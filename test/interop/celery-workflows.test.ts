@@ -45,7 +45,7 @@ beforeAll(async () => {
   worker = await startCeleryWorker(place, [PYTHON]);
   broker = await openRedisBroker(place.broker);
   store = await RedisConnection.open({ url: place.backend, role: 'ledger', name: 'results' });
-}, 120_000);
+});
 
 afterAll(async () => {
   await broker.close();
@@ -88,7 +88,7 @@ async function takeOurs(): Promise<Envelope> {
   return delivery.message;
 }
 
-describe('a workflow of ours is continued by a Celery worker', { timeout: 60_000 }, () => {
+describe('a workflow of ours is continued by a Celery worker', () => {
   it('along a chain', async () => {
     const sent = await publish(
       chain(add.with({ args: [2, 2] }), add.after({ args: [4] }), add.after({ args: [8] })),

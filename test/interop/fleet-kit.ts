@@ -1,9 +1,7 @@
 import { hostname } from 'node:os';
 import { pid } from 'node:process';
 import { onTestFinished } from 'vitest';
-import { resolveConfig } from '../../src/config/config.ts';
 import type { WorkerOptions } from '../../src/config/worker-options.ts';
-import { systemClock } from '../../src/runtime/clock.ts';
 import { noFaults } from '../../src/runtime/fault-point.ts';
 import type { Runtime } from '../../src/runtime/runtime.ts';
 import { systemRandom } from '../../src/runtime/random.ts';
@@ -12,16 +10,21 @@ import { task } from '../../src/task/define-task.ts';
 import { unchecked } from '../../src/task/standard-schema.ts';
 import type { Redactor } from '../../src/task/redact.ts';
 import { noEvents } from '../../src/telemetry/events.ts';
-import { silentLogger } from '../../src/telemetry/logger.ts';
 import type { TaskContext } from '../../src/worker/context.ts';
 import { defineHandler, type Handler } from '../../src/worker/handler.ts';
-import { LoopHeart } from '../../src/worker/heart.ts';
-import { makeResurrector, makeWorker } from '../../src/wiring/services.ts';
-import { openStores, type Stores } from '../../src/wiring/stores.ts';
+import { LoopHeartbeat } from '../../src/worker/lease/heartbeat.ts';
+import { makeResurrector } from '../../src/process/resurrector-service.ts';
+import { makeWorker } from '../../src/process/worker-service.ts';
+import { openContext } from '../../src/context/context.ts';
+import type { Stores } from '../../src/context/stores.ts';
 
 const BEAT_MS = 500;
+const WITHOUT_FAULTS = { faultPoint: noFaults, emit: noEvents };
 const refuse = (): Promise<never> => Promise.reject(new Error('not used here'));
-const unused = { door: () => ({ pass: refuse, fence: refuse }), sendInside: refuse };
+const unused = {
+  door: () => ({ locksTask: false, pass: refuse, fence: refuse }),
+  sendInside: refuse,
+};
 
 /** A handler that takes whatever Python sends. */
 export function handlerOf(
@@ -59,6 +62,8 @@ export interface FleetWorker {
 export interface StartOptions {
   readonly database: string;
   readonly broker: string;
+  /** Left out: the broker where that is Redis, else the database. */
+  readonly ledger?: string | undefined;
   readonly handlers: readonly Handler[];
   readonly worker?: WorkerOptions;
   readonly redact?: Redactor;
@@ -71,40 +76,33 @@ export interface StartOptions {
 /** Workers of this process that have joined a fleet. */
 let joined = 0;
 
-/** A worker with its ledger in PostgreSQL, whatever its broker is; it ends with the test. */
+/** A worker with its ledger in PostgreSQL, or in the Redis that is its broker; it ends with the test. */
 export async function startFleetWorker(options: StartOptions): Promise<FleetWorker> {
-  const { database, broker, handlers, worker = {}, redact } = options;
+  const { database, broker, ledger, handlers, worker = {}, redact } = options;
   const { faultPoint = noFaults, emit = noEvents, beatMs = BEAT_MS } = options;
   const queues = [...new Set(handlers.map(handler => handler.task.contract.queue))];
-  const config = resolveConfig(
-    { database, broker, redact, worker: { queues, concurrency: 4, idleTime: '100ms', ...worker } },
-    {},
+  const context = openContext(
+    {
+      database,
+      broker,
+      ledger,
+      redact,
+      worker: { queues, concurrency: 4, idleTime: '100ms', ...worker },
+    },
+    { env: {}, runtime: { faultPoint, emit } },
   );
-  const log = silentLogger;
-  const runtime = {
-    clock: systemClock,
-    random: systemRandom,
-    faultPoint,
-    log,
-    emit,
-  };
   const process = `test:${systemRandom.token()}`;
-  if (config.broker === null) throw new Error('there is no broker');
-  const parts = { target: config.broker, prefetch: config.worker.concurrency, log };
-  const stores = await openStores(config.database, { broker: parts });
+  const stores = await context.stores();
   const service = startService(signal =>
-    makeWorker({
-      internals: { runtime, log },
-      stores,
-      config,
+    makeWorker(context, {
       handlers: new Map(handlers.map(handler => [handler.task.name, handler])),
       process,
-      heart: new LoopHeart(stores.ledger, runtime, beatMs),
+      heartbeat: link => new LoopHeartbeat(link, context.runtime, beatMs),
     }).run(signal),
   );
   onTestFinished(async () => {
     await service.stop();
-    await stores.close();
+    await context.close();
   });
   if (worker.celeryControl !== 'off' || worker.celeryEvents === 'on') joined += 1;
   const number = joined === 1 ? '' : `-${joined}`;
@@ -115,23 +113,14 @@ export async function startFleetWorker(options: StartOptions): Promise<FleetWork
 export async function startRecovery(given: {
   readonly database: string;
   readonly broker: string;
+  readonly ledger?: string | undefined;
 }): Promise<void> {
   const resurrector = { interval: '100ms', afterDelay: '0s' } as const;
-  const config = resolveConfig({ ...given, resurrector }, {});
-  if (config.broker === null) throw new Error('there is no broker');
-  const log = silentLogger;
-  const runtime = {
-    clock: systemClock,
-    random: systemRandom,
-    faultPoint: noFaults,
-    log,
-    emit: noEvents,
-  };
-  const parts = { target: config.broker, prefetch: 1, log };
-  const stores = await openStores(config.database, { broker: parts });
-  const service = startService(signal => makeResurrector({ stores, config, runtime }).run(signal));
+  const context = openContext({ ...given, resurrector }, { env: {}, runtime: WITHOUT_FAULTS });
+  await context.stores();
+  const service = startService(signal => makeResurrector(context).run(signal));
   onTestFinished(async () => {
     await service.stop();
-    await stores.close();
+    await context.close();
   });
 }

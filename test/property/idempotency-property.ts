@@ -1,25 +1,33 @@
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { KeyOwner } from '../../src/idempotency/idempotency-store.ts';
+import type { KeyOwner, KeyRun } from '../../src/idempotency/idempotency-store.ts';
 import { HOUR, unique } from '../conformance/envelopes.ts';
 import type { IdempotencyFixture } from '../conformance/idempotency.ts';
 
 const TASKS = 3;
+
+interface By {
+  readonly task: number;
+  readonly epoch: number;
+  readonly run: number;
+}
 
 type Command =
   | {
       readonly kind: 'acquire';
       readonly task: number;
       readonly epoch: number;
+      readonly run: number;
       readonly input: number;
       /** Whose place is taken; null: nobody's. */
       readonly instead: { readonly task: number; readonly epoch: number } | null;
     }
-  | { readonly kind: 'complete' | 'free' | 'forget'; readonly task: number; readonly epoch: number }
+  | ({ readonly kind: 'complete' | 'free' | 'forget' } & By)
   | { readonly kind: 'wait' };
 
 const task = fc.nat({ max: TASKS - 1 });
 const epoch = fc.integer({ min: 1, max: 3 });
+const run = fc.nat({ max: 1 });
 const commandArbitrary: fc.Arbitrary<Command> = fc.oneof(
   {
     weight: 5,
@@ -27,39 +35,44 @@ const commandArbitrary: fc.Arbitrary<Command> = fc.oneof(
       kind: fc.constant('acquire'),
       task,
       epoch,
+      run,
       input: fc.nat({ max: 1 }),
       instead: fc.option(fc.record({ task, epoch })),
     }),
   },
   {
     weight: 4,
-    arbitrary: fc.record({ kind: fc.constantFrom('complete', 'free', 'forget'), task, epoch }),
+    arbitrary: fc.record({ kind: fc.constantFrom('complete', 'free', 'forget'), task, epoch, run }),
   },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('wait') }) },
 );
 
 const inOrder = (places: readonly number[]): string => places.toSorted((a, b) => a - b).join();
 
+const isSame = (a: By, b: By): boolean =>
+  a.task === b.task && a.epoch === b.epoch && a.run === b.run;
+
 /** One key as its diagram tells it: at most one owner, and of a result only its own time takes it away. */
 class KeyModel {
-  #row: { isDone: boolean; task: number; epoch: number; input: number; result: string } | null =
-    null;
+  #row: (By & { isDone: boolean; input: number; result: string }) | null = null;
   /** The task that took it when it was new. */
   #origin: number | null = null;
   /** Whoever freed it: its origin is remembered meanwhile. */
-  #freedBy: { readonly task: number; readonly epoch: number } | null = null;
+  #freedBy: By | null = null;
   readonly waiters: Set<number> = new Set();
 
-  acquire({ task: by, epoch: at, input, instead }: Extract<Command, { kind: 'acquire' }>): string {
+  acquire(command: Extract<Command, { kind: 'acquire' }>): string {
+    const { task: by, epoch: at, input, instead } = command;
     const row = this.#row;
-    const isEarlier = row !== null && !row.isDone && row.task === by && row.epoch <= at;
+    const isHeld = row !== null && !row.isDone && row.task === by;
+    const isEarlier = isHeld && (row.epoch < at || isSame(row, command));
     const isNamed =
       row?.isDone === false &&
       row.task !== by &&
       row.task === instead?.task &&
       row.epoch === instead.epoch;
     if (row === null || isEarlier || isNamed) {
-      this.#row = { isDone: false, task: by, epoch: at, input, result: '' };
+      this.#row = { isDone: false, task: by, epoch: at, run: command.run, input, result: '' };
       this.waiters.delete(by);
       this.#freedBy = null;
       this.#origin ??= by;
@@ -72,24 +85,24 @@ class KeyModel {
     return `held ${row.task}@${row.epoch}`;
   }
 
-  complete(by: number, at: number, result: string): string {
+  complete(by: By, result: string): string {
     const row = this.#row;
-    if (row?.task !== by || row.epoch !== at) return 'stale';
+    if (row === null || !isSame(row, by)) return 'stale';
     if (!row.isDone) this.#row = { ...row, isDone: true, result };
     return this.#ok();
   }
 
-  free(by: number, at: number, evenDone: boolean): string {
+  free(by: By, evenDone: boolean): string {
     const row = this.#row;
-    if (evenDone && this.#freedBy?.task === by && this.#freedBy.epoch === at) {
+    if (evenDone && this.#freedBy !== null && isSame(this.#freedBy, by)) {
       this.#forget();
       return 'ok ';
     }
-    if (row?.task !== by || row.epoch !== at || (row.isDone && !evenDone)) return 'stale';
+    if (row === null || !isSame(row, by) || (row.isDone && !evenDone)) return 'stale';
     const reply = this.#ok();
     const origin = this.#origin;
     this.#forget();
-    if (!evenDone) [this.#origin, this.#freedBy] = [origin, { task: by, epoch: at }];
+    if (!evenDone) [this.#origin, this.#freedBy] = [origin, by];
     return reply;
   }
 
@@ -143,10 +156,10 @@ function expectedOf(model: KeyModel, command: Command, result: string): string {
     case 'acquire':
       return model.acquire(command);
     case 'complete':
-      return model.complete(command.task, command.epoch, result);
+      return model.complete(command, result);
     case 'free':
     case 'forget':
-      return model.free(command.task, command.epoch, command.kind === 'forget');
+      return model.free(command, command.kind === 'forget');
     case 'wait':
       model.wait();
       return '';
@@ -189,7 +202,7 @@ class KeyDriver {
       ...this.#owner(command),
       digest: `input-${command.input}`,
       ttlMs: HOUR,
-      ...(instead === null ? {} : { insteadOf: this.#owner(instead) }),
+      ...(instead === null ? {} : { insteadOf: this.#owner({ ...instead, run: 0 }) }),
     });
     switch (reply.status) {
       case 'owned':
@@ -205,8 +218,9 @@ class KeyDriver {
     }
   }
 
-  #owner(by: { readonly task: number; readonly epoch: number }): KeyOwner & { key: string } {
-    return { key: this.#key, taskId: this.#ids[by.task] ?? '', epoch: by.epoch };
+  #owner(by: By): KeyRun & { key: string } {
+    const taskId = this.#ids[by.task] ?? '';
+    return { key: this.#key, taskId, epoch: by.epoch, run: `run-${by.run}` };
   }
 
   #named({ taskId, epoch: at }: KeyOwner): string {

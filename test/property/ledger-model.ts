@@ -12,11 +12,9 @@ interface ModelTask {
   failures: number;
   crashes: number;
   deaths: number;
-  settled: { readonly key: string; readonly step: Settling } | null;
+  settled: { readonly run: string; readonly step: Settling } | null;
   checkpoint: { readonly epoch: number; readonly seq: number } | null;
 }
-
-const keyOf = (ref: RunRef): string => `${ref.epoch}/${ref.run}`;
 
 /**
  * The ledger as its state diagram tells it, small enough to be read in one go. Waiting tasks are due now or never
@@ -57,10 +55,13 @@ export class LedgerModel {
     const step = how === 'crash' ? 'fail' : how;
     const task = this.tasks.get(ref.id);
     if (task === undefined) return 'absent';
-    if (task.settled?.key === keyOf(ref) && task.settled.step === step) return 'ok';
-    if (!this.#owns(task, ref)) return 'stale';
+    if (!this.#owns(task, ref)) {
+      // By its run alone: the epoch may have been lifted since.
+      const isRepeat = task.settled?.run === ref.run && task.settled.step === step;
+      return isRepeat ? 'ok' : 'stale';
+    }
     task.state = next;
-    task.settled = { key: keyOf(ref), step };
+    task.settled = { run: ref.run, step };
     if (how === 'fail') task.failures += 1;
     if (how === 'crash') task.crashes += 1;
     if (next === 'dead') task.deaths += 1;

@@ -258,13 +258,11 @@ class Pair {
     const next = nextState(command);
     for (let sent = 0; sent < command.times; sent++) {
       const isCrash = command.kind === 'fail' && command.isCrash;
-      const expected = this.#model.settle(ref, isCrash ? 'crash' : command.kind, next);
+      const step = isCrash ? 'crash' : command.kind;
+      const expected = this.#model.settle(ref, step, next);
       expect(await this.#send(command, ref)).toBe(expected);
       if (command.kind === 'commit' && expected === 'ok') {
-        this.#committedBy.set(
-          ref.id,
-          (this.#committedBy.get(ref.id) ?? new Set()).add(`${ref.epoch}/${ref.run}`),
-        );
+        this.#committedBy.set(ref.id, (this.#committedBy.get(ref.id) ?? new Set()).add(ref.run));
       }
     }
   }

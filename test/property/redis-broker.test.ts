@@ -93,7 +93,7 @@ class Consumer {
       close: () => undefined,
     } as unknown as RedisConnection;
     this.hold = new RedisHold(connection, { consumer: this.name, leaseMs: LONG_LEASE_MS });
-    this.broker = new RedisBroker(connection, this.hold, this.name);
+    this.broker = new RedisBroker(connection, this.hold, { consumer: this.name });
   }
 
   /** One call whose reply is lost. */
@@ -286,7 +286,7 @@ describe('a Redis broker, against a model', () => {
       }),
       { numRuns: 60 },
     );
-  }, 120_000);
+  });
 
   it('loses and doubles nothing when everybody acts at once', async () => {
     const round = fc.array(commandArbitrary, { minLength: 2, maxLength: 12, size: 'max' });
@@ -305,5 +305,5 @@ describe('a Redis broker, against a model', () => {
       }),
       { numRuns: 60 },
     );
-  }, 120_000);
+  });
 });

@@ -14,6 +14,8 @@ const VIOLATIONS = [
   'false-death',
   'foreign-settle',
   'rose-again',
+  'fence-twice',
+  'too-early',
   'wrong-ending',
   'unbalanced',
   'busy',
@@ -42,6 +44,7 @@ export class Checker {
   readonly violations: Violation[] = [];
   readonly #words = new Map<string, TaskWord>();
   readonly #effects = new Map<string, number>();
+  readonly #etas = new Map<string, number>();
   #commits = 0;
 
   get commits(): number {
@@ -50,6 +53,11 @@ export class Checker {
 
   report(kind: ViolationKind, what: string): void {
     this.violations.push({ kind, what });
+  }
+
+  /** It must not begin before this time of the store's clock. */
+  expectEta(id: string, etaMs: number): void {
+    this.#etas.set(id, etaMs);
   }
 
   isCommitted(id: string): boolean {
@@ -74,7 +82,7 @@ export class Checker {
         break;
       default:
     }
-    if (entry.step !== 'prune') word.isTerminal = isTerminal(entry);
+    if (entry.step !== 'prune') word.isTerminal = entry.step !== 'revive' && isTerminal(entry);
   };
 
   readonly onSettle = (entry: SettleEntry): void => {
@@ -106,7 +114,11 @@ export class Checker {
   }
 
   #onBegin(entry: JournalEntry, word: TaskWord): void {
+    const earlyMs = (this.#etas.get(entry.id) ?? 0) - entry.atMs;
+    if (earlyMs > 0) this.report('too-early', `${entry.id} began ${earlyMs} ms before its eta`);
     if (word.isTerminal) this.report('rose-again', `${entry.id} was over and began again`);
+    else if (entry.epoch <= word.maxEpoch)
+      this.report('fence-twice', `${entry.id} began under ${entry.epoch} after ${word.maxEpoch}`);
     word.maxEpoch = Math.max(word.maxEpoch, entry.epoch);
   }
 

@@ -17,7 +17,11 @@ export const FAULT_KINDS = [
   'broker-cut',
   'clock-jump',
   'broker-loss',
+  'lossy-failover',
   'poison-pill',
+  'follow-up-refused',
+  'follow-up-revived',
+  'batch-refused',
 ] as const;
 export type FaultKind = (typeof FAULT_KINDS)[number];
 
@@ -34,7 +38,7 @@ export interface Fate {
 
 /** Beats reach their point all the time and would get most of the faults; reapers reach theirs too seldom. */
 const SHARES: Partial<Record<FaultPointName, number>> = {
-  'heart.renewed': 0.05,
+  'heartbeat.renewed': 0.05,
   'reaper.closed-not-requeued': 4,
   'reaper.mid-chunk': 4,
 };

@@ -1,17 +1,18 @@
 import { LimitBook } from '../../src/admission/limits.ts';
-import { Places } from '../../src/admission/places.ts';
-import { Gate } from '../../src/worker/gate.ts';
+import { Reservations } from '../../src/admission/reservations.ts';
+import { Gate } from '../../src/worker/run/admit.ts';
 import { LIMITS } from './crowd.ts';
 import { Reaper } from '../../src/ledger/reaper.ts';
 import { Resurrector } from '../../src/recovery/resurrector.ts';
 import type { RelayDeps } from '../../src/relay/relay-deps.ts';
 import { Relay } from '../../src/relay/relay.ts';
-import type { KeyDeps } from '../../src/worker/claim-key.ts';
-import { LoopHeart } from '../../src/worker/heart.ts';
+import type { KeyDeps } from '../../src/worker/run/claim-key.ts';
+import { LoopHeartbeat } from '../../src/worker/lease/heartbeat.ts';
 import { Worker } from '../../src/worker/worker.ts';
 import { isUnavailable } from '../../src/errors/error.ts';
 import { sleep } from '../../src/runtime/clock.ts';
 import type { FaultKind } from './faults.ts';
+import { KEYRING, LATE_KEYRING } from './forgery.ts';
 import { makeHandlers } from './handlers.ts';
 import { makeMachine, type Host, type Machine } from './host.ts';
 import { remoteKeys, remoteReceipts } from './ports.ts';
@@ -164,7 +165,7 @@ export class Fleet {
       case 'relay':
         return this.#makeRelay(machine).run(stop.signal);
       case 'worker':
-        return this.#makeWorker(machine).run(stop.signal);
+        return this.#makeWorker(machine, slot.index === 1).run(stop.signal);
       case 'resurrector':
         return this.#makeResurrector(machine).run(stop.signal);
       case 'supervisor':
@@ -202,21 +203,25 @@ export class Fleet {
     return new Relay({ outbox, reads: NO_FIGURES, broker, receipts, runtime, settings });
   }
 
-  #makeWorker(machine: Machine): Worker {
+  /** The first one is of an older version: it has fewer handlers than the others. */
+  #makeWorker(machine: Machine, isOld: boolean): Worker {
     const { plan, stores } = this.#host;
     const { ledger, broker, runtime, process, random } = machine;
+    const { destinations } = stores.links;
     const { concurrency, ackOn, leaseMs, beatMs, idleMs, dedupMs } = plan;
-    const handlers = makeHandlers(machine, this.#truth, stores);
-    const places = new Places({ store: machine.admission, ledger, runtime });
-    const gate = new Gate({ places, book: new LimitBook(LIMITS), handlers, runtime });
+    const handlers = makeHandlers(machine, this.#truth, stores, isOld);
+    const reservations = new Reservations({ store: machine.admission, ledger, runtime });
+    const gate = new Gate({ reservations, book: new LimitBook(LIMITS), handlers, runtime });
     return new Worker({
       ledger,
       broker,
       runtime,
-      heart: new LoopHeart(ledger, runtime, beatMs),
+      heartbeat: new LoopHeartbeat(ledger, runtime, beatMs),
       keys: this.#keys(machine),
       handlers,
       gate,
+      ...(destinations ? { destinations } : {}),
+      keyring: this.#host.mutant?.verifiesLate ? LATE_KEYRING : KEYRING,
       // Everything is too large for the ledger: the longer way has the gaps.
       largeCheckpoints: { store: stores.checkpoints, maxBytes: 1_000, inlineBytes: 5 },
       settings: {
@@ -241,10 +246,22 @@ export class Fleet {
     const settings = {
       ...this.#reaperSettings(),
       intervalMs: this.#host.plan.lookEveryMs,
+      unknownTaskTimeoutMs: 900_000,
       afterDelayMs: 5_000,
       deadLetterAge: null,
+      keyring: KEYRING,
     };
-    return new Resurrector({ ledger, broker, outbox, keys, admission, runtime, settings });
+    const { destinations } = this.#host.stores.links;
+    return new Resurrector({
+      ledger,
+      broker,
+      outbox,
+      keys,
+      admission,
+      ...(destinations ? { destinations } : {}),
+      runtime,
+      settings,
+    });
   }
 
   #keys(machine: Machine): KeyDeps {

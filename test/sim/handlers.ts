@@ -4,7 +4,7 @@ import { task } from '../../src/task/define-task.ts';
 import { unchecked } from '../../src/task/standard-schema.ts';
 import { discard } from '../../src/task/verdict.ts';
 import type { TaskContext } from '../../src/worker/context.ts';
-import type { HandlerOrigin } from '../../src/worker/door.ts';
+import type { HandlerOrigin } from '../../src/worker/effects/door.ts';
 import { defineHandler, type Handler } from '../../src/worker/handler.ts';
 import type { Machine } from './host.ts';
 import { remoteDoor } from './ports.ts';
@@ -25,11 +25,12 @@ const contracts = {
 const ENDLESS = 1_000;
 const PILL_BUDGET = 2;
 
-/** The handlers of one worker process: what a task does is written in its plan. */
+/** The handlers of one worker process: what a task does is written in its plan. An old one has no handler for children. */
 export function makeHandlers(
   machine: Machine,
   truth: Truth,
   stores: Stores,
+  isOld: boolean,
 ): ReadonlyMap<string, Handler> {
   const origin = makeOrigin(machine, truth, stores);
   const run = async (_: unknown, ctx: TaskContext): Promise<Verdict | undefined> => {
@@ -45,7 +46,7 @@ export function makeHandlers(
     defineHandler(contracts[name], { run, retry: RETRY, maxResurrections }, origin);
   return new Map([
     [WORK, handler('work', ENDLESS)],
-    [CHILD, handler('child', ENDLESS)],
+    ...(isOld ? [] : [[CHILD, handler('child', ENDLESS)] as const]),
     [PILL, handler('pill', PILL_BUDGET)],
     [KEYED, handler('keyed', ENDLESS)],
   ]);
@@ -58,7 +59,7 @@ function makeOrigin(machine: Machine, truth: Truth, stores: Stores): HandlerOrig
     sendInside: async tx => {
       const id = `sent.${machine.random.token()}`;
       const inside = tx as MemoryTransaction;
-      stores.outbox.write(inside, [childEnvelope(id)]);
+      stores.outbox.write(inside, [childEnvelope(id, machine.process.clock.now())]);
       inside.write(() => truth.onCommitted(id, 'ok'));
       return id;
     },

@@ -6,7 +6,16 @@ import {
 import type { OutboxGuards } from '../../src/adapters/memory/memory-outbox-guards.ts';
 import type { WorkerRow } from '../../src/adapters/memory/memory-record.ts';
 import type { IdempotencyStore } from '../../src/idempotency/idempotency-store.ts';
-import type { Ledger, RunRef, StepStatus } from '../../src/ledger/ledger.ts';
+import { isUnavailable } from '../../src/errors/error.ts';
+import {
+  revivedKey,
+  UNSENT_REASONS,
+  type BeginReply,
+  type BeginRequest,
+  type Ledger,
+  type RunRef,
+  type StepStatus,
+} from '../../src/ledger/ledger.ts';
 import type { ReceiptSources } from '../../src/relay/receipts.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 
@@ -20,6 +29,8 @@ export interface Mutant {
   readonly holdsUntilAck?: false;
   readonly isPlaceOver?: () => boolean;
   readonly writesOutsideTransaction?: true;
+  /** A message is begun first, and its signature verified when it runs. */
+  readonly verifiesLate?: true;
   /** Changes what a process asks about idempotency keys. */
   readonly wrapKeys?: (store: IdempotencyStore) => IdempotencyStore;
   /** Changes what a process asks of its ledger. */
@@ -92,6 +103,63 @@ function takeFromTheLiving(store: IdempotencyStore): IdempotencyStore {
   };
 }
 
+/** A follow-up that was refused is taken for one that was sent. */
+const strikesWhatIsRefused = (ledger: Ledger): Ledger => ({
+  ...ledger,
+  after: {
+    ...ledger.after,
+    defer: entries => ledger.after.strike(entries.map(({ key }) => key)),
+  },
+});
+
+/** A follow-up that was refused is due again when nobody lives any more. */
+const defersForEver = (ledger: Ledger): Ledger => ({
+  ...ledger,
+  after: {
+    ...ledger.after,
+    defer: entries => ledger.after.defer(entries.map(entry => ({ ...entry, delayMs: 1e15 }))),
+  },
+});
+
+/** What is given up is struck off, and there is no letter of it. */
+const givesUpWithoutLetter = (ledger: Ledger): Ledger => ({
+  ...ledger,
+  bury: items =>
+    ledger.bury(items.filter(item => item.kind === 'run' || !UNSENT_REASONS.includes(item.reason))),
+});
+
+/** The letter of a revived follow-up is gone, and nobody sends it. */
+const revivesIntoNothing = (ledger: Ledger): Ledger => ({
+  ...ledger,
+  revive: async (id, version) => {
+    const status = await ledger.revive(id, version);
+    if (status === 'ok') await ledger.after.strike([revivedKey(id, version)]);
+    return status;
+  },
+});
+
+/** A batch is refused for one message in it: half of it is begun again, and the other half is taken for known. */
+function forgetsHalfABatch(ledger: Ledger): Ledger {
+  const begin = async (request: BeginRequest): Promise<BeginReply> => {
+    try {
+      return await ledger.begin(request);
+    } catch (error) {
+      const { messages, tags } = request;
+      if (isUnavailable(error) || messages.length < 2) throw error;
+      const half = Math.ceil(messages.length / 2);
+      const some = {
+        messages: messages.slice(0, half),
+        ...(tags && { tags: tags.slice(0, half) }),
+      };
+      const reply = await begin({ ...request, ...some });
+      if (reply.status === 'closed') return reply;
+      const rest = messages.slice(half).map(() => 'done' as const);
+      return { ...reply, answers: [...reply.answers, ...rest] };
+    }
+  };
+  return { ...ledger, begin };
+}
+
 export const MUTANTS: readonly Mutant[] = [
   { name: 'commit without epoch check', ledger: { mayCommit: () => true } },
   { name: 'commit checks state only', ledger: { mayCommit: record => record.state === 'running' } },
@@ -124,6 +192,13 @@ export const MUTANTS: readonly Mutant[] = [
     ledger: { isLapsed: (worker, nowMs) => worker.deadlineMs - worker.leaseMs / 2 < nowMs },
   },
   { name: 'tombstone dropped early', ledger: { keepsTombstone: () => false } },
+  {
+    name: 'what was set aside is looked for by nobody',
+    ledger: {
+      isReady: (record, nowMs) => record.refused === null && LEDGER_GUARDS.isReady(record, nowMs),
+    },
+  },
+  { name: 'handed back though a copy has come', ledger: { mayHandBack: () => true } },
   { name: 'closed incarnation begins', ledger: { mayBeginUnder: anyone } },
   { name: 'drain without release', wrapLedger: ledger => ({ ...ledger, release: releaseNothing }) },
   { name: 'key taken from a holder that lives', wrapKeys: takeFromTheLiving },
@@ -131,5 +206,14 @@ export const MUTANTS: readonly Mutant[] = [
   { name: 'places of living runs are freed', isPlaceOver: () => true },
   { name: 'row goes with the confirm', wrapOutbox: goesWithTheConfirm },
   { name: 'unknown means over', wrapStates: unknownIsOver },
+  { name: 'eta by the clock of a worker', ledger: { isEarly: () => false } },
+  { name: 'epochs of an older copy go on', ledger: { firstEpoch: () => 1 } },
   { name: 'send outside the transaction', writesOutsideTransaction: true },
+  { name: 'verified after begin', verifiesLate: true },
+  { name: 'defer strikes off', wrapLedger: strikesWhatIsRefused },
+  { name: 'defer without an end', wrapLedger: defersForEver },
+  { name: 'given up without a letter', wrapLedger: givesUpWithoutLetter },
+  { name: 'revived into nothing', wrapLedger: revivesIntoNothing },
+  { name: 'revived whatever it is', ledger: { mayRevive: () => true } },
+  { name: 'half a refused batch forgotten', wrapLedger: forgetsHalfABatch },
 ];

@@ -1,5 +1,12 @@
 import { SeededRandom } from './seeded-random.ts';
-import { planTasks, withKeys, withReceipts, type TaskPlan } from './task-plan.ts';
+import {
+  planTasks,
+  withKeys,
+  withReceipts,
+  withUnstorable,
+  type LinkTrouble,
+  type TaskPlan,
+} from './task-plan.ts';
 import { topologyOf, type Topology } from './topology.ts';
 
 /** How often each kind of fault strikes. Zero switches a kind off: seeds differ in what they try (swarm testing). */
@@ -13,6 +20,8 @@ export interface FaultRates {
   readonly clockJumpEveryMs: number;
   /** The broker forgets what is durable elsewhere. */
   readonly brokerLossEveryMs: number;
+  /** The ledger forgets the last `begin`, and is served by another server. */
+  readonly failoverEveryMs: number;
   /** Chance per call. */
   readonly lostReply: number;
   readonly lostRequest: number;
@@ -54,6 +63,7 @@ export interface SimPlan {
   /** After the faults end everything must have converged within this time. */
   readonly healMs: number;
   readonly rates: FaultRates;
+  readonly linkTrouble: LinkTrouble;
   readonly tasks: readonly TaskPlan[];
 }
 
@@ -70,6 +80,7 @@ function drawRates(random: SeededRandom, isSleepy: boolean): FaultRates {
     brokerCutEveryMs: maybe(0.4, every(6_000, 25_000)),
     clockJumpEveryMs: maybe(0.15, every(12_000, 40_000)),
     brokerLossEveryMs: 0,
+    failoverEveryMs: 0,
     lostReply: maybe(0.7, () => random.next() * 0.04),
     lostRequest: maybe(0.5, () => random.next() * 0.03),
     slow: maybe(0.5, () => random.next() * 0.03),
@@ -114,6 +125,7 @@ export function drawPlan(seed: number, topology: Topology = topologyOf(seed)): S
     faultMs,
     healMs: 2 * staleMs + 6 * leaseMs + 90_000,
     rates: drawRates(random, isSleepy),
+    linkTrouble: 'none',
     tasks: withKeys(
       planTasks(random, {
         topology,
@@ -125,8 +137,40 @@ export function drawPlan(seed: number, topology: Topology = topologyOf(seed)): S
       new SeededRandom(seed, 'keys'),
     ),
   };
+  const failing = withFailovers(withLinkTrouble(plan, isSleepy));
   // A task that is published again while workers sleep is a late copy too.
-  return topology === 'broker-apart' && !isSleepy ? withLosses(plan) : plan;
+  const lossy = topology === 'broker-apart' && !isSleepy ? withLosses(failing) : failing;
+  return topology === 'broker-apart' ? withGuilty(lossy) : lossy;
+}
+
+/** Giving up takes fourteen refusals. */
+const GIVING_UP_MS = 120_000;
+
+/** Only a broker refuses. Plans without links have nothing that could be refused. */
+function withLinkTrouble(plan: SimPlan, isSleepy: boolean): SimPlan {
+  const random = new SeededRandom(plan.seed, 'links');
+  const roll = random.next();
+  if (isSleepy || roll > 0.26) return plan;
+  const isForbidden = roll < 0.1 || plan.topology === 'one-database';
+  const linkTrouble = isForbidden ? 'forbidden' : roll < 0.22 ? 'passing' : 'lasting';
+  const healMs = plan.healMs + (linkTrouble === 'lasting' ? GIVING_UP_MS : 0);
+  return { ...plan, linkTrouble, healMs };
+}
+
+/** Some brokers bring messages that the ledger cannot store, among others that it can. */
+function withGuilty(plan: SimPlan): SimPlan {
+  const random = new SeededRandom(plan.seed, 'unstorable');
+  if (!random.chance(0.25)) return plan;
+  const atMs = Math.floor(random.next() * Math.min(plan.faultMs, 60_000) * 0.8);
+  return { ...plan, tasks: withUnstorable(plan.tasks, random, atMs) };
+}
+
+/** A broker's copy that was let go at `begin` is lost with the record, as documented, and would look like a violation. */
+function withFailovers(plan: SimPlan): SimPlan {
+  const random = new SeededRandom(plan.seed, 'failovers');
+  const isKept = plan.topology === 'one-database' || plan.ackOn === 'commit';
+  const failoverEveryMs = isKept && random.chance(0.3) ? random.int(5_000, 20_000) : 0;
+  return { ...plan, rates: { ...plan.rates, failoverEveryMs } };
 }
 
 /** Some rows stay until their task is over, and the broker forgets what they stand for. */

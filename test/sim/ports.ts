@@ -11,22 +11,26 @@ import { MemoryTransaction } from '../../src/adapters/memory/memory-transaction.
 import type { AdmissionStore } from '../../src/admission/admission-store.ts';
 import type { Broker, Delivery, PublishOutcome } from '../../src/broker/broker.ts';
 import type { IdempotencyStore } from '../../src/idempotency/idempotency-store.ts';
-import type { Ledger } from '../../src/ledger/ledger.ts';
+import type { DeferredEntry, Ledger } from '../../src/ledger/ledger.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import type { ReceiptSources } from '../../src/relay/receipts.ts';
 import type { FaultPoint } from '../../src/runtime/fault-point.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
-import type { KeyDeps } from '../../src/worker/claim-key.ts';
-import type { EffectDoor } from '../../src/worker/door.ts';
+import type { KeyDeps } from '../../src/worker/run/claim-key.ts';
+import type { EffectDoor } from '../../src/worker/effects/door.ts';
 import type { Call } from './remote.ts';
 
 type Subscribe = (subscribe: (hint: () => void) => () => void) => (hint: () => void) => () => void;
 
 /** The ledger as one process sees it: every method is a call over the network. */
-export function remoteLedger(ledger: Ledger, call: Call, subscribe: Subscribe): Ledger {
+export function remoteLedger(
+  { ledger, begin, bury }: { readonly ledger: Ledger } & Pick<Ledger, 'begin' | 'bury'>,
+  call: Call,
+  subscribe: Subscribe,
+): Ledger {
   return {
     open: opening => call(() => ledger.open(opening)),
-    begin: request => call(() => ledger.begin(request)),
+    begin: request => call(() => begin(request)),
     renew: worker => call(() => ledger.renew(worker)),
     checkpoint: (run, seq, data) => call(() => ledger.checkpoint(run, seq, data)),
     lift: (run, above) => call(() => ledger.lift(run, above)),
@@ -35,7 +39,7 @@ export function remoteLedger(ledger: Ledger, call: Call, subscribe: Subscribe): 
     release: items => call(() => ledger.release(items)),
     wake: ids => call(() => ledger.wake(ids)),
     park: items => call(() => ledger.park(items)),
-    bury: items => call(() => ledger.bury(items)),
+    bury: items => call(() => bury(items)),
     condemn: target => call(() => ledger.condemn(target)),
     reap: limit => call(() => ledger.reap(limit)),
     revive: (id, version) => call(() => ledger.revive(id, version)),
@@ -47,10 +51,30 @@ export function remoteLedger(ledger: Ledger, call: Call, subscribe: Subscribe): 
     after: {
       list: (olderThanMs, limit) => call(() => ledger.after.list(olderThanMs, limit)),
       strike: keys => call(() => ledger.after.strike(keys)),
+      defer: entries => call(() => ledger.after.defer(entries.map(sooner))),
+    },
+    refusals: {
+      list: (limit, after) => call(() => ledger.refusals.list(limit, after)),
+      bury: (id, error) => call(() => ledger.refusals.bury(id, error)),
+      handBack: async (id, mark) => {
+        // The broker has it already: a worker must get the chance to meet the copy before this.
+        for (let round = 0; round < GAP_CALLS; round++) await call(() => undefined);
+        return await call(() => ledger.refusals.handBack(id, mark));
+      },
     },
     onReady: subscribe(hint => ledger.onReady(hint)),
   };
 }
+
+/** Calls that a resurrector loses between giving a task back and forgetting it. */
+const GAP_CALLS = 10;
+
+/** A follow-up is given up after half an hour of refusals; no run takes that long. */
+const HASTE = 100;
+const sooner = (entry: DeferredEntry): DeferredEntry => ({
+  ...entry,
+  delayMs: entry.delayMs / HASTE,
+});
 
 export function remoteKeys(
   { keys, ledger }: { readonly keys: IdempotencyStore; readonly ledger: MemoryLedger },
@@ -88,7 +112,7 @@ export function remoteReceipts(
 export function remoteAdmission(store: AdmissionStore, call: Call): AdmissionStore {
   return {
     take: asks => call(() => store.take(asks)),
-    refund: takings => call(() => store.refund(takings)),
+    refund: reservations => call(() => store.refund(reservations)),
     hold: (token, holdMs) => call(() => store.hold(token, holdMs)),
     confirm: uses => call(() => store.confirm(uses)),
     reserve: ask => call(() => store.reserve(ask)),
@@ -152,6 +176,11 @@ export class BrokerLink implements Broker {
     this.#server.disconnect(this.#connection);
   }
 
+  /** There are consumers of another make: what ours cannot run goes back to it. */
+  silentMs(): number {
+    return 0;
+  }
+
   /** Looked for by polling: the simulator gives no hints for messages. */
   onReady(): () => void {
     return () => undefined;
@@ -185,6 +214,7 @@ export function remoteDoor(
   faultPoint: FaultPoint,
 ): EffectDoor<MemoryTransaction> {
   return {
+    locksTask: effects.locksTask,
     fence: () => effects.fence(),
     async pass(run, step, fn) {
       const found = await call(() => effects.enter(run, step));

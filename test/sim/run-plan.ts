@@ -8,7 +8,8 @@ import type { Mutant } from './mutants.ts';
 import type { SimPlan } from './plan.ts';
 import { SeededRandom } from './seeded-random.ts';
 import { DAY_ZERO_MS, Stores, type Trace } from './stores.ts';
-import { envelopeOf, impostorOf, type TaskPlan } from './task-plan.ts';
+import { forgeryOf } from './forgery.ts';
+import { envelopeOf, digestConflictOf, type TaskKind, type TaskPlan } from './task-plan.ts';
 import { Truth } from './truth.ts';
 import { VirtualTime } from './virtual-time.ts';
 
@@ -42,7 +43,7 @@ export async function runPlan(
   const time = new VirtualTime();
   const checker = new Checker();
   const faults = new Faults(plan, time);
-  const stores = new Stores(plan, { time, checker, trace }, mutant);
+  const stores = new Stores(plan, { time, checker, faults, trace }, mutant);
   const truth = new Truth(plan, stores, checker, faults);
   const host: Host = { plan, time, faults, checker, stores, mutant, trace };
   const fleet = new Fleet(host, truth);
@@ -87,6 +88,8 @@ async function heal(host: Host, fleet: Fleet, truth: Truth): Promise<void> {
 /** Producers and an operator: processes that outlive the run, but whose calls get lost like all others. */
 function produce(host: Host, truth: Truth): void {
   const producer = makeMachine(host, 'producer');
+  forge(host);
+  operate(host, producer);
   for (const plan of host.plan.tasks) {
     host.time.after(
       plan.writeAtMs,
@@ -97,6 +100,43 @@ function produce(host: Host, truth: Truth): void {
       plan.cancelAtMs,
       () => void cancel(host, producer, truth, plan.id).catch(() => undefined),
     );
+  }
+}
+
+/** How often an operator looks for dead letters, and how much later a second one may revive what the first has revived. */
+const OPERATE_EVERY_MS = 3_000;
+const SECOND_THOUGHT_MS = 8_000;
+
+/** Opens the gate for follow-ups that were given up, or after a while, and revives them. */
+function operate({ plan, time, stores }: Host, { ledger }: Machine): void {
+  const { links } = stores;
+  if (plan.linkTrouble === 'none') return;
+  const random = new SeededRandom(plan.seed, 'operator');
+  if (plan.linkTrouble === 'passing')
+    time.after(random.int(5_000, plan.faultMs), () => links.open());
+  const look = (): void => {
+    for (const { id, version } of links.letters(stores.ledger.state.records.values())) {
+      links.open();
+      const revive = (): void => void links.revive(ledger, { id, version }).catch(() => undefined);
+      revive();
+      time.after(random.int(0, SECOND_THOUGHT_MS), revive);
+    }
+    time.after(OPERATE_EVERY_MS, look);
+  };
+  time.after(OPERATE_EVERY_MS, look);
+}
+
+const NOT_FORGED: ReadonlySet<TaskKind> = new Set(['raw', 'unroutable', 'unstorable']);
+
+/** Somebody who may write to the broker's queues, has no key, and knows the ids of some tasks, some before they are sent. */
+function forge(host: Host): void {
+  const random = new SeededRandom(host.plan.seed, 'forgery');
+  if (host.plan.topology !== 'broker-apart') return;
+  for (const plan of host.plan.tasks) {
+    if (NOT_FORGED.has(plan.kind) || !random.chance(0.2)) continue;
+    const atMs = Math.floor(random.next() * 2 * plan.writeAtMs);
+    const nowMs = DAY_ZERO_MS + atMs;
+    host.time.after(atMs, () => void host.stores.server.accept(forgeryOf(envelopeOf(plan, nowMs))));
   }
 }
 
@@ -112,14 +152,17 @@ async function send(host: Host, producer: Machine, truth: Truth, plan: TaskPlan)
     });
   }
   if (plan.kind === 'impostor') {
-    const other = impostorOf(envelope);
+    const other = digestConflictOf(envelope, DAY_ZERO_MS + host.time.nowMs);
     return await producer.call('broker')(() => {
       for (const message of [envelope, other]) server.accept(message);
       truth.onCommitted(plan.id, 'ok');
-      truth.onImpostor(plan.id, [envelope.digest, other.digest]);
+      truth.onDigestConflict(plan.id, [envelope.digest, other.digest]);
     });
   }
   if (plan.isPushed) {
+    // A clock that is set back makes every moment one before it.
+    if (envelope.etaMs !== null && host.plan.rates.clockJumpEveryMs === 0)
+      host.checker.expectEta(plan.id, envelope.etaMs);
     return await producer.call('broker')(() => {
       if (server.accept(envelope).status === 'confirmed') truth.onCommitted(plan.id, plan.kind);
     });
@@ -187,6 +230,10 @@ function scheduleFaults(host: Host, fleet: Fleet): void {
     // Others may be lost so, as documented, and would look like a violation here.
     const lost = stores.server.lose(({ options }) => wantsReceipt(options));
     for (let one = 0; one < lost; one++) faults.count('broker-loss');
+  });
+  strike(rates.failoverEveryMs, () => {
+    faults.count('lossy-failover');
+    stores.failOverAfterBegin();
   });
   strike(rates.clockJumpEveryMs, () => {
     faults.count('clock-jump');

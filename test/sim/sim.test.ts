@@ -106,6 +106,7 @@ const NO_FAULTS: SimPlan['rates'] = {
   brokerCutEveryMs: 0,
   clockJumpEveryMs: 0,
   brokerLossEveryMs: 0,
+  failoverEveryMs: 0,
   lostReply: 0,
   lostRequest: 0,
   slow: 0,

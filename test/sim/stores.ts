@@ -6,9 +6,14 @@ import { MemoryEffects } from '../../src/adapters/memory/memory-effects.ts';
 import { MemoryIdempotencyStore } from '../../src/adapters/memory/memory-idempotency-store.ts';
 import { MemoryLedger } from '../../src/adapters/memory/memory-ledger.ts';
 import { MemoryOutboxStore } from '../../src/adapters/memory/memory-outbox-store.ts';
+import type { TaskRecord } from '../../src/adapters/memory/memory-record.ts';
 import type { Broker } from '../../src/broker/broker.ts';
+import type { BeginReply, BeginRequest, Ledger } from '../../src/ledger/ledger.ts';
 import type { Checker } from './checker.ts';
 import { Crowd } from './crowd.ts';
+import type { Faults } from './faults.ts';
+import { Guilt } from './guilt.ts';
+import { LinkGate } from './link-gate.ts';
 import type { Mutant } from './mutants.ts';
 import type { SimPlan } from './plan.ts';
 import type { VirtualTime } from './virtual-time.ts';
@@ -22,6 +27,7 @@ export type Trace = (atMs: number, line: string) => void;
 export interface StoreWatch {
   readonly time: VirtualTime;
   readonly checker: Checker;
+  readonly faults: Faults;
   readonly trace: Trace;
 }
 
@@ -35,15 +41,18 @@ export class Stores {
   readonly keys: MemoryIdempotencyStore;
   readonly admission: MemoryAdmissionStore;
   readonly crowd: Crowd;
+  readonly links: LinkGate;
+  readonly guilt: Guilt;
   /** Null where messages go through `server`. */
   readonly ownBroker: Broker | null;
   readonly #hash: Hash = createHash('sha256');
   readonly #time: VirtualTime;
   readonly #trace: Trace;
   #jumpMs = 0;
+  #losesNextBegin = false;
 
   constructor(plan: SimPlan, watch: StoreWatch, mutant: Mutant | null) {
-    const { time, checker } = watch;
+    const { time, checker, faults } = watch;
     this.#time = time;
     this.#trace = watch.trace;
     const clock = { now: () => DAY_ZERO_MS + time.nowMs + this.#jumpMs };
@@ -75,11 +84,14 @@ export class Stores {
       },
       ...(isOneDatabase ? { ledger: this.ledger } : {}),
     });
+    this.links = new LinkGate(plan, faults);
+    this.guilt = new Guilt(plan, this.ledger, faults);
     const unroutable = new Set(
       plan.tasks.filter(task => task.kind === 'unroutable').map(task => task.id),
     );
     this.server = new MemoryBroker({
-      refuse: message => (unroutable.has(message.id) ? 'no such queue' : null),
+      refuse: message =>
+        unroutable.has(message.id) || this.links.refuses(message) ? 'no such queue' : null,
       holdsUntilAck: mutant?.holdsUntilAck ?? true,
     });
     this.ownBroker = isOneDatabase ? ledgerBroker(this.ledger) : null;
@@ -90,6 +102,35 @@ export class Stores {
         checker.onEffect(entry);
       },
     });
+  }
+
+  /** A standby that never heard of the next `begin` takes over right after it. */
+  failOverAfterBegin(): void {
+    this.#losesNextBegin = true;
+  }
+
+  readonly bury: Ledger['bury'] = items => this.guilt.bury(items);
+
+  /** Of a server that may lose what it has just answered: its records are as before, and it shows that it is another one. */
+  async begin(request: BeginRequest): Promise<BeginReply> {
+    this.guilt.check(request.messages);
+    const { state } = this.ledger;
+    const isLost = this.#losesNextBegin;
+    const before = new Map<string, TaskRecord>();
+    if (isLost)
+      for (const [id, record] of state.records)
+        before.set(id, { ...record, history: [...record.history] });
+    const reply = await this.ledger.begin(request);
+    if (!isLost || reply.status !== 'open' || reply.begun.length === 0) return reply;
+    this.#losesNextBegin = false;
+    state.generation += 1;
+    for (const { id } of reply.begun) {
+      const record = before.get(id);
+      if (record === undefined) state.records.delete(id);
+      else state.records.set(id, record);
+    }
+    this.#write(`failover without ${reply.begun.map(({ id }) => id).join(' ')}`);
+    return reply;
   }
 
   /** The store's clock is set; the workers' monotonic clocks are not. */

@@ -1,13 +1,15 @@
 import { digestOf } from '../../src/task/digest.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
 import { toBytes } from '../../src/task/json.ts';
+import { signed } from './forgery.ts';
 import type { SeededRandom } from './seeded-random.ts';
 import type { Topology } from './topology.ts';
 
 /**
  * What a task does. `ok` and `fails` end done, `discards` too; `poison` always throws; `pill` kills its process;
  * `unroutable` is refused by the broker each time; `raw` is a message nobody can read; `impostor` are two
- * messages with one id and different bytes, of which one runs and one is buried.
+ * messages with one id and different bytes, of which one runs and one is buried; `unstorable` is a message that the ledger
+ * refuses, and with it every batch that it is in.
  */
 export type TaskKind =
   | 'ok'
@@ -17,7 +19,15 @@ export type TaskKind =
   | 'pill'
   | 'unroutable'
   | 'raw'
-  | 'impostor';
+  | 'impostor'
+  | 'unstorable';
+
+/**
+ * What keeps follow-ups from being sent. `passing`: the broker refuses them for a while. `lasting`: it refuses them until they
+ * are given up. `forbidden`: our own rules do. A follow-up that was given up is a dead letter; an operator opens the gate and
+ * revives it.
+ */
+export type LinkTrouble = 'none' | 'passing' | 'lasting' | 'forbidden';
 
 export interface TaskPlan {
   readonly id: string;
@@ -123,11 +133,56 @@ export function withReceipts(tasks: readonly TaskPlan[], random: SeededRandom): 
   return tasks.map(plan => ({ ...plan, isDurable: !plan.isPushed && random.chance(0.5) }));
 }
 
+/** One that the ledger refuses comes with several that it takes, in one queue and at one moment: so they are one batch. */
+export function withUnstorable(
+  tasks: readonly TaskPlan[],
+  random: SeededRandom,
+  writeAtMs: number,
+): TaskPlan[] {
+  const queue = random.pick(QUEUES);
+  const guilty = random.int(0, BATCH - 1);
+  const batch = Array.from({ length: BATCH }, (_, index) => ({
+    ...CHILD_PLAN,
+    id: `b${index}`,
+    kind: index === guilty ? ('unstorable' as const) : ('ok' as const),
+    isPushed: true,
+    writeAtMs,
+    queue,
+  }));
+  return [...tasks, ...batch];
+}
+
+const BATCH = 4;
+
+/** A task that another one has sent. */
+export const CHILD_PLAN: TaskPlan = {
+  id: 'child',
+  kind: 'ok',
+  writeAtMs: 0,
+  isRolledBack: false,
+  delayMs: 0,
+  expiresMs: null,
+  cancelAtMs: null,
+  isPushed: false,
+  priority: 0,
+  queue: 'bulk',
+  durationMs: 100,
+  isPolite: true,
+  checkpoints: 0,
+  doorSteps: 1,
+  sends: 0,
+  hasLink: false,
+  failures: 0,
+  isDurable: false,
+  key: null,
+};
+
 /** Other bytes under the id of another task. */
-export function impostorOf(genuine: Envelope): Envelope {
+export function digestConflictOf(genuine: Envelope, nowMs: number): Envelope {
   const { name, id, version } = genuine;
   const body = toBytes('[["other"],{},{}]');
-  return { ...genuine, body, digest: digestOf({ name, id, version, body }) };
+  const other = { ...genuine, body, digest: digestOf({ name, id, version, body }) };
+  return signed(other, nowMs);
 }
 
 const LINK = `{"task":"${CHILD}","args":[],"kwargs":{},"options":{"queue":"bulk"},"subtask_type":null,"immutable":true}`;
@@ -138,7 +193,7 @@ export function envelopeOf(plan: TaskPlan, nowMs: number): Envelope {
   const name = plan.kind === 'pill' ? PILL : plan.key === null ? WORK : KEYED;
   const args = plan.key === null ? '[]' : `["${plan.key}"]`;
   const body = toBytes((plan.hasLink ? LINKED_BODY : BODY).replace('[]', args));
-  return {
+  const envelope: Envelope = {
     id: plan.id,
     name,
     queue: plan.queue,
@@ -150,12 +205,13 @@ export function envelopeOf(plan: TaskPlan, nowMs: number): Envelope {
     etaMs: plan.delayMs > 0 ? nowMs + plan.delayMs : null,
     expiresMs: plan.expiresMs === null ? null : nowMs + plan.expiresMs,
   };
+  return signed(envelope, nowMs);
 }
 
 /** A follow-up sent through the door. */
-export function childEnvelope(id: string): Envelope {
+export function childEnvelope(id: string, nowMs: number): Envelope {
   const body = toBytes(BODY);
-  return {
+  const envelope: Envelope = {
     id,
     name: CHILD,
     queue: 'bulk',
@@ -167,4 +223,5 @@ export function childEnvelope(id: string): Envelope {
     etaMs: null,
     expiresMs: null,
   };
+  return signed(envelope, nowMs);
 }

@@ -37,6 +37,11 @@ export class Totals {
       this.#faults.set(kind, (this.#faults.get(kind) ?? 0) + count);
   }
 
+  /** Kinds of faults that no run has suffered. */
+  get missed(): readonly FaultKind[] {
+    return FAULT_KINDS.filter(kind => !this.#faults.has(kind));
+  }
+
   lines(): string[] {
     const number = (value: number): string => value.toLocaleString('en');
     const total = [...this.#faults.values()].reduce((sum, count) => sum + count, 0);

@@ -3,29 +3,10 @@ import type { Checker } from './checker.ts';
 import type { Faults } from './faults.ts';
 import type { SimPlan } from './plan.ts';
 import type { Stores } from './stores.ts';
-import type { TaskKind, TaskPlan } from './task-plan.ts';
+import { CHILD_PLAN, type TaskKind, type TaskPlan } from './task-plan.ts';
 
-const CHILD_PLAN: TaskPlan = {
-  id: 'child',
-  kind: 'ok',
-  writeAtMs: 0,
-  isRolledBack: false,
-  delayMs: 0,
-  expiresMs: null,
-  cancelAtMs: null,
-  isPushed: false,
-  priority: 0,
-  queue: 'bulk',
-  durationMs: 100,
-  isPolite: true,
-  checkpoints: 0,
-  doorSteps: 1,
-  sends: 0,
-  hasLink: false,
-  failures: 0,
-  isDurable: false,
-  key: null,
-};
+/** Those that can only be buried. */
+const BAD: ReadonlySet<TaskKind> = new Set(['poison', 'pill', 'unroutable', 'raw', 'unstorable']);
 
 interface Expectation {
   readonly kind: TaskKind;
@@ -66,7 +47,7 @@ export class Truth {
   }
 
   /** Two messages came under one id: one of these digests runs, the other must be kept as a dead letter. */
-  onImpostor(id: string, digests: readonly string[]): void {
+  onDigestConflict(id: string, digests: readonly string[]): void {
     this.#impostors.set(id, digests);
   }
 
@@ -97,6 +78,7 @@ export class Truth {
     const { outbox, server, ledger } = this.#stores;
     const { queued, held } = server.count();
     if (outbox.rows.size + queued + held + ledger.state.after.size > 0) return false;
+    if (this.#stores.links.letters(ledger.state.records.values()).length > 0) return false;
     return [...this.#committed.keys()].every(id => this.#endingOf(id) !== null);
   }
 
@@ -108,7 +90,7 @@ export class Truth {
       if (!this.#committed.has(id))
         this.#checker.report('phantom', `${id} ran, but was never committed`);
     }
-    this.#judgeImpostors();
+    this.#judgeDigestConflicts();
     this.#judgeKeys();
     const { queued, held } = this.#stores.server.count();
     if (queued + held > 0)
@@ -133,12 +115,15 @@ export class Truth {
     }
   }
 
-  #judgeImpostors(): void {
+  #judgeDigestConflicts(): void {
     for (const [id, digests] of this.#impostors) {
-      const letters = digests.map(digest =>
-        this.#stores.ledger.state.records.get(`${id}#${digest.slice(0, 16)}`),
+      // Workers and the ledger itself name such letters after the id in their own ways; the digest says which it is.
+      const letters = [...this.#stores.ledger.state.records.values()].filter(
+        ({ id: letter, state }) => state === 'dead' && letter.startsWith(`${id}#`),
       );
-      const dead = letters.filter(record => record?.state === 'dead').length;
+      const dead = digests.filter(digest =>
+        letters.some(({ envelope }) => envelope?.digest === digest),
+      ).length;
       // A tombstone left before anything arrived knows no bytes, so it turns both away.
       if (dead === 1 || (dead === 0 && this.#cancelled.has(id))) continue;
       this.#checker.report('lost', `${dead} of the two messages under ${id} are dead letters`);
@@ -174,8 +159,7 @@ export class Truth {
   }
 
   #allowedEndings(id: string, { kind, mayExpire }: Expectation): string[] {
-    const isBad = kind === 'poison' || kind === 'pill' || kind === 'unroutable' || kind === 'raw';
-    const allowed = [isBad ? 'dead' : 'done'];
+    const allowed = [BAD.has(kind) ? 'dead' : 'done'];
     if (mayExpire || this.#cancelled.has(id)) allowed.push('cancelled');
     return allowed;
   }
@@ -184,7 +168,7 @@ export class Truth {
     const { ledger, outbox } = this.#stores;
     const state = ledger.state.records.get(id)?.state;
     if (state === 'done' || state === 'dead' || state === 'cancelled') return state;
-    if (outbox.deadLetters.has(id)) return 'dead';
+    if (outbox.deadLetters.has(id) || this.#stores.guilt.isBuried(id)) return 'dead';
     // Its tombstone may have been forgotten since; the journal has not.
     return state === undefined && this.#checker.isCommitted(id) ? 'done' : null;
   }

@@ -1,3 +1,5 @@
+import type { Clock } from '../../src/runtime/clock.ts';
+
 interface Event {
   readonly atMs: number;
   readonly seq: number;
@@ -20,6 +22,13 @@ export class VirtualTime {
   readonly #heap: Event[] = [];
   #seq = 0;
   #isStopped = false;
+
+  /** The same for parts that take a clock. */
+  readonly clock: Clock = {
+    now: () => this.nowMs,
+    monotonic: () => this.nowMs,
+    timer: (ms, fn) => this.after(ms, fn),
+  };
 
   /** Calls `fn` after `ms`; the returned function cancels it. */
   after(ms: number, fn: () => void): () => void {

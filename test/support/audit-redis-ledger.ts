@@ -39,6 +39,7 @@ export async function auditRedisLedger(
   const found = await Promise.all([
     auditWaiting(connection, root, own, tasks),
     auditRunning(connection, root, own, tasks),
+    auditAside(connection, root, own, tasks),
     auditDead(connection, root, tasks),
     auditFailing(connection, root, tasks),
   ]);
@@ -73,9 +74,13 @@ async function auditWaiting(
       is.push(`${String(member).slice(11)} in ${queue}${suspected ?? ''}`);
     }
   }
+  const aside = (await connection.command('zrange', `${root}aside`, 0, -1)) as readonly Buffer[];
+  const asideIds = new Set(aside.map(String));
+  is.push(...[...asideIds].map(id => `${id} in ${tasks.get(id)?.queue}`));
   const waiting = [...tasks].filter(([, { state }]) => state === 'w');
   const should = waiting.map(([id, { queue, crashes, budget }]) => {
-    const suspected = isSuspect(Number(crashes), Number(budget)) ? '-suspects' : '';
+    const isApart = isSuspect(Number(crashes), Number(budget)) && !asideIds.has(id);
+    const suspected = isApart ? '-suspects' : '';
     return `${id} in ${queue}${suspected}`;
   });
   return compare('waiting', is, should);
@@ -108,6 +113,42 @@ async function auditRunning(
       counts,
       queues.map(([queue, n]) => `${queue} ${n}`),
     ),
+  ];
+}
+
+/** What is set aside is in three sets, and who did it is known. */
+async function auditAside(
+  connection: RedisConnection,
+  root: string,
+  own: readonly string[],
+  tasks: Tasks,
+): Promise<string[]> {
+  const membersOf = async (key: string): Promise<string[]> =>
+    ((await connection.command('zrange', root + key, 0, -1)) as readonly Buffer[]).map(String);
+  const inSets = async (prefix: string): Promise<string[]> => {
+    const keys = own.filter(key => key.startsWith(prefix));
+    const lists = keys.map(async key => {
+      const ids = await membersOf(key);
+      return ids.map(id => `${id} in ${key.slice(prefix.length)}`);
+    });
+    return (await Promise.all(lists)).flat();
+  };
+  const aside = await membersOf('aside');
+  const where = (of: (task: Audited) => string): string[] =>
+    aside.map(id => `${id} in ${of(tasks.get(id) as Audited)}`);
+  const by = (await fieldsOf(connection, `${root}aside-by`)).map(([id]) => id);
+  return [
+    ...compare(
+      'aside by queue',
+      await inSets('aside-queue:'),
+      where(({ queue }) => queue),
+    ),
+    ...compare(
+      'aside by name',
+      await inSets('aside:'),
+      where(({ queue, name }) => `${queue}\n${name}`),
+    ),
+    ...compare('aside by whom', by, aside),
   ];
 }
 

@@ -24,7 +24,7 @@ it('reports an import against the direction at its line, types included', () => 
     'outbox/outbox-store.ts': `import type { Envelope } from '../task/envelope.ts';`,
     'relay/relay.ts': [
       `import { OutboxStore } from '../outbox/outbox-store.ts';`,
-      `// import { x } from '../wiring/a.ts'; in a comment is no import`,
+      `// import { x } from '../app/a.ts'; in a comment is no import`,
       `import type {`,
       `  Store,`,
       `} from '../adapters/postgres/store.ts';`,

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const PROGRAM = join(ROOT, 'bin/outlast.js');
 /** A command that hangs is a failure with its output, not a test that runs out of time without a word. */
-const PATIENCE_MS = 25_000;
+const PATIENCE_MS = 120_000;
 
 export interface Ended {
   readonly code: number | null;

@@ -6,7 +6,7 @@ import type { Snapshot, TaskView } from '../../src/dev/view.ts';
 export const ROOT: string = fileURLToPath(new URL('../../', import.meta.url));
 const PROGRAM = `${ROOT}bin/outlast.js`;
 /** Starting takes seconds on a loaded machine: PGlite makes its first database. */
-const PATIENCE_MS = 60_000;
+const PATIENCE_MS = 150_000;
 
 export interface Ended {
   readonly code: number | null;

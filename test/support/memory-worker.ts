@@ -13,9 +13,9 @@ import type { Duration } from '../../src/task/duration.ts';
 import { NO_KEYS } from '../../src/task/keyring.ts';
 import type { EventSink } from '../../src/telemetry/events.ts';
 import { silentLogger } from '../../src/telemetry/logger.ts';
-import type { HandlerOrigin } from '../../src/worker/door.ts';
+import type { HandlerOrigin } from '../../src/worker/effects/door.ts';
 import { defineHandler } from '../../src/worker/handler.ts';
-import { LoopHeart } from '../../src/worker/heart.ts';
+import { LoopHeartbeat } from '../../src/worker/lease/heartbeat.ts';
 import type { RunObserver } from '../../src/worker/run-observer.ts';
 import { Worker } from '../../src/worker/worker.ts';
 import { VirtualTime } from '../sim/virtual-time.ts';
@@ -27,11 +27,7 @@ export const away = (): Promise<never> =>
 /** A worker on a store that can be cut off, under a clock that the test moves. */
 export function memoryWorker(shutdownTimeoutMs = 0, timeout: Duration = '1h', idempotent = false) {
   const time = new VirtualTime();
-  const clock = {
-    now: () => time.nowMs,
-    monotonic: () => time.nowMs,
-    timer: (ms: number, fn: () => void) => time.after(ms, fn),
-  };
+  const { clock } = time;
   const store = new MemoryLedger({ clock });
   let isAway = false;
   const commits: StepStatus[] = [];
@@ -68,10 +64,16 @@ export function memoryWorker(shutdownTimeoutMs = 0, timeout: Duration = '1h', id
   const long = task('worker.long', { timeout, idempotent });
   const keys = new MemoryIdempotencyStore(clock);
   const seen: { epoch: number | null } = { epoch: null };
+  /** The database of the effects. */
+  const effects = { isAway: false, asked: 0 };
   /** A door that lifts every run above the epoch it has seen. */
   const origin: HandlerOrigin = {
     door: ({ ledger: asked }) => ({
+      locksTask: false,
       pass: async (run, _step, fn) => {
+        effects.asked += 1;
+        await new Promise<void>(resolve => void time.after(1, resolve));
+        if (effects.isAway) return await away();
         await asked.lift(run, seen.epoch ?? 0);
         return await fn(null);
       },
@@ -108,8 +110,8 @@ export function memoryWorker(shutdownTimeoutMs = 0, timeout: Duration = '1h', id
     pid: 1,
   };
   const control = new MemoryControlStore(clock);
-  const hurry = new AbortController();
-  const heart = new LoopHeart(ledger, runtime, 1_000);
+  const forceStop = new AbortController();
+  const heartbeat = new LoopHeartbeat(ledger, runtime, 1_000);
   const ranMs: number[] = [];
   const ignore = (): void => undefined;
   const observer: RunObserver = {
@@ -129,10 +131,10 @@ export function memoryWorker(shutdownTimeoutMs = 0, timeout: Duration = '1h', id
     keys: { store: keys, reads: new MemoryLedgerReads(store) },
     handlers: new Map([[long.name, handler]]),
     runtime,
-    heart,
+    heartbeat,
     control,
     settings,
-    hurry: hurry.signal,
+    forceStop: forceStop.signal,
   });
   const arrive = async (id = 'one', options: SendOptions = {}): Promise<string> => {
     const deps = {
@@ -157,6 +159,7 @@ export function memoryWorker(shutdownTimeoutMs = 0, timeout: Duration = '1h', id
     told,
     drained,
     seen,
+    effects,
     ranMs,
     commits,
     committed,
@@ -164,7 +167,7 @@ export function memoryWorker(shutdownTimeoutMs = 0, timeout: Duration = '1h', id
     finish: () => finish(),
     hold,
     handling: () => handling,
-    hurry,
+    forceStop,
     ownerOf: (id: string) => store.state.records.get(id)?.worker ?? '',
     cut: (value: boolean) => void (isAway = value),
   };

@@ -18,7 +18,7 @@ export async function openTestBroker(url: string, leaseMs = LONG_LEASE_MS): Prom
   const consumer = unique('consumer');
   const connection = await RedisConnection.open({ url, role: 'broker', name: consumer });
   const hold = new RedisHold(connection, { consumer, leaseMs });
-  return { broker: new RedisBroker(connection, hold, consumer), hold, connection };
+  return { broker: new RedisBroker(connection, hold, { consumer }), hold, connection };
 }
 
 /** Brokers on a Redis, or on a cluster with these nodes, each of which can be cut off as a killed process is. */

@@ -134,7 +134,8 @@ else
   redis.call('SET', key, cmsgpack.pack(record), 'PX', left - ms)
 end`;
 const SHIFT_SCRIPT = { text: SHIFT, sha: createHash('sha1').update(SHIFT).digest('hex') };
-const TIMED = /:(chord:.*|t:.*|(ready|later)(-suspects)?:.*|dead|chords|leases|closed|after)$/;
+const TIMED =
+  /:(chord:.*|t:.*|(ready|later)(-suspects)?:.*|aside|aside(-queue)?:[^]*|dead|chords|leases|closed|after)$/;
 
 async function advance(
   connection: RedisConnection,

@@ -83,6 +83,11 @@ export function rabbitmqServerPath(): string {
   );
 }
 
+/** The path of a PostgreSQL server, with the programs of its version beside it, for tests that need one to themselves. */
+export function postgresServerPath(): string {
+  return required('OUTLAST_TEST_POSTGRES_SERVER', 'apt-get install postgresql, and its path');
+}
+
 /** The path of a redis-server, for tests that need one to themselves. */
 export function redisServerPath(): string {
   return required('OUTLAST_TEST_REDIS_SERVER', 'apt-get install redis-server, and its path');

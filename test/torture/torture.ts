@@ -2,13 +2,11 @@ import { Pool } from 'pg';
 import { migrate } from '../../src/adapters/postgres/migrate.ts';
 import { PgDatabase } from '../../src/adapters/postgres/pg-database.ts';
 import { fromPg } from '../../src/adapters/transactions/pg.ts';
-import { resolveConfig } from '../../src/config/config.ts';
 import { task } from '../../src/task/define-task.ts';
 import { unchecked } from '../../src/task/standard-schema.ts';
-import { silentLogger } from '../../src/telemetry/logger.ts';
-import { createOutlast } from '../../src/wiring/create-outlast.ts';
-import { messagingOf } from '../../src/wiring/messaging.ts';
-import { openStores, type Stores } from '../../src/wiring/stores.ts';
+import { createOutlast } from '../../src/app/create-outlast.ts';
+import { openContext } from '../../src/context/context.ts';
+import type { Stores } from '../../src/context/stores.ts';
 import { BOOKS, check, tellLedger, VIOLATIONS, type Verdict } from './checker.ts';
 import { Fleet, type Verb } from './fleet.ts';
 
@@ -98,8 +96,8 @@ export class Torture {
   async run(): Promise<TortureReport> {
     const startedAt = performance.now();
     await this.#prepare();
-    const config = resolveConfig({}, variablesOf(this.#servers));
-    const stores = await openStores(config.database, messagingOf(config, silentLogger));
+    const context = openContext({}, { env: variablesOf(this.#servers) });
+    const stores = await context.stores();
     for (const verb of [
       'relay',
       'relay',
@@ -128,7 +126,7 @@ export class Torture {
       };
     } finally {
       await this.#fleet.stop();
-      await stores.close();
+      await context.close();
       await this.#pool.end();
     }
   }

@@ -8,23 +8,23 @@ import type { CheckpointKey, CheckpointStore } from '../../ledger/checkpoint-sto
 const { O_CREAT, O_EXCL, O_NOFOLLOW, O_RDONLY, O_WRONLY } = constants;
 const NAME = /^[0-9a-f]{64}-\d+-\d+$/;
 const TEMPORARY = /^\.[0-9a-f]{64}-\d+-\d+\.[0-9a-f]+\.tmp$/;
-/** The first line of a file says whose it is: a name is a digest, and tells nobody. */
+/** The first line of a file names its task: the file name is a digest, and does not. */
 const MAX_HEAD_BYTES = 512;
 
 /**
  * Large checkpoints in a folder that all workers share. A name is made of digests and numbers, so no id leads out of the
- * folder; nothing is overwritten in place, and a link in the place of a file is not followed.
+ * folder; nothing is overwritten in place, and a link instead of a file is not followed.
  */
 export class FolderCheckpointStore implements CheckpointStore {
   readonly #root: Promise<string>;
 
   constructor(folder: string) {
     this.#root = resolveFolder(folder);
-    // Whoever uses it first is told; until then nobody listens.
+    // The first caller gets the error; until then it must not go unhandled.
     this.#root.catch(() => undefined);
   }
 
-  /** Refuses a folder that is none, before anything depends on it. */
+  /** Refuses a path that is no folder, before anything depends on it. */
   async check(): Promise<void> {
     await this.#root;
   }
@@ -37,7 +37,7 @@ export class FolderCheckpointStore implements CheckpointStore {
       await writeWhole(temporary, [headOf(key), data]);
       await rename(temporary, join(root, name));
     } catch (error) {
-      // On a disk that is full it would be in the way of the next one.
+      // On a full disk it would take space from the next one.
       await unlinkIfThere(temporary).catch(() => undefined);
       throw error;
     }
@@ -70,7 +70,7 @@ export class FolderCheckpointStore implements CheckpointStore {
       const isTemporary = TEMPORARY.test(name);
       if (!isTemporary && (!NAME.test(name) || name <= behind)) continue;
       if (!(await this.#isOlder(name, ageMs))) continue;
-      // Somebody died while writing it.
+      // A process died while writing it.
       if (isTemporary) await unlinkIfThere(join(await this.#root, name));
       else keys.push(...(await this.#keyIn(name)));
       if (keys.length === limit) break;
@@ -97,7 +97,7 @@ export class FolderCheckpointStore implements CheckpointStore {
     return key !== null && nameOf(key) === name ? [key] : [];
   }
 
-  /** Null where there is no such file, or a link. */
+  /** Null if there is no such file, or if it is a link. */
   async #withFile<T>(name: string, fn: (file: FileHandle) => Promise<T | null>): Promise<T | null> {
     let file: FileHandle;
     try {
@@ -130,7 +130,7 @@ function readHead(line: string): CheckpointKey | null {
   }
 }
 
-/** Resolved once: what the path leads to later changes nothing. */
+/** Resolved once: later changes of the path have no effect. */
 async function resolveFolder(folder: string): Promise<string> {
   try {
     const root = await realpath(folder);
@@ -146,7 +146,7 @@ async function resolveFolder(folder: string): Promise<string> {
   }
 }
 
-/** All of it or an error: a single write to a disk that has just become full takes a part, and says so only in its count. */
+/** All of it or an error: a write to a disk that has just become full may store a part, and only its count shows that. */
 async function writeWhole(path: string, parts: readonly Uint8Array[]): Promise<void> {
   const file = await open(path, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW, 0o600);
   try {
@@ -157,7 +157,7 @@ async function writeWhole(path: string, parts: readonly Uint8Array[]): Promise<v
   }
 }
 
-/** A rename survives a crash when its folder was written down too. */
+/** A rename survives a crash only when its folder was synced too. */
 async function syncFolder(root: string): Promise<void> {
   const folder = await open(root, O_RDONLY);
   try {

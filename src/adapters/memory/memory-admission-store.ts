@@ -2,14 +2,14 @@ import type {
   AdmissionStore,
   KeyFigures,
   PermitUse,
-  Place,
-  PlaceAnswer,
-  PlaceAsk,
-  PlaceHolder,
-  PlaceWish,
+  Reservation,
+  ReserveReply,
+  ReserveRequest,
+  ReservationHolder,
+  ReservationWish,
   RateAsk,
   RateGrant,
-  RateTaking,
+  RateRefund,
   SweepReply,
 } from '../../admission/admission-store.ts';
 import { takeFrom } from '../../admission/gcra.ts';
@@ -24,8 +24,8 @@ interface KeyState {
   concurrency: number | null;
   rejected: number;
   /** By holder. */
-  readonly places: Map<string, PlaceHolder>;
-  /** Tasks without a place, the longest waiting first. */
+  readonly places: Map<string, ReservationHolder>;
+  /** Tasks without a reservation, the longest waiting first. */
   readonly wanted: Set<string>;
 }
 
@@ -38,11 +38,11 @@ export interface MemoryAdmissionOptions {
   /** The store's clock: the only one that counts here. */
   readonly clock: Pick<Clock, 'now'>;
   readonly ledger: MemoryLedger;
-  /** Is the run over that has this place? The simulator puts known mistakes here. */
-  readonly isOver?: (holder: PlaceHolder, record: TaskRecord | undefined) => boolean;
+  /** Is the run with this reservation over? The simulator puts known mistakes here. */
+  readonly isOver?: (holder: ReservationHolder, record: TaskRecord | undefined) => boolean;
 }
 
-const isOverHere = ({ run }: PlaceHolder, record: TaskRecord | undefined): boolean =>
+const isOverHere = ({ run }: ReservationHolder, record: TaskRecord | undefined): boolean =>
   record === undefined || record.state !== 'running' || record.run !== run;
 
 /** Admission in memory, with the same comparisons as elsewhere. */
@@ -50,7 +50,7 @@ export class MemoryAdmissionStore implements AdmissionStore {
   readonly #options: MemoryAdmissionOptions;
   readonly #keys = new Map<string, KeyState>();
   readonly #permits = new Map<string, Permit>();
-  /** What `pressure` says. */
+  /** What `pressure` returns. */
   full: { readonly retryAfterMs: number; readonly why: string } | null = null;
 
   constructor(options: MemoryAdmissionOptions) {
@@ -66,8 +66,8 @@ export class MemoryAdmissionStore implements AdmissionStore {
     });
   }
 
-  async refund(takings: readonly RateTaking[]): Promise<readonly boolean[]> {
-    return takings.map(({ key, rate, count, mark }) => {
+  async refund(reservations: readonly RateRefund[]): Promise<readonly boolean[]> {
+    return reservations.map(({ key, rate, count, mark }) => {
       const state = this.#keys.get(key);
       if (state === undefined || state.tatUs !== mark) return false;
       state.tatUs -= count * intervalUs(rate);
@@ -88,7 +88,7 @@ export class MemoryAdmissionStore implements AdmissionStore {
     });
   }
 
-  async reserve({ key, limit, holders }: PlaceAsk): Promise<PlaceAnswer> {
+  async reserve({ key, limit, holders }: ReserveRequest): Promise<ReserveReply> {
     const state = this.#state(key);
     state.concurrency = limit;
     const isIn = holders.map(holder => {
@@ -104,14 +104,14 @@ export class MemoryAdmissionStore implements AdmissionStore {
     return { isIn, waiting: state.wanted.size };
   }
 
-  async want({ key, limit, task }: PlaceWish): Promise<boolean> {
+  async want({ key, limit, task }: ReservationWish): Promise<boolean> {
     const state = this.#state(key);
     const hasRoom = state.places.size < limit;
     if (!hasRoom) state.wanted.add(task);
     return hasRoom;
   }
 
-  async free(places: readonly Place[]): Promise<readonly string[]> {
+  async free(places: readonly Reservation[]): Promise<readonly string[]> {
     return places.flatMap(place => {
       const state = this.#keys.get(place.key);
       if (state === undefined || !state.places.delete(nameOf(place))) return [];
@@ -125,7 +125,7 @@ export class MemoryAdmissionStore implements AdmissionStore {
   async sweep(key: string | null, limit: number): Promise<SweepReply> {
     const { ledger, isOver = isOverHere } = this.#options;
     const { records } = ledger.state;
-    const over: Place[] = [];
+    const over: Reservation[] = [];
     for (const [name, state] of this.#keys) {
       if (key !== null && key !== name) continue;
       for (const holder of state.places.values())
@@ -174,4 +174,4 @@ export class MemoryAdmissionStore implements AdmissionStore {
   }
 }
 
-const nameOf = ({ task, run }: PlaceHolder): string => `${task}\n${run}`;
+const nameOf = ({ task, run }: ReservationHolder): string => `${task}\n${run}`;

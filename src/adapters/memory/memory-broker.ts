@@ -4,7 +4,7 @@ import type { MemoryLedger } from './memory-ledger.ts';
 import { copyEnvelope } from './memory-record.ts';
 
 interface QueuedMessage {
-  /** Place of arrival. A message that returns keeps it, so it comes before all that arrived later. */
+  /** Order of arrival. A message that returns keeps it, so it comes before all that arrived later. */
   readonly seq: number;
   readonly priority: number;
   readonly queue: string;
@@ -12,13 +12,13 @@ interface QueuedMessage {
 }
 
 export interface MemoryBrokerOptions {
-  /** What the broker does not take, with its reason. */
+  /** Why the broker refuses a message, or null. */
   readonly refuse?: (message: Envelope) => string | null;
-  /** False is a known mistake: what was popped is then in nobody's hands but the consumer's memory. */
+  /** False is a known mistake: a popped message is then only in the consumer's memory. */
   readonly holdsUntilAck?: boolean;
 }
 
-/** A message broker in RAM, in the manner of RabbitMQ. Each process connects for itself. */
+/** A message broker in RAM that behaves like RabbitMQ. Each process has its own connection. */
 export class MemoryBroker {
   readonly #queues = new Map<string, QueuedMessage[]>();
   readonly #held = new Map<MemoryBrokerConnection, Map<string, QueuedMessage>>();
@@ -44,7 +44,7 @@ export class MemoryBroker {
     return connection;
   }
 
-  /** The connection is gone: all it held returns to its place. Its tags mean nothing any more. */
+  /** The connection is gone: all its messages return to their positions. Its tags are void. */
   disconnect(connection: MemoryBrokerConnection): void {
     for (const message of this.#held.get(connection)?.values() ?? []) this.#enqueue(message);
     this.#held.delete(connection);
@@ -58,7 +58,7 @@ export class MemoryBroker {
     return { status: 'confirmed' };
   }
 
-  /** A message of a foreign producer that nobody can read. */
+  /** An unreadable message of a foreign producer. */
   acceptRaw(message: UndecodableMessage): void {
     this.#enqueue({ seq: ++this.#seq, priority: 0, queue: message.queue, message });
   }
@@ -91,7 +91,7 @@ export class MemoryBroker {
     }
   }
 
-  /** Forgets messages, in queues and in hands, as a server does that has lost its memory; for tests. */
+  /** Drops messages, queued and held, as a server does that has lost its memory; for tests. */
   lose(isLost: (message: Envelope) => boolean): number {
     let count = 0;
     const isKept = ({ message }: QueuedMessage): boolean => {
@@ -106,14 +106,14 @@ export class MemoryBroker {
     return count;
   }
 
-  /** Whether a copy of this task is in a queue or in a hand; for tests. */
+  /** Whether a copy of this task is queued or held; for tests. */
   holds(id: string): boolean {
     const isCopy = ({ message }: QueuedMessage): boolean => 'id' in message && message.id === id;
     const held = [...this.#held.values()].flatMap(messages => [...messages.values()]);
     return held.some(isCopy) || [...this.#queues.values()].some(queue => queue.some(isCopy));
   }
 
-  /** Messages in queues and in hands; for tests. */
+  /** Messages queued and held; for tests. */
   count(): { readonly queued: number; readonly held: number } {
     const sum = (sizes: number[]): number => sizes.reduce((total, size) => total + size, 0);
     return {
@@ -128,14 +128,15 @@ export class MemoryBroker {
     const isAfter = (other: QueuedMessage): boolean =>
       other.priority < message.priority ||
       (other.priority === message.priority && other.seq > message.seq);
-    const place = queue.findIndex(isAfter);
-    queue.splice(place === -1 ? queue.length : place, 0, message);
+    const index = queue.findIndex(isAfter);
+    queue.splice(index === -1 ? queue.length : index, 0, message);
     for (const hint of this.#hints) hint();
   }
 }
 
-/** One consumer's connection. Tags belong to it alone, as they belong to a channel. */
+/** One consumer's connection. It owns its tags, as a channel does. */
 export class MemoryBrokerConnection implements Broker {
+  readonly hasQueues = true;
   readonly #broker: MemoryBroker;
 
   constructor(broker: MemoryBroker) {
@@ -173,7 +174,7 @@ export class MemoryBrokerConnection implements Broker {
   }
 }
 
-/** The broker where there is none: a published message is a ledger record at once. */
+/** Stands in for a broker: a published message becomes a ledger record at once. */
 export function ledgerBroker(ledger: Pick<MemoryLedger, 'receive'>): Broker {
   return {
     publish: async messages =>

@@ -2,7 +2,7 @@ import type { ChordAnswer, ChordPart } from '../../ledger/ledger.ts';
 import { KEEP_OPEN_CHORD_MS, type OpenChord } from '../../ledger/open-chord.ts';
 import type { JoinedPart, MemoryLedgerState } from './memory-ledger-state.ts';
 
-/** As in PostgreSQL: far beyond the time in which a part of a completed chord may be told again. */
+/** As in PostgreSQL: far beyond the time in which a part of a completed chord may be repeated. */
 const KEEP_COMPLETE_MS = 86_400_000;
 
 export function joinChord(state: MemoryLedgerState, part: ChordPart): ChordAnswer {
@@ -13,11 +13,12 @@ export function joinChord(state: MemoryLedgerState, part: ChordPart): ChordAnswe
   if (found === undefined || (found.result === null && part.result !== null))
     parts.set(index, { ...part, joinedMs: state.nowMs });
   if (parts.get(index)?.result === null) return { status: 'failed' };
-  const results = [...parts.values()]
-    .toSorted((a, b) => a.index - b.index)
-    .flatMap(({ result }) => result ?? []);
-  if (size === null || results.length < size) return { status: 'open' };
-  return { status: 'complete', results };
+  const counted = [...parts.values()]
+    .filter(({ result }) => result !== null)
+    .toSorted((a, b) => a.index - b.index);
+  if (size === null || counted.length < size) return { status: 'open' };
+  const results = counted.flatMap(({ result }) => result ?? []);
+  return { status: 'complete', results, isSigned: counted.every(one => one.isSigned === true) };
 }
 
 export function pruneChords(state: MemoryLedgerState): void {

@@ -11,7 +11,7 @@ interface Entry extends ConsumerReport {
   readonly isDraining: boolean;
 }
 
-/** What operators tell workers, in RAM. */
+/** Operators' instructions to workers, in RAM. */
 export class MemoryControlStore implements ControlStore {
   readonly #clock: Pick<Clock, 'now'>;
   readonly #paused = new Set<string>();

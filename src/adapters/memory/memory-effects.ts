@@ -1,12 +1,17 @@
 import { outlastError } from '../../errors/error.ts';
 import type { RunRef } from '../../ledger/ledger.ts';
 import { noFaults, type FaultPoint } from '../../runtime/fault-point.ts';
-import { effectKeyOf, type DoorRun, type EffectDoor, type Entrance } from '../../worker/door.ts';
+import {
+  effectKeyOf,
+  type DoorRun,
+  type EffectDoor,
+  type Entrance,
+} from '../../worker/effects/door.ts';
 import type { MemoryLedger } from './memory-ledger.ts';
 import type { TaskRecord } from './memory-record.ts';
 import { MemoryTransaction } from './memory-transaction.ts';
 
-/** The two looks at the fence. The second one is in the same step as the effect; a mutant leaves it out. */
+/** The two checks of the fence. The second one is in the same step as the effect; a mutant leaves it out. */
 export interface EffectGuards {
   mayEnter(record: TaskRecord | undefined, run: RunRef): boolean;
   mayApply(record: TaskRecord | undefined, run: RunRef, isStepDone: boolean): boolean;
@@ -40,10 +45,13 @@ export interface MemoryEffectsOptions {
  * look the same.
  */
 export class MemoryEffects implements EffectDoor<MemoryTransaction> {
+  readonly locksTask = false;
   readonly #ledger: MemoryLedger;
   readonly #guards: EffectGuards;
   readonly #journal: (entry: EffectEntry) => void;
   readonly #faultPoint: FaultPoint;
+  /** The origin under which the effects of a key are kept, and until when. */
+  readonly #origins = new Map<string, { readonly origin: string; readonly endsMs: number }>();
 
   constructor(ledger: MemoryLedger, options: MemoryEffectsOptions = {}) {
     this.#ledger = ledger;
@@ -52,7 +60,7 @@ export class MemoryEffects implements EffectDoor<MemoryTransaction> {
     this.#faultPoint = options.faultPoint ?? noFaults;
   }
 
-  /** `begin` has moved the record, and no earlier run gets past it. */
+  /** `begin` has moved the record, so no earlier run gets past it. */
   async fence(): Promise<void> {}
 
   async pass(
@@ -67,7 +75,7 @@ export class MemoryEffects implements EffectDoor<MemoryTransaction> {
     const value = await fn(tx);
     await this.#faultPoint('door.effect-not-committed');
     if (run.effect !== undefined) {
-      // Where SQL waits for another task of the key, this one finds afterwards that it was second.
+      // Where SQL waits for another task of the key, this one finds out afterwards that it was second.
       const meanwhile = this.enter(run, step);
       if (!meanwhile.isNew) {
         tx.rollback();
@@ -82,7 +90,7 @@ export class MemoryEffects implements EffectDoor<MemoryTransaction> {
   enter(run: DoorRun, step: string): Entrance {
     if (!this.#guards.mayEnter(this.#ledger.state.records.get(run.id), run)) throw fenceStale(run);
     const { steps } = this.#ledger.state;
-    const done = steps.get(run.id)?.get(step) ?? steps.get(effectKeyOf(run))?.get(step);
+    const done = steps.get(run.id)?.get(step) ?? steps.get(this.#keyOf(run))?.get(step);
     if (done !== undefined) this.#keep(run.id, step, done.value);
     return done === undefined ? { isNew: true } : { isNew: false, value: done.value };
   }
@@ -94,15 +102,32 @@ export class MemoryEffects implements EffectDoor<MemoryTransaction> {
     effect: { readonly tx: MemoryTransaction; readonly value: Uint8Array | null },
   ): void {
     const { records, steps } = this.#ledger.state;
-    const keys = [run.id, effectKeyOf(run)];
+    const keys = [run.id, this.#keyOf(run)];
     const isDone = keys.some(key => steps.get(key)?.has(step) === true);
     if (!this.#guards.mayApply(records.get(run.id), run, isDone)) {
       effect.tx.rollback();
       throw fenceStale(run);
     }
     for (const key of keys) this.#keep(key, step, effect.value);
+    this.#remember(run);
     effect.tx.commit();
     this.#journal({ id: run.id, step, epoch: run.epoch });
+  }
+
+  /** Under the origin remembered here, or else the given one. */
+  #keyOf(run: DoorRun): string {
+    const { effect } = run;
+    const known = effect && this.#origins.get(effect.key);
+    if (!known || known.endsMs <= this.#ledger.state.nowMs) return effectKeyOf(run);
+    return effectKeyOf({ ...run, effect: { ...effect, origin: known.origin } });
+  }
+
+  #remember({ effect }: DoorRun): void {
+    if (effect === undefined) return;
+    const { nowMs } = this.#ledger.state;
+    const known = this.#origins.get(effect.key);
+    const origin = known && known.endsMs > nowMs ? known.origin : effect.origin;
+    this.#origins.set(effect.key, { origin, endsMs: nowMs + effect.ttlMs });
   }
 
   #keep(key: string, step: string, value: Uint8Array | null): void {

@@ -10,6 +10,7 @@ import {
   type KeyOwner,
   type KeyRecord,
   type KeyReply,
+  type KeyRun,
   type RenewRequest,
 } from '../../idempotency/idempotency-store.ts';
 import type { Clock } from '../../runtime/clock.ts';
@@ -18,6 +19,7 @@ interface KeyRow {
   state: KeyRecord['state'];
   taskId: string;
   epoch: number;
+  run: string;
   digest: string;
   result: Uint8Array | null;
   heldAtMs: number;
@@ -44,7 +46,7 @@ export class MemoryIdempotencyStore implements IdempotencyStore {
     const row = this.#row(request.key);
     if (row === undefined || mayTake(row, request)) return this.#take(request, row);
     if (row.taskId === request.taskId)
-      return row.state === 'done' ? doneReply(row) : { status: 'stale' };
+      return row.state === 'done' ? doneReply(row) : { status: 'stale', epoch: row.epoch };
     const holder = row.state === 'held' ? this.#holder(row) : null;
     if (row.digest !== request.digest) return { status: 'mismatch', holder };
     if (holder === null) return doneReply(row);
@@ -53,7 +55,7 @@ export class MemoryIdempotencyStore implements IdempotencyStore {
 
   async complete({ key, result, ttlMs, ...owner }: CompleteRequest): Promise<KeyReply> {
     const row = this.#row(key);
-    if (row === undefined || row.state === 'free' || !isOf(row, owner)) return STALE;
+    if (row === undefined || row.state === 'free' || !isRun(row, owner)) return STALE;
     if (row.state === 'held') {
       row.state = 'done';
       row.result = result?.slice() ?? null;
@@ -64,7 +66,7 @@ export class MemoryIdempotencyStore implements IdempotencyStore {
 
   async free({ key, evenDone = false, ...owner }: FreeRequest): Promise<KeyReply> {
     const row = this.#row(key);
-    if (row === undefined || !isOf(row, owner)) return STALE;
+    if (row === undefined || !isRun(row, owner)) return STALE;
     if (row.state !== 'held' && !evenDone) return STALE;
     const waiters = [...row.waiters.keys()];
     if (row.ttlMs === null || evenDone) this.#rows.delete(key);
@@ -78,7 +80,7 @@ export class MemoryIdempotencyStore implements IdempotencyStore {
 
   async renew({ key, leaseMs, ...owner }: RenewRequest): Promise<boolean> {
     const row = this.#row(key);
-    if (row?.state !== 'held' || !isOf(row, owner)) return false;
+    if (row?.state !== 'held' || !isRun(row, owner)) return false;
     row.untilMs = this.#clock.now() + leaseMs;
     return true;
   }
@@ -90,6 +92,7 @@ export class MemoryIdempotencyStore implements IdempotencyStore {
       key,
       state: row.state,
       ...this.#holder(row),
+      run: row.run,
       origin: row.origin,
       digest: row.digest,
       result: row.result?.slice() ?? null,
@@ -106,7 +109,7 @@ export class MemoryIdempotencyStore implements IdempotencyStore {
     );
     return old.slice(0, limit).map(([key, row]) => {
       row.reviewedAtMs = nowMs;
-      return { key, ...this.#holder(row) };
+      return { key, ...this.#holder(row), run: row.run };
     });
   }
 
@@ -119,7 +122,7 @@ export class MemoryIdempotencyStore implements IdempotencyStore {
     return before - this.#rows.size;
   }
 
-  /** What is over is not there. */
+  /** An expired row counts as missing. */
   #row(key: string): KeyRow | undefined {
     const row = this.#rows.get(key);
     if (row === undefined || row.untilMs === null || row.untilMs > this.#clock.now()) return row;
@@ -128,7 +131,7 @@ export class MemoryIdempotencyStore implements IdempotencyStore {
   }
 
   #take(request: AcquireRequest, row: KeyRow | undefined): AcquireReply {
-    const { key, taskId, epoch, digest, leaseMs, ttlMs = null } = request;
+    const { key, taskId, epoch, run, digest, leaseMs, ttlMs = null } = request;
     const origin = row?.origin ?? taskId;
     const nowMs = this.#clock.now();
     const waiters = row?.waiters ?? new Map<string, number>();
@@ -137,6 +140,7 @@ export class MemoryIdempotencyStore implements IdempotencyStore {
       state: 'held',
       taskId,
       epoch,
+      run,
       digest,
       result: null,
       heldAtMs: row?.state === 'held' && row.taskId === taskId ? row.heldAtMs : nowMs,
@@ -157,9 +161,13 @@ export class MemoryIdempotencyStore implements IdempotencyStore {
 const isOf = (row: KeyRow, owner: KeyOwner): boolean =>
   row.taskId === owner.taskId && row.epoch === owner.epoch;
 
-function mayTake(row: KeyRow, { taskId, epoch, insteadOf }: AcquireRequest): boolean {
+const isRun = (row: KeyRow, owner: KeyRun): boolean => isOf(row, owner) && row.run === owner.run;
+
+/** Of two runs under one epoch the first has it: the other asks the ledger which of them owns the task. */
+function mayTake(row: KeyRow, request: AcquireRequest): boolean {
+  const { taskId, epoch, insteadOf } = request;
   if (row.state !== 'held') return row.state === 'free';
-  if (row.taskId === taskId) return row.epoch <= epoch;
+  if (row.taskId === taskId) return row.epoch < epoch || isRun(row, request);
   return insteadOf !== undefined && isOf(row, insteadOf);
 }
 
@@ -167,7 +175,7 @@ function doneReply({ taskId, result }: KeyRow): AcquireReply {
   return { status: 'done', by: taskId, result: result?.slice() ?? null };
 }
 
-/** How often it has asked. One too many, or one that no ledger knows, is not remembered. */
+/** How often it has asked. A task beyond the limit, or one that no ledger knows, is not remembered. */
 function remember({ waiters }: KeyRow, { taskId, leaseMs }: AcquireRequest): number {
   const isFull = waiters.size >= MOST_WAITERS && !waiters.has(taskId);
   if (isFull || leaseMs !== undefined) return MOST_WAITERS;

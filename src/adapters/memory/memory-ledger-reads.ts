@@ -3,7 +3,7 @@ import type {
   DeadLetterPage,
   LetterPageRequest,
   TaskDetails,
-} from '../../admin/read-model.ts';
+} from '../../ledger/dead-letter.ts';
 import type { LedgerReads, LedgerSample, TaskMoment } from '../../ledger/ledger-reads.ts';
 import type { TaskState } from '../../ledger/ledger.ts';
 import type { Ending } from '../../result/result-store.ts';
@@ -15,7 +15,7 @@ import type { MemoryLedger } from './memory-ledger.ts';
 import { iso, mostFailing } from './memory-outbox-reads.ts';
 import type { TaskRecord } from './memory-record.ts';
 
-/** What ended and was withdrawn or forgotten: of dead ones only those that were purged are. */
+/** Tasks that ended and were withdrawn or forgotten: of the dead, only purged ones. */
 const COUNTED_AS: Readonly<Record<Ending, keyof LedgerSample['tasks']>> = {
   done: 'done',
   discarded: 'done',
@@ -26,7 +26,7 @@ const COUNTED_AS: Readonly<Record<Ending, keyof LedgerSample['tasks']>> = {
 
 type Counts = { -readonly [K in keyof LedgerSample['tasks']]: number };
 
-/** What people see of the ledger in RAM. */
+/** The read side of the ledger in RAM, for operators. */
 export class MemoryLedgerReads implements LedgerReads {
   readonly #ledger: MemoryLedger;
 
@@ -127,7 +127,7 @@ export class MemoryLedgerReads implements LedgerReads {
   }
 }
 
-/** A death without a failed run, as of bytes nobody could read, counts as one. */
+/** A death without a failed run, as with unreadable bytes, counts as one. */
 function failuresOf({ envelope, state, failures, crashes }: TaskRecord) {
   const isOver = state === 'done' || state === 'cancelled';
   const count = isOver ? 0 : Math.max(failures + crashes, state === 'dead' ? 1 : 0);

@@ -13,7 +13,7 @@ import type { LedgerGuards } from './memory-ledger-guards.ts';
 import { copyEnvelope, newRecord, remember } from './memory-record.ts';
 import type { Journal, JournalEntry, LedgerStep, TaskRecord, WorkerRow } from './memory-record.ts';
 
-/** As in PostgreSQL: what nobody set a window for is kept a day. */
+/** As in PostgreSQL: without a configured window a record is kept for a day. */
 const DEFAULT_KEEP_MS = 86_400_000;
 const NO_BYTES = new Uint8Array();
 
@@ -24,21 +24,30 @@ export interface LedgerStateOptions {
   readonly journal: Journal;
 }
 
+export interface LoggedEntry {
+  readonly entry: AfterEntry;
+  /** When it was written, or is due again. */
+  readonly dueMs: number;
+}
+
 export interface JoinedPart extends ChordPart {
   readonly joinedMs: number;
 }
 
-/** The tables of the ledger, and the few moves that all its steps are made of. */
+/** The tables of the ledger, and the few transitions that all its steps consist of. */
 export class MemoryLedgerState {
   readonly records: Map<string, TaskRecord> = new Map();
+  #refusals = 0;
   readonly workers: Map<string, WorkerRow> = new Map();
-  readonly after: Map<string, { readonly entry: AfterEntry; readonly atMs: number }> = new Map();
-  /** Parts of chords, by group and place. */
+  readonly after: Map<string, LoggedEntry> = new Map();
+  /** Parts of chords, by group and index. */
   readonly chords: Map<string, Map<number, JoinedPart>> = new Map();
-  /** Steps done through the effect-once door, by task; they go with its tombstone. */
+  /** Steps done through the effect-once door, by task; they are dropped with its tombstone. */
   readonly steps: Map<string, Map<string, { readonly value: Uint8Array | null }>> = new Map();
-  /** Tasks that ended and were forgotten since, so that nothing is lost from the sums. */
+  /** Tasks that ended and were forgotten since, so that the sums stay complete. */
   readonly forgotten: Map<Ending, number> = new Map();
+  /** Raised by a test that takes the newest steps away from this ledger. */
+  generation = 0;
   readonly guards: LedgerGuards;
   readonly #clock: Pick<Clock, 'now'>;
   readonly #journal: Journal;
@@ -93,25 +102,44 @@ export class MemoryLedgerState {
     });
   }
 
-  /** Null: due as before, so in front of what came later. */
+  /** Null: due as before, so before later tasks. */
   wait(record: TaskRecord, delayMs: number | null): void {
     record.state = 'waiting';
+    record.refused = null;
     if (delayMs !== null) record.dueMs = this.nowMs + delayMs;
-    // Told now even when it is due later: whoever hears it asks for `nextDueMs`.
+    // Sent now even when it is due later: the listener asks for `nextDueMs`.
     this.hint();
+  }
+
+  /** Set aside: another worker may run what this one cannot. */
+  refuse(record: TaskRecord, worker: string): void {
+    this.#refusals += 1;
+    record.refused = { worker, atMs: this.nowMs, mark: String(this.#refusals) };
+    remember(record, 'refused', this.nowMs);
+    this.note(record, 'refuse');
+    this.hint();
+  }
+
+  /** A copy of a task that is set aside: its worker has released it, and it knows more about refusals. */
+  copyCame(record: TaskRecord, envelope: Envelope, refusedBy: string | undefined): void {
+    const { refused, epoch } = record;
+    if (refused === null || epoch > 0 || record.envelope?.digest !== envelope.digest) return;
+    record.envelope = copyEnvelope(envelope);
+    this.refuse(record, refusedBy ?? refused.worker);
   }
 
   die(record: TaskRecord, reason: string, error: ErrorRecord): void {
     record.state = 'dead';
+    record.refused = null;
     record.version += 1;
     record.why = reason;
     record.error = error;
     this.#end(record, 'dead');
-    // What was never begun is a message nobody could take for a task: nothing follows it.
+    // A task that was never begun is a message that could not be read as one: it has no follow-ups.
     if (record.epoch > 0 && reason !== 'ERR_DIGEST') this.#writeEnded(record, 'dead');
   }
 
-  /** Bytes are dropped with the end: only the dead need them again. */
+  /** The bytes are dropped at the end: only dead tasks need them again. */
   finish(
     record: TaskRecord,
     ending: 'done' | 'discarded',
@@ -136,7 +164,7 @@ export class MemoryLedgerState {
     record.worker = '';
   }
 
-  /** It was cancelled before it came: only now those who follow it are known. Its tombstone takes its place, once. */
+  /** It was cancelled before it came: only now its follow-ups are known. It replaces the tombstone, once. */
   comeCancelled(record: TaskRecord, envelope: Envelope): void {
     if (!isFollowed(envelope)) return;
     record.envelope = copyEnvelope(envelope);
@@ -144,7 +172,7 @@ export class MemoryLedgerState {
     this.#dropBytes(record);
   }
 
-  /** What a dead task had is gone; its tombstone turns away late copies. */
+  /** The data of a dead task is dropped; its tombstone rejects late copies. */
   purge(record: TaskRecord): void {
     record.state = 'cancelled';
     record.dedupUntilMs = this.nowMs + DEFAULT_KEEP_MS;
@@ -169,14 +197,17 @@ export class MemoryLedgerState {
     record.endedMs = this.nowMs;
   }
 
-  /** Whoever ends a task otherwise than done owes word to those who follow it. */
+  /** A task that ended other than done owes its followers a notification. */
   #writeEnded(record: TaskRecord, how: 'dead' | 'cancelled' | 'expired'): void {
     const { id, epoch, envelope } = record;
     if (envelope === null || envelope.body.length === 0) return;
     if (!isFollowed(envelope)) return;
-    const key = endedKey(id, epoch);
-    if (this.after.has(key)) return;
-    this.after.set(key, { entry: { key, ended: { envelope, how, epoch } }, atMs: this.nowMs });
+    this.writeAfter({ key: endedKey(id, epoch), ended: { envelope, how, epoch } });
+  }
+
+  /** Written once, however often it is repeated. */
+  writeAfter(entry: AfterEntry, dueMs: number = this.nowMs): void {
+    if (!this.after.has(entry.key)) this.after.set(entry.key, { entry, dueMs });
   }
 
   #dropBytes(record: TaskRecord): void {

@@ -1,24 +1,27 @@
-import type {
-  AfterLog,
-  BeginReply,
-  BeginRequest,
-  BuryItem,
-  CancelStatus,
-  ChordAnswer,
-  ChordPart,
-  CommitItem,
-  CondemnReply,
-  CondemnTarget,
-  FailItem,
-  Ledger,
-  LiftReply,
-  ParkItem,
-  ReapReply,
-  ReleaseItem,
-  RenewReply,
-  RunRef,
-  StepStatus,
-  WorkerOpening,
+import {
+  revivedKey,
+  UNSENT_REASONS,
+  type AfterLog,
+  type BeginReply,
+  type BeginRequest,
+  type BuryItem,
+  type CancelStatus,
+  type ChordAnswer,
+  type ChordPart,
+  type CommitItem,
+  type CondemnReply,
+  type CondemnTarget,
+  type FailItem,
+  type Ledger,
+  type LiftReply,
+  type ParkItem,
+  type ReapReply,
+  type RefusalLog,
+  type ReleaseItem,
+  type RenewReply,
+  type RunRef,
+  type StepStatus,
+  type WorkerOpening,
 } from '../../ledger/ledger.ts';
 import type {
   MovedRow,
@@ -28,11 +31,14 @@ import type {
 } from '../../outbox/outbox-store.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import type { Envelope } from '../../task/envelope.ts';
+import { DIGEST_CONFLICT } from '../../task/marks.ts';
+import { afterLog } from './memory-after.ts';
 import { begin } from './memory-begin.ts';
 import { abandonChords, joinChord, pruneChords } from './memory-chord.ts';
 import { LEDGER_GUARDS, type LedgerGuards } from './memory-ledger-guards.ts';
 import { MemoryLedgerState } from './memory-ledger-state.ts';
 import { choose, countByName } from './memory-purge.ts';
+import { memoryRefusals } from './memory-refusals.ts';
 import { condemn, reap } from './memory-reap.ts';
 import { remember, type Journal, type TaskRecord } from './memory-record.ts';
 import { bury, buryMessage, commit, fail, release } from './memory-settle.ts';
@@ -42,17 +48,18 @@ export interface MemoryLedgerOptions {
   readonly clock: Pick<Clock, 'now'>;
   /** Replaces single guards; for the simulator's mutants. */
   readonly guards?: Partial<LedgerGuards>;
-  /** Told of every transition, in the order of the store. */
+  /** Called with every transition, in the order of the store. */
   readonly journal?: Journal;
 }
 
 /**
- * The ledger in RAM, with the compare-and-set semantics of the real ones: every method does all its work before
- * it first yields, so each is one atomic step. For simulator, conformance suite and users' tests.
+ * The ledger in RAM, with the compare-and-set semantics of the real ones: every method does all its work before it first
+ * yields, so each is one atomic step. For the simulator, the conformance suite and users' tests.
  */
 export class MemoryLedger implements Ledger {
   readonly state: MemoryLedgerState;
   readonly after: AfterLog;
+  readonly refusals: RefusalLog;
 
   constructor(options: MemoryLedgerOptions) {
     this.state = new MemoryLedgerState({
@@ -61,11 +68,12 @@ export class MemoryLedger implements Ledger {
       journal: options.journal ?? (() => undefined),
     });
     this.after = afterLog(this.state);
+    this.refusals = memoryRefusals(this.state);
   }
 
   async open(opening: WorkerOpening): Promise<void> {
     const { worker, process, leaseMs } = opening;
-    // A repeat finds itself there. One that was closed meanwhile stays closed.
+    // A repeat finds itself there. One closed in the meantime stays closed.
     if (this.state.workers.has(worker)) return;
     const deadlineMs = this.state.nowMs + leaseMs;
     const row = { worker, process, leaseMs, deadlineMs, isClosed: false, ran: [] };
@@ -132,9 +140,16 @@ export class MemoryLedger implements Ledger {
   }
 
   async park(items: readonly ParkItem[]): Promise<void> {
-    for (const { envelope, delayMs } of items) {
-      if (!this.state.records.has(envelope.id)) this.#arrive(envelope, delayMs, 'park');
-      else this.receive(envelope);
+    for (const { envelope, delayMs, refusedBy } of items) {
+      const known = this.state.records.get(envelope.id);
+      if (known !== undefined) {
+        this.receive(envelope);
+        this.state.copyCame(known, envelope, refusedBy);
+        continue;
+      }
+      const waitMs = delayMs ?? Math.max(0, (envelope.etaMs ?? 0) - this.state.nowMs);
+      const record = this.#arrive(envelope, waitMs, 'park');
+      if (refusedBy !== undefined) this.state.refuse(record, refusedBy);
     }
   }
 
@@ -151,6 +166,7 @@ export class MemoryLedger implements Ledger {
     if (record === undefined) return 'absent';
     if (!this.state.guards.mayRevive(record, version)) return 'conflict';
     if ((record.envelope?.expiresMs ?? Infinity) <= this.state.nowMs) return 'expired';
+    if (UNSENT_REASONS.includes(record.why ?? '')) return this.#sendAgain(record);
     Object.assign(record, { failures: 0, crashes: 0, ending: null, error: null, why: null });
     this.state.wait(record, 0);
     remember(record, 'revived', this.state.nowMs);
@@ -192,7 +208,7 @@ export class MemoryLedger implements Ledger {
     return this.state.onReady(hint);
   }
 
-  /** The receiving half of `OutboxStore.move`: synchronous, so that a row is never in both places or in none. */
+  /** The receiving half of `OutboxStore.move`: synchronous, so that a row is never in both stores or in neither. */
   receive(envelope: Envelope): MovedRow['answer'] {
     const found = this.state.records.get(envelope.id);
     if (found === undefined) {
@@ -201,9 +217,8 @@ export class MemoryLedger implements Ledger {
     }
     if (found.envelope === null) this.state.comeCancelled(found, envelope);
     if (found.envelope === null || found.envelope.digest === envelope.digest) return 'copy';
-    const message = 'another task has this id with other bytes';
     const newcomer = { ...envelope, id: `${envelope.id}#${envelope.digest.slice(0, 16)}` };
-    buryMessage(this.state, newcomer, 'ERR_DIGEST', { type: 'ERR_DIGEST', message, traceback: '' });
+    buryMessage(this.state, newcomer, DIGEST_CONFLICT.type, DIGEST_CONFLICT);
     return 'conflict';
   }
 
@@ -227,11 +242,23 @@ export class MemoryLedger implements Ledger {
     );
   }
 
-  #arrive(envelope: Envelope, delayMs: number, step: 'publish' | 'park'): void {
+  #sendAgain(record: TaskRecord): ReviveStatus {
+    const { id, version, envelope } = record;
+    this.state.records.delete(id);
+    this.state.note(record, 'revive');
+    const key = revivedKey(id, version);
+    // Long overdue: a revival requested by an operator does not wait for the age limit.
+    const dueMs = this.state.nowMs - 3_600_000;
+    if (envelope !== null) this.state.writeAfter({ key, publish: envelope }, dueMs);
+    return 'ok';
+  }
+
+  #arrive(envelope: Envelope, delayMs: number, step: 'publish' | 'park'): TaskRecord {
     const record = this.state.put(envelope.id, envelope);
     this.state.wait(record, delayMs);
     remember(record, step === 'park' ? 'arrived' : 'relayed', this.state.nowMs);
     this.state.note(record, step);
+    return record;
   }
 }
 
@@ -242,17 +269,4 @@ function isSameCheckpoint(record: TaskRecord, ref: RunRef, seq: number): boolean
   const isOwner =
     record.state === 'running' && record.epoch === ref.epoch && record.run === ref.run;
   return isOwner && record.checkpoint?.epoch === ref.epoch && record.checkpoint.seq === seq;
-}
-
-function afterLog(state: MemoryLedgerState): AfterLog {
-  return {
-    async list(olderThanMs, limit) {
-      const before = state.nowMs - olderThanMs;
-      const old = [...state.after.values()].filter(({ atMs }) => atMs <= before);
-      return old.slice(0, limit).map(({ entry }) => entry);
-    },
-    async strike(keys) {
-      for (const key of keys) state.after.delete(key);
-    },
-  };
 }

@@ -6,10 +6,10 @@ import {
   type DeadLetterPage,
   type DeadLetterSummary,
   type LetterPageRequest,
-} from '../../admin/read-model.ts';
+} from '../../ledger/dead-letter.ts';
 import { globPattern } from '../../task/glob.ts';
 
-/** One page of letters, in the order asked for. */
+/** One page of letters, in the requested order. */
 export function pageOf(
   letters: readonly DeadLetterDetails[],
   { limit, cursor, order, taskName }: LetterPageRequest,

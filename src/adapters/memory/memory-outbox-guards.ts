@@ -1,11 +1,11 @@
-import type { HistoryEntry } from '../../admin/read-model.ts';
+import type { HistoryEntry } from '../../ledger/dead-letter.ts';
 import type { Envelope } from '../../task/envelope.ts';
 
-/** What a row has beside its envelope. */
+/** The columns of a row beside its envelope. */
 export interface RowExtras {
   readonly orderingKey: string | null;
   readonly parksKey: boolean;
-  /** JSON texts that people see instead of the arguments. */
+  /** JSON texts shown to operators instead of the arguments. */
   readonly redacted: { readonly args: string; readonly kwargs: string } | null;
   /** Its format. */
   readonly rowVersion: number;
@@ -17,7 +17,7 @@ export interface OutboxRecord extends RowExtras {
   readonly envelope: Envelope;
   readonly createdMs: number;
   state: 'pending' | 'claimed' | 'sent';
-  /** When it was published last. */
+  /** When it was last published. */
   sentMs: number;
   availableMs: number;
   token: string;
@@ -35,9 +35,9 @@ export interface OutboxRecord extends RowExtras {
 /** The comparisons that decide about a row, by name; the simulator's mutants replace single ones. */
 export interface OutboxGuards {
   isDue(record: OutboxRecord, nowMs: number): boolean;
-  /** Is the claim over? `leaseUntilMs` is undefined for a relay that is not known: then it does not live. */
+  /** Is the claim over? `leaseUntilMs` is undefined for an unknown relay, which counts as dead. */
   isClaimOver(record: OutboxRecord, leaseUntilMs: number | undefined, nowMs: number): boolean;
-  /** Does the row still belong to whoever holds this token? */
+  /** Is the row still claimed under this token? */
   isOwned(record: OutboxRecord, token: string): boolean;
   mayRevive(record: OutboxRecord, version: number): boolean;
 }

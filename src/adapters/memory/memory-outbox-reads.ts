@@ -4,7 +4,7 @@ import type {
   Failing,
   LetterPageRequest,
   PageRequest,
-} from '../../admin/read-model.ts';
+} from '../../ledger/dead-letter.ts';
 import type {
   OutboxEntry,
   OutboxPage,
@@ -20,7 +20,7 @@ import type { MemoryOutboxStore } from './memory-outbox-store.ts';
 
 export const iso = (ms: number): string => new Date(ms).toISOString();
 
-/** What people see of the outbox in RAM. */
+/** The read side of the outbox in RAM, for operators. */
 export class MemoryOutboxReads implements OutboxReads {
   readonly #store: MemoryOutboxStore;
 

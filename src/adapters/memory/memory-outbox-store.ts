@@ -1,3 +1,5 @@
+import { BATCH_BYTES } from '../../ledger/batch-limits.ts';
+import { slicesWithin } from '../../runtime/slices.ts';
 import { isLimited } from '../../admission/limited.ts';
 import type {
   ClaimRequest,
@@ -33,29 +35,29 @@ const PLAIN_ROW: RowExtras = {
   rowVersion: 1,
 };
 
-/** A row that was touched in the name of a claim, and whose it was. */
+/** A row that was settled under a claim, and its owner at that time. */
 export interface SettleEntry {
   readonly step: 'renew' | 'publish' | 'fail' | 'defer' | 'release';
   readonly id: string;
   readonly token: string;
-  /** The token the row carried; anything else than `token` means that it was somebody else's. */
+  /** The token on the row; if it differs from `token`, another relay owned it. */
   readonly owner: string;
 }
 
 export interface MemoryOutboxOptions {
   /** The store's clock. */
   readonly clock: Pick<Clock, 'now'>;
-  /** Given where outbox and ledger are one database: rows are then moved, not published. */
+  /** Given if outbox and ledger are one database: rows are then moved, not published. */
   readonly ledger?: Pick<MemoryLedger, 'receive' | 'state'>;
   readonly guards?: Partial<OutboxGuards>;
-  /** Told of every row that is settled, in the order of the store. */
+  /** Called with every row that is settled, in the order of the store. */
   readonly journal?: (entry: SettleEntry) => void;
 }
 
-/** The outbox in RAM: a writer's side with transactions, and the relay's side as the port says. */
+/** The outbox in RAM: the writer's side with transactions, and the relay's side as the port defines it. */
 export class MemoryOutboxStore implements OutboxStore {
   readonly rows: Map<number, OutboxRecord> = new Map();
-  /** One row per task, as the unique key of the real table: a task written again while it waits is one task. */
+  /** One row per task, like the unique key of the real table: a task written again while it waits is one task. */
   readonly #taskIds = new Set<string>();
   readonly deadLetters: Map<string, OutboxRecord> = new Map();
   readonly move: ((limit: number) => Promise<MoveReply>) | null;
@@ -90,7 +92,7 @@ export class MemoryOutboxStore implements OutboxStore {
     return this.#clock.now();
   }
 
-  /** Writes tasks inside a transaction: nobody sees them unless it commits. */
+  /** Writes tasks inside a transaction: they become visible when it commits. */
   write(
     tx: MemoryTransaction,
     envelopes: readonly Envelope[],
@@ -113,7 +115,7 @@ export class MemoryOutboxStore implements OutboxStore {
 
   async claim(request: ClaimRequest): Promise<readonly OutboxRow[]> {
     this.#returnLapsed();
-    return this.#due(request.limit).map(record => {
+    return withinBytes(this.#due(request.limit)).map(record => {
       record.state = 'claimed';
       record.token = request.token;
       record.relay = request.relay;
@@ -168,14 +170,14 @@ export class MemoryOutboxStore implements OutboxStore {
     return owned.length;
   }
 
-  async withdraw(taskId: string, tell: (envelope: Envelope) => Promise<void>): Promise<boolean> {
+  async withdraw(taskId: string, notify: (envelope: Envelope) => Promise<void>): Promise<boolean> {
     const pending = () =>
       [...this.rows.values()].find(
         ({ envelope, state }) => envelope.id === taskId && state === 'pending',
       );
     const seen = pending();
     if (seen === undefined) return false;
-    await tell(seen.envelope);
+    await notify(seen.envelope);
     const found = pending();
     if (found === undefined) return false;
     this.#remove(found);
@@ -192,7 +194,7 @@ export class MemoryOutboxStore implements OutboxStore {
     record.retries = 0;
     this.#free(record, 0);
     this.#remember(record, 'revived');
-    // A letter that parked its key takes its old place; any other goes to the end.
+    // A letter that parked its key takes its old position; any other goes to the end.
     this.#put(record.parksKey ? record : { ...record, row: ++this.#lastRow });
     this.#hint();
     return 'ok';
@@ -210,7 +212,7 @@ export class MemoryOutboxStore implements OutboxStore {
     return countByName(chosen);
   }
 
-  /** Enqueue keys are a matter of the writer's side in SQL; here there are none. */
+  /** In SQL the writer's side prunes enqueue keys; here there are none. */
   async prune(): Promise<number> {
     return 0;
   }
@@ -263,7 +265,7 @@ export class MemoryOutboxStore implements OutboxStore {
     this.#taskIds.delete(record.envelope.id);
   }
 
-  /** Due rows, those first that have been due for longest. */
+  /** Due rows, the longest due first. */
   #due(limit: number): OutboxRecord[] {
     const nowMs = this.#clock.now();
     const due = this.#unblocked().filter(record => this.#guards.isDue(record, nowMs));
@@ -271,14 +273,14 @@ export class MemoryOutboxStore implements OutboxStore {
     return due.slice(0, limit);
   }
 
-  /** Rows whose format we know. Of rows with an ordering key only the first, and none while a dead one parks the key. */
+  /** Rows in a known format. Of rows with an ordering key only the first, and none while a dead one parks the key. */
   #unblocked(): OutboxRecord[] {
     const taken = new Set<string>();
     for (const { orderingKey, parksKey } of this.deadLetters.values()) {
       if (orderingKey !== null && parksKey) taken.add(orderingKey);
     }
     const inOrder = [...this.rows.values()];
-    // A revived row is put at the end of the map and belongs where its number says.
+    // A revived row was put at the end of the map; sort it by its number.
     inOrder.sort((a, b) => a.row - b.row);
     return inOrder.filter(({ orderingKey, rowVersion }) => {
       if (orderingKey !== null && taken.has(orderingKey)) return false;
@@ -297,7 +299,7 @@ export class MemoryOutboxStore implements OutboxStore {
 
   #owned(token: string, step: SettleEntry['step']): OutboxRecord[] {
     const owned = [...this.rows.values()].filter(record => this.#guards.isOwned(record, token));
-    return this.#told(owned, token, step);
+    return this.#reported(owned, token, step);
   }
 
   #ownedOf(token: string, rows: readonly string[], step: SettleEntry['step']): OutboxRecord[] {
@@ -305,10 +307,10 @@ export class MemoryOutboxStore implements OutboxStore {
       .map(row => this.rows.get(Number(row)))
       .filter(record => record !== undefined);
     const owned = named.filter(record => this.#guards.isOwned(record, token));
-    return this.#told(owned, token, step);
+    return this.#reported(owned, token, step);
   }
 
-  #told(owned: OutboxRecord[], token: string, step: SettleEntry['step']): OutboxRecord[] {
+  #reported(owned: OutboxRecord[], token: string, step: SettleEntry['step']): OutboxRecord[] {
     for (const record of owned) {
       this.#journal({ step, id: record.envelope.id, token, owner: record.token });
     }
@@ -319,7 +321,7 @@ export class MemoryOutboxStore implements OutboxStore {
     record.state = 'pending';
     record.token = '';
     record.relay = '';
-    // Without a delay it keeps its place in the order.
+    // Without a delay it keeps its position in the order.
     if (deferMs > 0) record.availableMs = this.#clock.now() + deferMs;
   }
 
@@ -357,4 +359,11 @@ export class MemoryOutboxStore implements OutboxStore {
   #hint(): void {
     for (const hint of this.#hints) hint();
   }
+}
+
+/** As many as one answer carries, but always one row; the rest stay as they are. */
+function withinBytes(due: readonly OutboxRecord[]): readonly OutboxRecord[] {
+  const bytesOf = ({ envelope }: OutboxRecord): number => envelope.body.length;
+  const [some = []] = slicesWithin(due, { count: due.length, bytes: BATCH_BYTES, bytesOf });
+  return some;
 }

@@ -1,7 +1,7 @@
 import type { PurgeReply, PurgeRequest } from '../../outbox/outbox-store.ts';
 import { globPattern } from '../../task/glob.ts';
 
-/** A dead letter as a purge sees it. */
+/** A dead letter in the view of a purge. */
 export interface Mortal {
   readonly id: string;
   readonly name: string;
@@ -9,7 +9,7 @@ export interface Mortal {
   readonly createdMs: number;
 }
 
-/** The letters a purge is about, oldest death first; a dry run is about all of them. */
+/** The letters to purge, oldest death first; a dry run counts all of them. */
 export function choose<T extends Mortal>(
   letters: readonly T[],
   request: PurgeRequest,

@@ -3,7 +3,7 @@ import { taskRef } from './memory-begin.ts';
 import type { MemoryLedgerState } from './memory-ledger-state.ts';
 import { remember, type TaskRecord, type WorkerRow } from './memory-record.ts';
 
-/** Closes incarnations. From here on nothing begins under them, so what they run can only become less. */
+/** Closes incarnations. From here on nothing begins under them, so their runs can only become fewer. */
 export function condemn(state: MemoryLedgerState, target: CondemnTarget): string[] {
   const isMeant = (row: WorkerRow): boolean => {
     switch (target.kind) {
@@ -26,7 +26,7 @@ export function condemn(state: MemoryLedgerState, target: CondemnTarget): string
 
 type Lost = TaskRef & { readonly crashes: number };
 
-/** Brings back up to `limit` tasks; a row is forgotten when all it ran has been looked at. */
+/** Brings back up to `limit` tasks; a row is dropped when all its runs were checked. */
 export function reap(state: MemoryLedgerState, limit: number): ReapReply {
   const returned: Lost[] = [];
   const buried: Lost[] = [];

@@ -1,4 +1,4 @@
-import type { HistoryEntry } from '../../admin/read-model.ts';
+import type { HistoryEntry } from '../../ledger/dead-letter.ts';
 import type { ErrorRecord, RunRef, TaskState } from '../../ledger/ledger.ts';
 import type { Ending } from '../../result/result-store.ts';
 import type { Envelope } from '../../task/envelope.ts';
@@ -6,13 +6,13 @@ import type { Envelope } from '../../task/envelope.ts';
 /** The steps that settle a run. A repeat of the same step on the same run gets the same answer. */
 export type SettlingStep = 'commit' | 'fail' | 'release' | 'bury';
 
-/** One task as the ledger knows it. Everything that may change is changed by one synchronous step. */
+/** One task in the ledger. Every change is one synchronous step. */
 export interface TaskRecord {
   readonly id: string;
-  /** Position of arrival: the last word among tasks that are equally due. */
+  /** Order of arrival: decides among tasks that are equally due. */
   readonly order: number;
   readonly createdMs: number;
-  /** Null only in a tombstone left before the task arrived: nothing is known of its bytes. */
+  /** Null only in a tombstone left before the task arrived: its bytes are unknown. */
   envelope: Envelope | null;
   state: TaskState;
   epoch: number;
@@ -20,12 +20,14 @@ export interface TaskRecord {
   worker: string;
   failures: number;
   crashes: number;
-  /** Told by the worker at `begin`, because `reap` may be done by somebody who does not know the task. */
+  /** Set by the worker at `begin`, because the process that reaps may not know the task. */
   crashBudget: number;
   dueMs: number;
+  /** Set aside because this worker could not run it; null: it was not set aside. */
+  refused: { readonly worker: string; readonly atMs: number; readonly mark: string } | null;
   checkpoint: { readonly epoch: number; readonly seq: number; readonly data: Uint8Array } | null;
   /** Survives the next `begin`: a reply may be lost for longer than that. */
-  settled: { readonly epoch: number; readonly run: string; readonly step: SettlingStep } | null;
+  settled: { readonly run: string; readonly step: SettlingStep } | null;
   /** Counts deaths, so that one revival undoes one death. */
   version: number;
   ending: Ending | null;
@@ -34,7 +36,7 @@ export interface TaskRecord {
   /** The reason of a death, or why a task was discarded. */
   why: string | null;
   endedMs: number;
-  /** The tombstone turns away copies until then, and the result can be read until then. */
+  /** Until then the tombstone rejects copies, and the result can be read. */
   dedupUntilMs: number;
   resultUntilMs: number;
   history: HistoryEntry[];
@@ -47,7 +49,7 @@ export interface WorkerRow {
   readonly leaseMs: number;
   deadlineMs: number;
   isClosed: boolean;
-  /** What it ran when it was closed. `reap` looks at each again, since a commit may have landed in between. */
+  /** Its runs when it was closed. `reap` checks each again, since a commit may have landed in between. */
   ran: string[];
 }
 
@@ -58,6 +60,7 @@ const LEDGER_STEPS = [
   'publish',
   'park',
   'begin',
+  'refuse',
   'checkpoint',
   'lift',
   'commit',
@@ -70,10 +73,11 @@ const LEDGER_STEPS = [
   'expire',
   'prune',
   'purge',
+  'hand back',
 ] as const;
 export type LedgerStep = (typeof LEDGER_STEPS)[number];
 
-/** One transition, told in the order of the store. */
+/** One transition, reported in the order of the store. */
 export interface JournalEntry {
   readonly step: LedgerStep;
   /** The task; empty for the steps of a worker. */
@@ -92,10 +96,10 @@ export interface JournalEntry {
 
 export type Journal = (entry: JournalEntry) => void;
 
-/** A task without bound may fail for years; its history must not grow with it. */
+/** A task without a limit may fail for years; its history must not grow with it. */
 const HISTORY_LIMIT = 50;
 
-/** A past fact for people: `begun`, `failed`, `reaped`. */
+/** A past event, for operators: `begun`, `failed`, `reaped`. */
 export function remember(
   record: TaskRecord,
   fact: string,
@@ -136,6 +140,7 @@ export function newRecord(
     crashes: 0,
     crashBudget: 0,
     dueMs: nowMs,
+    refused: null,
     checkpoint: null,
     settled: null,
     version: 0,
@@ -150,7 +155,8 @@ export function newRecord(
   };
 }
 
+/** By this same run, whatever its epoch was then: it may have been raised since. */
 export function isSettledBy(record: TaskRecord, ref: RunRef, step: SettlingStep): boolean {
   const { settled } = record;
-  return settled?.epoch === ref.epoch && settled.run === ref.run && settled.step === step;
+  return settled?.run === ref.run && settled.step === step;
 }

@@ -4,7 +4,7 @@ import type { MemoryOutboxStore } from './memory-outbox-store.ts';
 
 const NOTHING = { ending: null, result: null, error: null, why: null } as const;
 
-/** Reads outcomes where the ledger's steps wrote them; with the outbox at hand it also knows what is pending. */
+/** Reads outcomes where the ledger's steps wrote them; with access to the outbox it also knows which tasks are pending. */
 export class MemoryResultStore implements ResultStore {
   readonly #ledger: MemoryLedger;
   readonly #outbox: MemoryOutboxStore | null;

@@ -18,15 +18,14 @@ interface Settling {
   readonly apply: (record: TaskRecord) => void;
 }
 
-/** The frame of every step that ends a run: compare, move, remember which run it was. */
+/** The frame of every step that ends a run: compare, move, remember the run. */
 function settle(state: MemoryLedgerState, settling: Settling): StepStatus {
   const { step, ref, may, apply } = settling;
   const record = state.records.get(ref.id);
   if (record === undefined) return 'absent';
-  if (isSettledBy(record, ref, step)) return 'ok';
-  if (!may(record, ref)) return 'stale';
+  if (!may(record, ref)) return isSettledBy(record, ref, step) ? 'ok' : 'stale';
   apply(record);
-  record.settled = { epoch: ref.epoch, run: ref.run, step };
+  record.settled = { run: ref.run, step };
   state.note(record, step);
   record.worker = '';
   return 'ok';
@@ -40,16 +39,14 @@ export function commit(state: MemoryLedgerState, item: CommitItem): StepStatus {
     ref,
     may: (record, by) => state.guards.mayCommit(record, by),
     apply: record => {
-      // The run that commits is the one on record, unless a broken guard let another in: then it shows.
+      // The committing run is the one on record, unless a broken guard let another in: then it shows.
       record.epoch = ref.epoch;
       record.run = ref.run;
       record.result = outcome.kind === 'done' ? (outcome.result?.slice() ?? null) : null;
       record.why = outcome.kind === 'discarded' ? outcome.why : null;
       state.finish(record, outcome.kind, item);
       remember(record, outcome.kind, state.nowMs);
-      for (const entry of item.after) {
-        if (!state.after.has(entry.key)) state.after.set(entry.key, { entry, atMs: state.nowMs });
-      }
+      for (const entry of item.after) state.writeAfter(entry);
     },
   });
 }
@@ -97,7 +94,7 @@ export function bury(state: MemoryLedgerState, item: BuryItem): StepStatus {
   });
 }
 
-/** The same message twice is one dead letter; a record that is anything else is left alone. */
+/** The same message twice is one dead letter; any other record is left alone. */
 export function buryMessage(
   state: MemoryLedgerState,
   envelope: Envelope,

@@ -1,14 +1,14 @@
 import { outlastError } from '../../errors/error.ts';
 
 /**
- * A transaction of a database in RAM: what is written through it is kept aside and becomes visible all at once, in the
- * synchronous `commit`, or never.
+ * A transaction of a database in RAM: its writes are kept aside and become visible all at once, in the synchronous
+ * `commit`, or never.
  */
 export class MemoryTransaction {
   #writes: (() => void)[] = [];
   #isOpen = true;
 
-  /** Adds a write. It is not done before the commit, and never after a rollback. */
+  /** Adds a write. It is applied at the commit, and never after a rollback. */
   write(apply: () => void): void {
     this.#assertOpen();
     this.#writes.push(apply);

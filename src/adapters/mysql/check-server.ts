@@ -1,6 +1,6 @@
 import { outlastError } from '../../errors/error.ts';
 
-/** The first versions that pass over locked rows. */
+/** The first versions with SKIP LOCKED. */
 const FIRST = { MariaDB: [10, 6, 0], MySQL: [8, 0, 1] } as const;
 
 /** Refuses a server on which two relays would wait for each other, or take the same rows. */

@@ -1,14 +1,9 @@
 import { outlastError } from '../../errors/error.ts';
+import type { MigrateReport } from '../sql/dialect.ts';
 import { MIGRATIONS } from './migrations.generated.ts';
 import type { MysqlDatabase, MysqlRow } from './mysql-database.ts';
 import { isPresent } from './mysql-errors.ts';
 import { SQL } from './sql.generated.ts';
-
-export interface MigrateReport {
-  /** Names of the migrations applied by this call, in order. */
-  readonly applied: readonly string[];
-  readonly version: number;
-}
 
 interface Runner {
   query(
@@ -23,13 +18,13 @@ const KNOWN_VERSION: number = MIGRATIONS.at(-1)?.version ?? 0;
 const LOCK = `concat('outlast-migrate-', md5(database()))`;
 const LOCK_WAIT_SECONDS = 60;
 
-// A migration is written down before its first statement and finished after its last: tables cannot be made in a
-// transaction here, so one that was cut off must be able to go on.
+// A migration is logged before its first statement and finished after its last: tables cannot be created in a
+// transaction here, so an interrupted migration must be able to go on.
 const CREATE_LOG = `create table if not exists outlast_migration (
   version int not null primary key, name varchar(160) not null, breaking boolean not null, steps int not null,
   applied_at datetime(6)) engine = InnoDB default character set utf8mb4 collate utf8mb4_bin`;
 
-/** Applies what is missing, under a lock by name: of many starters one migrates, the others find it done. */
+/** Applies what is missing, under a named lock: of many processes one migrates, the others find it done. */
 export async function migrate(db: MysqlDatabase): Promise<MigrateReport> {
   return await db.alone(async session => {
     await session.query(SQL.setUnlimited.text);
@@ -48,7 +43,7 @@ export async function migrate(db: MysqlDatabase): Promise<MigrateReport> {
   });
 }
 
-/** Each statement is atomic by itself. The first one of a migration that was cut off may have been done already. */
+/** Each statement is atomic by itself. The first one of an interrupted migration may have been done already. */
 async function apply(runner: Runner, migration: Migration, steps: number | null): Promise<void> {
   const { version, name, breaking, statements } = migration;
   if (steps === null)
@@ -75,6 +70,7 @@ async function apply(runner: Runner, migration: Migration, steps: number | null)
 
 /** Refuses a database that has no tables, lacks some, or was migrated by a newer version in a way we cannot work with. */
 export async function checkSchema(db: MysqlDatabase): Promise<void> {
+  await refuseBadSetting(db);
   const [present] = await db.query(
     `select count(*) as tables from information_schema.tables where table_schema = database() and table_name = 'outlast_migration'`,
   );
@@ -91,6 +87,21 @@ export async function checkSchema(db: MysqlDatabase): Promise<void> {
   });
 }
 
+/**
+ * A statement-based binary log cannot be written under READ COMMITTED: every write of ours would fail, one by one. Every
+ * other setting that could change how we read or compare is set for our sessions: `test/conformance/hostile-mariadb.test.ts`.
+ */
+async function refuseBadSetting(db: Runner): Promise<void> {
+  const rows = await db.query(`show variables where variable_name in ('log_bin', 'binlog_format')`);
+  const settings = new Map(rows.map(row => [row['Variable_name'], row['Value']]));
+  if (settings.get('log_bin') !== 'ON' || settings.get('binlog_format') !== 'STATEMENT') return;
+  throw outlastError('ERR_DATABASE_SETTING', {
+    message: 'the server has binlog_format = STATEMENT, which takes no writes under READ COMMITTED',
+    hint: 'Set binlog_format to ROW or MIXED.',
+    fields: { setting: 'binlog_format', value: 'STATEMENT' },
+  });
+}
+
 interface LogRow {
   readonly steps: number;
   readonly isApplied: boolean;
@@ -98,8 +109,10 @@ interface LogRow {
 
 async function readLog(runner: Runner): Promise<ReadonlyMap<number, LogRow>> {
   const rows = await runner.query(
-    'select version, breaking, steps, applied_at is not null as is_applied from outlast_migration order by version',
+    'select version, name, breaking, steps, applied_at is not null as is_applied from outlast_migration order by version',
   );
+  const [first] = rows;
+  if (first && first['name'] !== MIGRATIONS[0].name) throw unreleasedSchema();
   const newer = rows.filter(row => Number(row['version']) > KNOWN_VERSION);
   if (newer.some(row => Number(row['breaking']) === 1)) {
     const found = Number(newer.at(-1)?.['version']);
@@ -117,9 +130,18 @@ async function readLog(runner: Runner): Promise<ReadonlyMap<number, LogRow>> {
   );
 }
 
+/** The migrations before 0.1.0 were merged into one: their numbers would be mistaken for those of later ones. */
+function unreleasedSchema(): Error {
+  return outlastError('ERR_SCHEMA_MISSING', {
+    message: "Outlast's tables in this database are of a version before the first release",
+    hint: 'Let that version finish its tasks, drop the tables outlast_*, then run: npx outlast migrate --outbox NAME',
+    fields: {},
+  });
+}
+
 function lockBusy(): Error {
   return outlastError('ERR_STORE_UNAVAILABLE', {
-    message: `somebody else has been migrating this database for ${LOCK_WAIT_SECONDS} seconds`,
+    message: `another process has been migrating this database for ${LOCK_WAIT_SECONDS} seconds`,
     hint: 'Wait until that has ended, then run: npx outlast migrate',
     fields: {},
   });

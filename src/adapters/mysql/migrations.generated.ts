@@ -1,7 +1,14 @@
 // Written by scripts/embed-assets.mjs from the .sql files; edit those and run npm run build.
-export const MIGRATIONS = [
+interface Migration {
+  readonly version: number;
+  readonly name: string;
+  readonly breaking: boolean;
+  readonly statements: readonly string[];
+}
+
+export const MIGRATIONS: readonly [Migration, ...Migration[]] = [
   {
-    version: 1, name: '0001-outbox', breaking: false,
+    version: 1, name: '0001-outlast', breaking: false,
     statements: [
       `create table outlast_outbox (
   id bigint not null auto_increment primary key,
@@ -31,7 +38,12 @@ export const MIGRATIONS = [
   error_history longblob not null,
   created_at datetime(6) not null,
   updated_at datetime(6) not null,
+  ordering_key varbinary(1020),
+  parks_key boolean not null default false,
+  redacted_args longblob,
+  redacted_kwargs longblob,
   unique key outlast_outbox_task (task_id),
+  key outlast_outbox_ordered (ordering_key, id),
   key outlast_outbox_due (state, available_at, id, schema_version, retries, queue),
   key outlast_outbox_claimed (claim_token, claimed_by, claimed_until),
   constraint outlast_outbox_claim check (
@@ -61,7 +73,14 @@ export const MIGRATIONS = [
   error_history longblob not null,
   created_at datetime(6) not null,
   dead_at datetime(6) not null,
-  key outlast_dead_letter_dead_at (dead_at, task_id)
+  row_id bigint,
+  ordering_key varbinary(1020),
+  parks_key boolean not null default false,
+  redacted_args longblob,
+  redacted_kwargs longblob,
+  key outlast_dead_letter_dead_at (dead_at, task_id),
+  key outlast_dead_letter_parked (ordering_key, parks_key),
+  key outlast_dead_letter_created_at (created_at, task_id)
 ) engine = InnoDB default character set utf8mb4 collate utf8mb4_bin`,
       `create table outlast_relay (
   id varchar(160) not null primary key,
@@ -75,36 +94,12 @@ export const MIGRATIONS = [
   free_at datetime(6) not null,
   key outlast_send_key_free_at (free_at)
 ) engine = InnoDB default character set utf8mb4 collate utf8mb4_bin`,
-    ],
-  },
-  {
-    version: 3, name: '0003-ordering', breaking: false,
-    statements: [
-      `alter table outlast_outbox
-  add column ordering_key varbinary(1020),
-  add column parks_key boolean not null default false,
-  add column redacted_args longblob,
-  add column redacted_kwargs longblob,
-  add key outlast_outbox_ordered (ordering_key, id)`,
-      `alter table outlast_dead_letter
-  add column row_id bigint,
-  add column ordering_key varbinary(1020),
-  add column parks_key boolean not null default false,
-  add column redacted_args longblob,
-  add column redacted_kwargs longblob,
-  add key outlast_dead_letter_parked (ordering_key, parks_key),
-  add key outlast_dead_letter_created_at (created_at, task_id)`,
       `create table outlast_ordering_key (
   slot smallint unsigned not null primary key
 ) engine = InnoDB`,
       `insert into outlast_ordering_key (slot)
 with recursive byte (n) as (select 0 union all select n + 1 from byte where n < 255)
 select high.n * 256 + low.n from byte high cross join byte low`,
-    ],
-  },
-  {
-    version: 6, name: '0006-generation', breaking: false,
-    statements: [
       `create table outlast_generation (
   node varchar(255) not null primary key,
   shown varchar(160) not null,
@@ -112,11 +107,6 @@ select high.n * 256 + low.n from byte high cross join byte low`,
   changed_at datetime(6) not null,
   constraint outlast_generation_positive check (generation >= 0)
 ) engine = InnoDB default character set utf8mb4 collate utf8mb4_bin`,
-    ],
-  },
-  {
-    version: 7, name: '0007-fence', breaking: false,
-    statements: [
       `create table outlast_fence (
   task_id varchar(160) not null primary key,
   epoch bigint not null,
@@ -140,11 +130,6 @@ select high.n * 256 + low.n from byte high cross join byte low`,
   key outlast_effect_ends_at (ends_at),
   constraint outlast_effect_end check (ends_at is null or ttl_ms is not null)
 ) engine = InnoDB default character set utf8mb4 collate utf8mb4_bin`,
-    ],
-  },
-  {
-    version: 11, name: '0011-control', breaking: false,
-    statements: [
       `create table outlast_checkpoint (
   task_id varchar(160) not null,
   epoch bigint not null,
@@ -154,6 +139,12 @@ select high.n * 256 + low.n from byte high cross join byte low`,
   created_at datetime(6) not null,
   primary key (task_id, epoch, seq, part)
 ) engine = InnoDB default character set utf8mb4 collate utf8mb4_bin`,
+      `create table outlast_effect_key (
+  key_hash varchar(64) not null primary key,
+  origin varchar(160) not null,
+  ends_at datetime(6) not null,
+  key outlast_effect_key_ends_at (ends_at)
+) engine = InnoDB default character set utf8mb4 collate utf8mb4_bin`,
     ],
   },
-] as const;
+];

@@ -3,7 +3,7 @@ import type { MysqlDatabase } from './mysql-database.ts';
 import { SQL } from './sql.generated.ts';
 import type { MysqlStatement } from './statement.ts';
 
-/** Bytes travel as two digits each, and the smallest `max_allowed_packet` that is still found is 1 MiB. */
+/** Bytes travel as two digits each, and the smallest `max_allowed_packet` still in use is 1 MiB. */
 const PART_BYTES = 393_216;
 
 /** Large checkpoints in the database of the outbox. */

@@ -6,7 +6,7 @@ import {
   type Check,
   type CheckLimits,
   type Checkup,
-} from '../../admin/checkup.ts';
+} from '../../telemetry/checkup.ts';
 import { isOutlastError } from '../../errors/error.ts';
 import { clockCheck, outboxChecks } from '../../outbox/outbox-checks.ts';
 import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
@@ -18,7 +18,7 @@ import { SQL } from './sql.generated.ts';
 /** The privilege PROCESS is missing. */
 const ACCESS_DENIED = 1227;
 
-/** How a MySQL or MariaDB that holds an outbox is. Servers without SKIP LOCKED were refused when connecting. */
+/** Checks a MySQL or MariaDB that holds an outbox. Servers without SKIP LOCKED were refused when connecting. */
 export class MysqlCheckup implements Checkup {
   readonly #db: MysqlDatabase;
   readonly #nowMs: () => number;
@@ -49,7 +49,8 @@ export class MysqlCheckup implements Checkup {
     } catch (error) {
       if (
         !isOutlastError(error, 'ERR_SCHEMA_MISSING') &&
-        !isOutlastError(error, 'ERR_SCHEMA_NEWER')
+        !isOutlastError(error, 'ERR_SCHEMA_NEWER') &&
+        !isOutlastError(error, 'ERR_DATABASE_SETTING')
       )
         throw error;
       return problem('schema', error.message, error.hint, { code: error.code });

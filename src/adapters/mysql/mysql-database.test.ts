@@ -1,6 +1,8 @@
 import { createConnection, type Connection } from 'mysql2/promise';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { gate } from '../../../test/support/database.ts';
 import { withMariadb, type TestDatabase } from '../../../test/support/servers.ts';
+import { TcpProxy } from '../../../test/support/tcp-proxy.ts';
 import { migrate } from './migrate.ts';
 import { MysqlDatabase, type MysqlSession } from './mysql-database.ts';
 import { MysqlOutboxStore } from './mysql-outbox-store.ts';
@@ -36,7 +38,7 @@ async function foreign(): Promise<Connection> {
   return connection;
 }
 
-/** Rows as the outbox has them, due so many seconds ago. */
+/** Rows of the outbox, due this many seconds ago. */
 async function write(name: string, count: number, secondsAgo: number): Promise<void> {
   const etaMs = String(Date.now() - secondsAgo * 1_000);
   const bytes = [1, 2, 3, 4].map(() => Buffer.from('{}').toString('base64'));
@@ -100,6 +102,59 @@ describe('a session of ours', () => {
     });
     await expect(killed).rejects.toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
     expect(await db.query('select sum(cents) as cents from account')).toEqual([{ cents: '0' }]);
+  });
+});
+
+describe('a server that falls silent', () => {
+  async function proxied(): Promise<{ readonly proxy: TcpProxy; readonly behind: MysqlDatabase }> {
+    const proxy = await TcpProxy.to(server.url);
+    onTestFinished(() => proxy.close());
+    const url = proxy.url(server.url);
+    const behind = await MysqlDatabase.open({ url, poolSize: 1, queryTimeoutMs: 300 });
+    return { proxy, behind };
+  }
+
+  it.each(['a statement', 'COMMIT', 'ROLLBACK', 'BEGIN'])(
+    'is a store that is away for a transaction at its %s, and is met by another connection afterwards',
+    async at => {
+      const { proxy, behind } = await proxied();
+      const failed = new Error('its own');
+      const change = (sql: string, session: MysqlSession): Promise<number> =>
+        session.change(statement(sql));
+      if (at === 'BEGIN') proxy.silence();
+      const ended = behind.atomically(async session => {
+        await change('update account set cents = 1 where id = 1', session);
+        proxy.silence();
+        if (at === 'ROLLBACK') throw failed;
+        if (at === 'a statement')
+          await change('update account set cents = 1 where id = 2', session);
+      });
+      if (at === 'ROLLBACK') await expect(ended).rejects.toBe(failed);
+      else await expect(ended).rejects.toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
+      proxy.speak();
+      expect(await behind.query('select sum(cents) as cents from account')).toEqual([
+        { cents: '0' },
+      ]);
+      await behind.close();
+    },
+  );
+
+  it('does not keep a database from being closed', async () => {
+    const proxy = await TcpProxy.to(server.url);
+    onTestFinished(() => proxy.close());
+    const url = proxy.url(server.url);
+    const behind = await MysqlDatabase.open({ url, poolSize: 1, queryTimeoutMs: 600_000 });
+    const underWay = gate();
+    const asking = behind.transaction(async tx => {
+      await tx.query('select 1');
+      proxy.silence();
+      const answer = tx.query('select 2');
+      underWay.open();
+      await answer;
+    });
+    const failing = expect(asking).rejects.toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
+    await underWay.opened;
+    await Promise.all([behind.close(), failing]);
   });
 });
 
@@ -203,7 +258,7 @@ describe('a claim', () => {
   });
 
   it('hides no row that was committed late or given back, wherever its looks begin', async () => {
-    // A clock that stands: no look from the beginning comes by time.
+    // A clock that stands still: no pass from the beginning is triggered by time.
     const store = new MysqlOutboxStore(db, () => 0);
     await store.beat('relay', 600_000);
     await write('early-', 1, 0);

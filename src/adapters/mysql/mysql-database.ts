@@ -1,5 +1,7 @@
+import type { Socket } from 'node:net';
 import type { Pool, PoolConnection, ResultSetHeader } from 'mysql2/promise';
 import { outlastError } from '../../errors/error.ts';
+import type { SqlDatabase } from '../sql/sql-database.ts';
 import { refuseOldServer } from './check-server.ts';
 import { isBroken, isDeadlock, isLockWait, translateMysqlError } from './mysql-errors.ts';
 import { SQL } from './sql.generated.ts';
@@ -20,7 +22,7 @@ export type MysqlRow = Readonly<Record<string, unknown>>;
 /** What our own statements run on: one connection, inside a transaction or not. */
 export interface MysqlSession {
   rows(statement: MysqlStatement, params?: readonly MysqlParam[]): Promise<readonly MysqlRow[]>;
-  /** How many rows it met, changed or not. */
+  /** Returns how many rows it matched, changed or not. */
   change(statement: MysqlStatement, params?: readonly MysqlParam[]): Promise<number>;
 }
 
@@ -30,7 +32,9 @@ interface TextRunner {
 }
 
 const CONNECT_TIMEOUT_MS = 5_000;
-/** A deadlock is over when one side has given way; a lock that did not come in ten seconds is somebody's open transaction. */
+/** How long to wait for a server that does not confirm the end of a connection: a stop must come to an end. */
+const CLOSE_TIMEOUT_MS = 5_000;
+/** A deadlock is over when one side has given way; a lock wait of ten seconds means that another transaction stays open. */
 const MAX_STARTS = { deadlock: 10, lockWait: 2 } as const;
 
 async function loadMysql2(): Promise<typeof import('mysql2/promise')> {
@@ -50,10 +54,13 @@ async function loadMysql2(): Promise<typeof import('mysql2/promise')> {
  * A MySQL or MariaDB reached through our own pool of connections. Counts and ids come back as text, bytes as Buffers.
  * Our own statements are short: one that meets a deadlock is run again, alone or with its whole transaction.
  */
-export class MysqlDatabase implements MysqlSession {
+export class MysqlDatabase implements MysqlSession, SqlDatabase {
+  readonly commitsImplicitly = true;
   readonly #pool: Pool;
   readonly #timeoutMs: number;
   readonly #prepared = new WeakSet<object>();
+  /** The open ones. */
+  readonly #sockets = new Set<Socket>();
 
   private constructor(pool: Pool, timeoutMs: number) {
     this.#pool = pool;
@@ -69,7 +76,7 @@ export class MysqlDatabase implements MysqlSession {
       connectTimeout: CONNECT_TIMEOUT_MS,
       enableKeepAlive: true,
       charset: 'utf8mb4',
-      // Ours whatever the server's time zone is.
+      // Our own, whatever the server's time zone is.
       timezone: 'Z',
       supportBigNumbers: true,
       bigNumberStrings: true,
@@ -97,14 +104,14 @@ export class MysqlDatabase implements MysqlSession {
     return await startOver(() => this.#connected(session => session.change(statement, params)));
   }
 
-  /** A short transaction of ours: all or nothing, and once more from its beginning after a deadlock. */
+  /** A short transaction of ours: all or nothing, and repeated from its beginning after a deadlock. */
   async atomically<T>(fn: (session: MysqlSession) => Promise<T>): Promise<T> {
     return await startOver(() =>
-      this.#connected((session, connection) => inTransaction(connection, () => fn(session))),
+      this.#connected((session, connection) => this.#inTransaction(connection, () => fn(session))),
     );
   }
 
-  /** One connection for `fn` alone; what it changes about its session, locks by name included, ends with it. */
+  /** One connection for `fn` alone; its changes to the session, named locks included, end with it. */
   async alone<T>(fn: (session: MysqlSession & TextRunner) => Promise<T>): Promise<T> {
     return await this.#connected(async (session, connection) => {
       try {
@@ -123,17 +130,18 @@ export class MysqlDatabase implements MysqlSession {
   /** Commits when `fn` returns and rolls back when it throws; never runs it twice. */
   async transaction<T>(fn: (tx: TextRunner) => Promise<T>): Promise<T> {
     return await this.#connected((_, connection) =>
-      inTransaction(connection, () => fn(this.#runnerOn(connection))),
+      this.#inTransaction(connection, () => fn(this.#runnerOn(connection))),
     );
   }
 
-  /** There are no notifications: whoever waits, polls. */
-  listen(): () => void {
-    return () => undefined;
-  }
-
+  /** The driver says farewell on each connection after the statement that is under way there, however long that takes. */
   async close(): Promise<void> {
-    await this.#pool.end();
+    const giveUp = setTimeout(() => {
+      for (const socket of this.#sockets) socket.destroy(unanswered(CLOSE_TIMEOUT_MS));
+    }, CLOSE_TIMEOUT_MS);
+    await within(CLOSE_TIMEOUT_MS, this.#pool.end()).catch(() => undefined);
+    // The sockets of a silent server stay open, and keep the process alive until then.
+    giveUp.unref();
   }
 
   async #connected<T>(
@@ -152,7 +160,7 @@ export class MysqlDatabase implements MysqlSession {
     } finally {
       // A connection that broke, or still waits for an answer, must not be handed to the next caller.
       if (isUsable) connection.release();
-      else connection.destroy();
+      else drop(connection);
     }
   }
 
@@ -160,9 +168,12 @@ export class MysqlDatabase implements MysqlSession {
   async #prepare(connection: PoolConnection): Promise<void> {
     const { connection: core } = connection;
     if (this.#prepared.has(core)) return;
-    // A server that goes away between two statements is met by the next one; without a listener it would end the process.
+    // The next statement notices a server that has gone away; without a listener the error would end the process.
     connection.on('error', () => undefined);
-    for (const { text } of [SQL.setIsolation, SQL.setSession]) await connection.query(text);
+    const socket = socketOf(connection);
+    this.#sockets.add(socket);
+    socket.once('close', () => this.#sockets.delete(socket));
+    for (const { text } of [SQL.setIsolation, SQL.setSession]) await this.#say(connection, text);
     this.#prepared.add(core);
   }
 
@@ -199,28 +210,64 @@ export class MysqlDatabase implements MysqlSession {
     const values = params.map(asDriverValue);
     return (await connection.query({ sql, values, timeout: this.#timeoutMs }))[0];
   }
+
+  /** A statement about the session itself. */
+  async #say(connection: PoolConnection, sql: string): Promise<void> {
+    await within(this.#timeoutMs, connection.query(sql));
+  }
+
+  async #inTransaction<T>(connection: PoolConnection, fn: () => Promise<T>): Promise<T> {
+    await this.#say(connection, 'start transaction');
+    try {
+      const value = await fn();
+      await this.#say(connection, 'commit');
+      return value;
+    } catch (error) {
+      // Whether it rolled back is unknown then: the server does so when the connection ends. A connection that still waits for
+      // an answer would send its ROLLBACK after that.
+      if (isBroken(error)) drop(connection);
+      else await this.#say(connection, 'rollback').catch(() => drop(connection));
+      throw error;
+    }
+  }
 }
 
-/** The driver knows bytes as Buffers only. */
+/** The driver takes bytes only as Buffers. */
 function asDriverValue(param: MysqlParam): MysqlValue | MysqlValue[] {
   if (param instanceof Uint8Array) return Buffer.from(param);
   return Array.isArray(param) ? [...(param as readonly MysqlValue[])] : (param as MysqlValue);
 }
 
-async function inTransaction<T>(connection: PoolConnection, fn: () => Promise<T>): Promise<T> {
-  await connection.beginTransaction();
+const socketOf = ({ connection }: PoolConnection): Socket =>
+  (connection as unknown as { readonly stream: Socket }).stream;
+
+/** The driver's own way is to say goodbye first, which a silent server never answers. */
+function drop(connection: PoolConnection): void {
+  connection.destroy();
+  socketOf(connection).destroy();
+}
+
+/** The driver counts from when it sends a statement: one queued behind an unanswered one would wait for ever. */
+async function within<T>(ms: number, answer: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(unanswered(ms)), ms);
+  });
   try {
-    const value = await fn();
-    await connection.commit();
-    return value;
-  } catch (error) {
-    // Whether it rolled back is not known then: the server does so when the connection ends.
-    await connection.rollback().catch(() => connection.destroy());
-    throw error;
+    return await Promise.race([answer, late]);
+  } finally {
+    clearTimeout(timer);
   }
 }
 
-/** Runs something short again after a deadlock or a lock that did not come: nothing of it has happened then. */
+/** The same error as the driver's. */
+const unanswered = (ms: number): Error =>
+  Object.assign(new Error(`the server has not answered for ${ms} ms`), {
+    code: 'PROTOCOL_SEQUENCE_TIMEOUT',
+    fatal: true,
+  });
+
+/** Runs a short step again after a deadlock or a lock timeout: nothing of it has happened then. */
 async function startOver<T>(run: () => Promise<T>): Promise<T> {
   for (let start = 1; ; start++) {
     try {

@@ -1,6 +1,6 @@
 import { isOutlastError, outlastError } from '../../errors/error.ts';
 
-/** As much of an error of `mysql2` or `mariadb` as is used. */
+/** The part of an error of `mysql2` or `mariadb` that is used. */
 interface DriverError extends Error {
   readonly errno?: unknown;
   readonly code?: unknown;
@@ -12,16 +12,17 @@ const DEADLOCK = 1213;
 const LOCK_WAIT = 1205;
 const CHANGED = 1020;
 const DUPLICATE = 1062;
+const NO_SAVEPOINT = 1305;
 
-/** A table, column or index that is there already, or a row of ours. */
+/** A table, column or index that exists already, or a row of ours. */
 const PRESENT: ReadonlySet<unknown> = new Set([1050, 1060, 1061, DUPLICATE]);
-/** A table or a column that is not there. */
+/** A table or a column that does not exist. */
 const ABSENT: ReadonlySet<unknown> = new Set([1146, 1054]);
-/** The database, the user or the password is not what the server knows. */
+/** The server does not accept the database, the user or the password. */
 const REFUSED: ReadonlySet<unknown> = new Set([1044, 1045, 1049, 1698]);
 /**
- * "Not now" rather than "not ever": too many connections, shutdown, out of memory or disk, read-only, killed or out of
- * time, a node of a cluster that is not ready, and what locks and deadlocks end in.
+ * "Not now" rather than "never": too many connections, shutdown, out of memory or disk, killed or timed out, a cluster node
+ * that is not ready, lock timeouts and deadlocks.
  */
 const UNAVAILABLE: ReadonlySet<unknown> = new Set([
   1021,
@@ -42,24 +43,23 @@ const UNAVAILABLE: ReadonlySet<unknown> = new Set([
   LOCK_WAIT,
   1206,
   DEADLOCK,
-  1290,
   1317,
-  1792,
-  1836,
   1927,
   1969,
   3024,
   3168,
   4031,
 ]);
-/** Of the operating system and of the drivers themselves: a connection that did not come about, or broke. */
+/** The server, the session or the transaction is read-only. */
+const READ_ONLY: ReadonlySet<unknown> = new Set([1290, 1792, 1836]);
+/** Of the operating system and of the drivers themselves: a connection that was not established, or broke. */
 const NETWORK =
   /^(E(?!R_)[A-Z_]+|PROTOCOL_[A-Z_]+|HANDSHAKE_[A-Z_]+|ER_(SOCKET|CONNECTION|CMD_CONNECTION|GET_CONNECTION|POOL|ADD_CONNECTION)[A-Z_]*)$/;
 // mysql2 gives these no code.
 const CONNECTION_ENDED =
   /^(Pool is closed|Can't add new command when connection is in closed state|Connection lost)/;
 
-/** Drivers put it on the error itself, those around them on the cause. */
+/** Drivers put it on the error itself, libraries around them on the cause. */
 function numberOf(error: unknown): unknown {
   if (typeof error !== 'object' || error === null) return undefined;
   const { errno, cause } = error as { readonly errno?: unknown; readonly cause?: unknown };
@@ -67,14 +67,16 @@ function numberOf(error: unknown): unknown {
 }
 
 export const isDuplicate = (error: unknown): boolean => numberOf(error) === DUPLICATE;
+/** The savepoint to release does not exist. */
+export const isUnmarked = (error: unknown): boolean => numberOf(error) === NO_SAVEPOINT;
 export const isPresent = (error: unknown): boolean => PRESENT.has(numberOf(error));
 export const isDeadlock = (error: unknown): boolean => numberOf(error) === DEADLOCK;
-/** A deadlock, or a row that has changed since a snapshot that must not be left (MariaDB): the transaction may start over. */
+/** A deadlock, or a row that has changed since a snapshot that must be kept (MariaDB): the transaction may start over. */
 export const isConflict = (error: unknown): boolean =>
   isDeadlock(error) || numberOf(error) === CHANGED;
 export const isLockWait = (error: unknown): boolean => numberOf(error) === LOCK_WAIT;
 
-/** No further statement may be sent on the connection of this error, or of the one behind it. */
+/** No further statement may be sent on the connection of this error, or of its cause. */
 export function isBroken(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const { fatal, code, cause } = error as DriverError;
@@ -83,8 +85,8 @@ export function isBroken(error: unknown): boolean {
 }
 
 /**
- * Tells a store that is away from a statement that is wrong; other errors pass as they are, without their values. What a
- * statement of ours does not find is missing; of the user's, only what bears our name.
+ * Distinguishes a store that is away from a wrong statement; other errors pass unchanged, without their values. If a
+ * statement of ours finds no table, it is missing; in a user's statement, only if it bears our name.
  */
 export function translateMysqlError(error: unknown, whose: 'ours' | 'theirs' = 'ours'): unknown {
   if (isOutlastError(error) || !(error instanceof Error)) return error;
@@ -96,6 +98,11 @@ export function translateMysqlError(error: unknown, whose: 'ours' | 'theirs' = '
   }
   if (REFUSED.has(number))
     return unreachable(error, 'Check the database name, user and password of the URL.');
+  if (READ_ONLY.has(number))
+    return unreachable(
+      error,
+      'It is read-only here: name the primary and not a replica, or reset read_only and transaction_read_only.',
+    );
   return UNAVAILABLE.has(number) || isNetwork(error)
     ? unreachable(error, 'Check that the database runs and can be reached.')
     : error;
@@ -107,7 +114,7 @@ function isNetwork(error: DriverError): boolean {
     : CONNECTION_ENDED.test(error.message);
 }
 
-/** Both drivers hang the whole statement on their errors, `mariadb` into the message: a payload is nobody's to log. */
+/** Both drivers attach the whole statement to their errors, `mariadb` to the message: payloads must not be logged. */
 function withoutValues(error: DriverError): void {
   const { message, stack } = error;
   const bare = message.split('\nsql: ')[0] ?? '';

@@ -1,5 +1,6 @@
 import type { DueFence, FenceRows } from '../../recovery/fence-rows.ts';
 import type { MysqlDatabase, MysqlRow, MysqlSession } from './mysql-database.ts';
+import { keyHash } from '../../worker/effects/door.ts';
 import { SQL } from './sql.generated.ts';
 
 /** The fences of a MySQL or MariaDB: its ledger is always elsewhere. */
@@ -37,10 +38,15 @@ export class MysqlFenceRows implements FenceRows {
   }
 
   async prune(limit: number): Promise<number> {
+    await this.#db.change(SQL.pruneEffectKeys, [limit]);
     return await this.#db.change(SQL.pruneEffects, [limit]);
   }
 
-  /** Only those that nobody uses now, and nobody has used since they were due. */
+  async forgetKey(key: string): Promise<boolean> {
+    return (await this.#db.change(SQL.effectKeyForget, [keyHash(key)])) > 0;
+  }
+
+  /** Only fences that are not in use, and were not used since they were due. */
   async #locked(
     ids: readonly string[],
     fn: (session: MysqlSession, locked: readonly DueFence[]) => Promise<void>,

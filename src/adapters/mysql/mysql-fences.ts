@@ -5,8 +5,8 @@ import {
   type TextRow,
   type TransactionAdapter,
 } from '../../outbox/transaction-adapter.ts';
-import { effectKeyOf, fenceBusy } from '../../worker/door.ts';
-import type { DoorRun, Entrance, Fences } from '../../worker/door.ts';
+import { effectKeyOf, fenceBusy, keyHash } from '../../worker/effects/door.ts';
+import type { DoorRun, EffectKey, Entrance, Fences } from '../../worker/effects/door.ts';
 import {
   isBroken,
   isConflict,
@@ -19,12 +19,12 @@ import { bind, type MysqlStatement } from './statement.ts';
 
 const LOCK_WAIT_SECONDS = 5;
 const IDLE_SECONDS = 10;
-/** Values up to here fit into a statement of every server; about longer ones it is asked. */
+/** Values up to this size fit into a statement of every server; for longer ones the server is asked. */
 const SURE_BYTES = 500_000;
-/** What stands around a value, and the line breaks of its text. */
+/** For the text around a value, and the line breaks in it. */
 const OVERHEAD = 1.05;
 
-/** Fences in MySQL and MariaDB, with a row of their own for each task: the ledger is always elsewhere. */
+/** Fences in MySQL and MariaDB, with a separate row for each task: the ledger is always elsewhere. */
 export class MysqlFences<Tx> implements Fences<Tx> {
   readonly #adapter: TransactionAdapter<Tx>;
 
@@ -32,7 +32,7 @@ export class MysqlFences<Tx> implements Fences<Tx> {
     this.#adapter = adapter;
   }
 
-  /** What is set for the session must hold until COMMIT is answered, so it is set back after that. */
+  /** Settings of the session must hold until COMMIT is answered, so they are restored after that. */
   async transaction<T>(fn: (tx: Tx) => Promise<T>): Promise<T> {
     if (!this.#adapter.endsIdleTransactions) return await this.#adapter.transaction(fn);
     const before = new WeakMap<Tx & object, readonly string[]>();
@@ -61,7 +61,7 @@ export class MysqlFences<Tx> implements Fences<Tx> {
       await restore();
       return value;
     } catch (error) {
-      // The session outlives the transaction. One that cannot be asked any more will not be used again.
+      // The session outlives the transaction. A session that does not answer any more will not be used again.
       await restore().catch(() => undefined);
       throw isLockWait(error) ? fenceBusy(run, error) : error;
     }
@@ -74,13 +74,14 @@ export class MysqlFences<Tx> implements Fences<Tx> {
   }
 
   async mark(tx: Tx, run: DoorRun, step: string): Promise<Entrance> {
-    const key = effectKeyOf(run);
-    const ttlMs = run.effect === undefined ? null : String(run.effect.ttlMs);
+    const effect = run.effect === undefined ? undefined : await this.#known(tx, run.effect);
+    const key = effectKeyOf({ ...run, effect });
+    const ttlMs = effect === undefined ? null : String(effect.ttlMs);
     try {
       await this.#execute(tx, SQL.effectMark, [key, step, run.id, String(run.epoch), ttlMs]);
-      return { isNew: true };
+      return effect === undefined ? { isNew: true } : { isNew: true, effect };
     } catch (error) {
-      // Only the statement is undone by it.
+      // The error undoes only the statement.
       if (!isDuplicate(error)) throw error;
     }
     const [found] = await this.#execute(tx, SQL.effectFind, [key, step]);
@@ -91,7 +92,15 @@ export class MysqlFences<Tx> implements Fences<Tx> {
     };
   }
 
-  /** A deadlock ends the whole transaction, and a session that goes on all the same has begun another. */
+  /** With the origin that this database remembers. Two tasks of one key wait for each other here. */
+  async #known(tx: Tx, effect: EffectKey): Promise<EffectKey> {
+    const hash = keyHash(effect.key);
+    await this.#execute(tx, SQL.effectKeyTake, [hash, effect.origin, String(effect.ttlMs)]);
+    const [found] = await this.#execute(tx, SQL.effectKeyRead, [hash]);
+    return { ...effect, origin: found?.['origin'] ?? effect.origin };
+  }
+
+  /** A deadlock ends the whole transaction, and a session that goes on anyway has begun another. */
   async confirm(tx: Tx, run: DoorRun, step: string): Promise<void> {
     const params = [effectKeyOf(run), step, String(run.epoch)];
     if ((await this.#execute(tx, SQL.effectMarked, params)).length === 0) throw rolledBack();
@@ -117,7 +126,7 @@ export class MysqlFences<Tx> implements Fences<Tx> {
     return { lockWait: text('lock_wait'), idle: text('idle'), autocommit: text('autocommit') };
   }
 
-  /** A statement that the server does not take ends the connection, and the task would be given back for ever. */
+  /** A statement that is too large for the server ends the connection, and the task would be given back for ever. */
   async #refuseTooLarge(tx: Tx, length: number): Promise<void> {
     const [limit] = await this.#execute(tx, SQL.packetLimit, []);
     const maxBytes = Number(limit?.['bytes']);

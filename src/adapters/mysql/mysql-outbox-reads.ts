@@ -6,7 +6,7 @@ import {
   type DeadLetterSummary,
   type LetterPageRequest,
   type PageRequest,
-} from '../../admin/read-model.ts';
+} from '../../ledger/dead-letter.ts';
 import type {
   OutboxEntry,
   OutboxPage,
@@ -27,10 +27,10 @@ import {
 } from './mysql-rows.ts';
 import { SQL } from './sql.generated.ts';
 
-/** Beyond so many rows, those of a queue are estimated from so many. */
+/** Beyond this many rows, the rows of a queue are estimated from a sample of this many. */
 const COUNTED_ROWS = 100_000;
 
-/** What people see of an outbox in MySQL or MariaDB. */
+/** The reads of an outbox in MySQL or MariaDB, for people. */
 export class MysqlOutboxReads implements OutboxReads {
   readonly #db: MysqlDatabase;
 

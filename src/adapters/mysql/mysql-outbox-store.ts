@@ -1,3 +1,5 @@
+import { BATCH_BYTES } from '../../ledger/batch-limits.ts';
+import { slicesWithin } from '../../runtime/slices.ts';
 import type {
   ClaimRequest,
   OutboxRow,
@@ -19,18 +21,18 @@ import { MysqlReceiptStore } from './mysql-receipt-store.ts';
 import { readNumber, readOutboxRow, rowNumbers } from './mysql-rows.ts';
 import { SQL } from './sql.generated.ts';
 
-/** Claims that are over are returned so many at a time: they are those of a few relays. */
+/** How many rows of expired claims are returned at a time: they belong to a few relays. */
 const RECLAIM_LIMIT = 1_000;
 
 /**
- * The relay's side of the outbox in MySQL and MariaDB. Rows are always locked by id in rising order, or passed over when
- * somebody else has them, so two relays never wait for each other.
+ * The relay's side of the outbox in MySQL and MariaDB. Rows are always locked by id in rising order, or skipped when
+ * another relay has them, so two relays never wait for each other.
  */
 export class MysqlOutboxStore implements OutboxStore {
   readonly #db: MysqlDatabase;
   readonly #floor: ScanFloor;
   /**
-   * Claims with rows that have an order, and how many of their rows are not settled: when one of those goes, the next of
+   * Claims with ordered rows, and how many of their rows are not settled: when one of those is deleted, the next row of
    * its key may stand before the floor.
    */
   readonly #ordered = new Map<string, number>();
@@ -38,7 +40,7 @@ export class MysqlOutboxStore implements OutboxStore {
   readonly move: null = null;
   readonly receipts: ReceiptStore;
 
-  /** `monotonic` gives milliseconds of a clock that never jumps. */
+  /** `monotonic` returns milliseconds of a clock that never jumps. */
   constructor(db: MysqlDatabase, monotonic: () => number = () => performance.now()) {
     this.#db = db;
     this.#floor = new ScanFloor(monotonic);
@@ -120,7 +122,7 @@ export class MysqlOutboxStore implements OutboxStore {
     this.#ordered.delete(token);
     const rows = await this.#claimed(token);
     if (rows.length === 0) return 0;
-    // They stand in their old places.
+    // They are in their old positions.
     this.#floor.reset();
     return await this.#db.change(SQL.releaseClaim, [token, rows]);
   }
@@ -182,7 +184,7 @@ export class MysqlOutboxStore implements OutboxStore {
     });
   }
 
-  /** Nothing here tells of a commit: a relay looks when the next row is due, and every `idleTime`. */
+  /** There are no commit notifications here: a relay looks when the next row is due, and every `idleTime`. */
   onReady(): () => void {
     return () => undefined;
   }
@@ -199,9 +201,16 @@ async function claimRows(
 ): Promise<readonly MysqlRow[]> {
   const floor = floorMs === null ? null : Math.floor(floorMs);
   const found = await session.rows(SQL.claim, [limit, ROW_SCHEMA_VERSION, floor]);
-  if (found.length > 0)
-    await session.change(SQL.claimMark, [relay, token, staleMs, numbersOf(found)]);
-  return found;
+  // As many as one answer should carry, but at least one; the rows behind stay as they are.
+  const bytesOf = (row: MysqlRow): number => Number(row['bytes']);
+  const [some = []] = slicesWithin(found, { count: limit, bytes: BATCH_BYTES, bytesOf });
+  if (some.length === 0) return [];
+  const rows = numbersOf(some);
+  await session.change(SQL.claimMark, [relay, token, staleMs, rows]);
+  const bodies = new Map<string, unknown>();
+  for (const row of await session.rows(SQL.claimBodies, [rows]))
+    bodies.set(String(row['row_id']), row['body']);
+  return some.map(row => ({ ...row, body: bodies.get(String(row['row_id'])) as Buffer }));
 }
 
 async function settleOne(
@@ -222,10 +231,10 @@ async function settleOne(
   return await session.change(SQL.settleDeadRow, [token, row]);
 }
 
-/** An error message may be of any length, the column is not. */
+/** An error message may have any length, the column does not. */
 const storable = (text: string): string => text.replaceAll('\u0000', '\uFFFD').slice(0, 4_000);
 
-/** A line of history without its beginning: the time is the database's. */
+/** A line of history without its beginning: the database adds the time. */
 function errorLine(failure: PublishFailure): Uint8Array {
   const error = { type: 'publish', message: storable(failure.error), traceback: '' };
   const step = failure.delayMs === null ? 'dead' : 'failed';

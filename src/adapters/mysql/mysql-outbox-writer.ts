@@ -1,19 +1,24 @@
 import { createHash } from 'node:crypto';
 import { outlastError } from '../../errors/error.ts';
-import type { NewTask, OutboxWriter, WriteAnswer } from '../../outbox/outbox-writer.ts';
+import {
+  inLockOrder,
+  type NewTask,
+  type OutboxWriter,
+  type WriteAnswer,
+} from '../../outbox/outbox-writer.ts';
 import type { TextRow, TransactionAdapter } from '../../outbox/transaction-adapter.ts';
 import { systemRandom } from '../../runtime/random.ts';
 import { rowTexts, type Texts } from './enqueue-row.ts';
-import { isDuplicate, translateMysqlError } from './mysql-errors.ts';
+import { isDuplicate, isUnmarked, translateMysqlError } from './mysql-errors.ts';
 import { SQL } from './sql.generated.ts';
 import { bind, bindRows, type Bound } from './statement.ts';
 
 const ROWS_PER_STATEMENT = 1_000;
-/** Half of what the strictest default of any server allows for one statement; a row that is longer goes alone. */
+/** Half of what the strictest default of any server allows for one statement; a longer row goes alone. */
 const BYTES_PER_STATEMENT = 500_000;
 /** What a row adds to the text besides its values. */
 const ROW_OVERHEAD_BYTES = 1_000;
-/** A second send with the same key gives the first task's handle for this long. */
+/** A second send with the same key returns the first task's handle for this long. */
 const KEY_WINDOW_MS = '86400000';
 
 interface PlannedRow {
@@ -22,7 +27,7 @@ interface PlannedRow {
   readonly bytes: number;
 }
 
-/** Who has an idempotency key now: this very send, or an earlier one. */
+/** The current holder of an idempotency key: this very send, or an earlier one. */
 interface KeyHolder {
   readonly id: string;
   readonly fingerprint: string;
@@ -31,7 +36,7 @@ interface KeyHolder {
 
 /**
  * Writes tasks into the user's open transaction, through whatever library it belongs to. An error of a statement undoes
- * that statement only, so an id that is there already harms no transaction.
+ * that statement only, so an existing id harms no transaction.
  */
 export class MysqlOutboxWriter<Tx> implements OutboxWriter<Tx> {
   readonly #adapter: TransactionAdapter<Tx>;
@@ -42,7 +47,7 @@ export class MysqlOutboxWriter<Tx> implements OutboxWriter<Tx> {
 
   async write(tx: Tx, tasks: readonly NewTask[]): Promise<readonly WriteAnswer[]> {
     if (tasks.length === 0) return [];
-    const firsts = firstOfEach(tasks, task => task.id);
+    const firsts = firstOfEach(inLockOrder(tasks), task => task.id);
     const rows = [...firsts.values()].map(planRow);
     await this.#refuseTooLarge(tx, rows);
     await this.#lockOrder(tx, rows);
@@ -56,7 +61,18 @@ export class MysqlOutboxWriter<Tx> implements OutboxWriter<Tx> {
     });
   }
 
-  /** A statement that the server does not take ends the connection: a row may be longer than that only if it is asked. */
+  async isInTransaction(tx: Tx): Promise<boolean> {
+    try {
+      await this.#execute(tx, bind<string>(SQL.transactionMark, []));
+      await this.#execute(tx, bind<string>(SQL.transactionCheck, []));
+      return true;
+    } catch (error) {
+      if (isUnmarked(error)) return false;
+      throw error;
+    }
+  }
+
+  /** A statement that is too large for the server ends the connection: a longer row is written only if the server allows it. */
   async #refuseTooLarge(tx: Tx, rows: readonly PlannedRow[]): Promise<void> {
     const longest = rows.reduce((longer, row) => (row.bytes > longer.bytes ? row : longer));
     if (longest.bytes <= BYTES_PER_STATEMENT) return;
@@ -70,14 +86,21 @@ export class MysqlOutboxWriter<Tx> implements OutboxWriter<Tx> {
     });
   }
 
-  /** Held until the transaction ends: whoever sends with the same key next gets a higher id and commits later. */
+  /**
+   * Held until the transaction ends: a transaction that sends with the same key next gets a higher id and commits later.
+   * Several chosen ids are locked the same way. Sorting them is not enough here: one existing id undoes the whole
+   * statement, and sessions that waited for its other rows keep locks on the gaps in which both would insert next.
+   */
   async #lockOrder(tx: Tx, rows: readonly PlannedRow[]): Promise<void> {
-    const keys = rows.flatMap(({ task }) => task.orderingKey ?? []);
+    const tasks = rows.map(({ task }) => task);
+    const ids = tasks.filter(task => !task.isIdDrawn).map(({ id }) => id);
+    const keys = tasks.flatMap(task => task.orderingKey ?? []);
+    if (ids.length > 1) keys.push(...ids);
     const slots = [...new Set(keys.map(slotOf))].toSorted((a, b) => a - b);
     for (let at = 0; at < slots.length; at += ROWS_PER_STATEMENT) {
       const part = slots.slice(at, at + ROWS_PER_STATEMENT).map(String);
       const locked = await this.#execute(tx, bind<string>(SQL.lockOrderingKeys, [part]));
-      // Without the row nothing is locked, and the order would be a promise nobody keeps.
+      // Without the row nothing is locked, and the order would not be guaranteed.
       if (locked.length < part.length) throw slotsMissing();
     }
   }
@@ -99,7 +122,7 @@ export class MysqlOutboxWriter<Tx> implements OutboxWriter<Tx> {
     return answers;
   }
 
-  /** In the order of the keys, so that two who want the same ones do not lock them crosswise. */
+  /** In the order of the keys, so that two transactions with the same keys do not deadlock. */
   async #holders(
     tx: Tx,
     wanted: readonly { readonly task: NewTask; readonly hash: string }[],
@@ -130,7 +153,7 @@ export class MysqlOutboxWriter<Tx> implements OutboxWriter<Tx> {
     return holders;
   }
 
-  /** One statement; again without those whose id is taken. */
+  /** One statement; repeated without the rows whose id exists. */
   async #insert(
     tx: Tx,
     rows: readonly PlannedRow[],
@@ -172,7 +195,7 @@ function planRow(task: NewTask): PlannedRow {
   return { task, texts, bytes: length + ROW_OVERHEAD_BYTES };
 }
 
-/** Parts of a thousand rows, or of as many as one statement may be long. */
+/** Parts of a thousand rows, or of as many as fit into one statement. */
 function inStatements(rows: readonly PlannedRow[]): readonly (readonly PlannedRow[])[] {
   const parts: PlannedRow[][] = [];
   let bytes = Infinity;
@@ -198,7 +221,7 @@ function firstOfEach<T>(items: readonly T[], keyOf: (item: T) => string): Readon
 
 const sha256 = (text: string): string => createHash('sha256').update(text, 'utf8').digest('hex');
 
-/** Which of the 65,536 rows of `outlast_ordering_key` a key stands for. Every version must say the same. */
+/** Which of the 65,536 rows of `outlast_ordering_key` a key maps to. It must be the same in every version. */
 const slotOf = (key: string): number => Number.parseInt(sha256(key).slice(0, 4), 16);
 
 function ours([, id, fingerprint]: readonly [string, string, string, ...string[]]): KeyHolder {
@@ -220,7 +243,7 @@ function judgeId(task: NewTask, digest: string | null): WriteAnswer {
 function slotsMissing(): Error {
   return outlastError('ERR_SCHEMA_MISSING', {
     message: 'outlast_ordering_key lacks rows, so nothing keeps the order of sends',
-    hint: 'Restore the rows 0 to 65535 that the migration 0003-ordering inserts.',
+    hint: 'Restore the rows 0 to 65535 that the migration 0001-outlast inserts.',
     fields: {},
   });
 }

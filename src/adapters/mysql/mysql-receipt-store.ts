@@ -4,9 +4,9 @@ import { rowNumbers } from './mysql-rows.ts';
 import { SQL } from './sql.generated.ts';
 
 export interface ReceiptHooks {
-  /** Told of rows of a claim that were settled. */
+  /** Called with the number of rows of a claim that were settled. */
   readonly onSettled: (token: string, rows: number) => void;
-  /** Told when a row has gone that others of its key may have waited for. */
+  /** Called when a row is deleted that others of its key may have waited for. */
   readonly onOrderedGone: () => void;
 }
 
@@ -14,7 +14,7 @@ export interface ReceiptHooks {
 export class MysqlReceiptStore implements ReceiptStore {
   readonly #db: MysqlDatabase;
   readonly #hooks: ReceiptHooks;
-  /** Of the rows that were taken last those with an ordering key: a DELETE does not tell. */
+  /** The rows with an ordering key among those taken last: a DELETE does not return them. */
   #ordered: ReadonlySet<string> = new Set();
 
   constructor(db: MysqlDatabase, hooks: ReceiptHooks) {

@@ -4,7 +4,7 @@ import { SQL } from './sql.generated.ts';
 
 const NOTHING = { result: null, error: null, why: null } as const;
 
-/** What an outbox knows of a task's end: that it waits here, or could not be published. Results are the ledger's. */
+/** What an outbox knows of a task's end: that it waits here, or could not be published. Results are in the ledger. */
 export class MysqlResultStore implements ResultStore {
   readonly #db: MysqlDatabase;
 

@@ -1,9 +1,9 @@
-import type { HistoryEntry } from '../../admin/read-model.ts';
+import type { HistoryEntry } from '../../ledger/dead-letter.ts';
 import type { OutboxRow } from '../../outbox/outbox-store.ts';
 import { toText } from '../../task/json.ts';
 import type { MysqlRow } from './mysql-database.ts';
 
-/** Numbers that may pass 2^53 come as text. */
+/** Numbers that may exceed 2^53 come as text. */
 export function readNumber(value: unknown): number | null {
   return value === null || value === undefined ? null : Number(value);
 }
@@ -21,7 +21,7 @@ export function readOptionalBytes(value: unknown): Uint8Array | null {
   return value === null || value === undefined ? null : readBytes(value);
 }
 
-/** Bytes of a key that somebody chose, as the text it was. */
+/** Bytes of a user's key, as text. */
 export function readKey(value: unknown): string | null {
   return value === null || value === undefined ? null : toText(value as Buffer);
 }
@@ -30,7 +30,7 @@ export function readInstant(ms: unknown): string {
   return new Date(Number(ms)).toISOString();
 }
 
-/** A row of `claim.sql`, which tells how often it was claimed before. */
+/** A row of `claim.sql`, which includes how often it was claimed before. */
 export function readOutboxRow(row: MysqlRow): OutboxRow {
   return {
     row: String(row['row_id']),

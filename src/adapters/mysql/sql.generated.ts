@@ -1,5 +1,99 @@
 // Written by scripts/embed-assets.mjs from the .sql files; edit those and run npm run build.
-export const SQL = {
+type Entry = { readonly text: string; readonly order: readonly number[] };
+
+export const SQL: {
+  readonly checkpointList: Entry;
+  readonly checkpointRead: Entry;
+  readonly checkpointRemove: Entry;
+  readonly checkpointWrite: Entry;
+  readonly claimBodies: Entry;
+  readonly claimMark: Entry;
+  readonly claim: Entry;
+  readonly claimedRows: Entry;
+  readonly countDeadLetters: Entry;
+  readonly databaseMark: Entry;
+  readonly deferClaim: Entry;
+  readonly deleteDeadLetters: Entry;
+  readonly doctorOutbox: Entry;
+  readonly doctorServer: Entry;
+  readonly doctorTransactions: Entry;
+  readonly doorLimitIdle: Entry;
+  readonly doorLimitWait: Entry;
+  readonly doorLimits: Entry;
+  readonly effectFind: Entry;
+  readonly effectKeep: Entry;
+  readonly effectKeyForget: Entry;
+  readonly effectKeyRead: Entry;
+  readonly effectKeyTake: Entry;
+  readonly effectMark: Entry;
+  readonly effectMarked: Entry;
+  readonly effectsEnd: Entry;
+  readonly effectsForget: Entry;
+  readonly enqueue: Entry;
+  readonly fenceRead: Entry;
+  readonly fenceTake: Entry;
+  readonly fencesDue: Entry;
+  readonly fencesForget: Entry;
+  readonly fencesLater: Entry;
+  readonly fencesLock: Entry;
+  readonly fencesOver: Entry;
+  readonly lockDeadLetter: Entry;
+  readonly lockOrderingKeys: Entry;
+  readonly markSent: Entry;
+  readonly outboxFailing: Entry;
+  readonly outboxFind: Entry;
+  readonly outboxLetterCount: Entry;
+  readonly outboxLetter: Entry;
+  readonly outboxLettersNewest: Entry;
+  readonly outboxLettersOldest: Entry;
+  readonly outboxList: Entry;
+  readonly outboxNextDue: Entry;
+  readonly outboxOldest: Entry;
+  readonly outboxQueuesSampled: Entry;
+  readonly outboxQueues: Entry;
+  readonly outboxRecent: Entry;
+  readonly outboxSample: Entry;
+  readonly packetLimit: Entry;
+  readonly pruneEffectKeys: Entry;
+  readonly pruneEffects: Entry;
+  readonly pruneSendKeysGone: Entry;
+  readonly pruneSendKeys: Entry;
+  readonly purgeDeadLetters: Entry;
+  readonly readDigests: Entry;
+  readonly readGeneration: Entry;
+  readonly readResult: Entry;
+  readonly readSendKeys: Entry;
+  readonly receiptLater: Entry;
+  readonly receiptLease: Entry;
+  readonly receiptPark: Entry;
+  readonly receiptReceived: Entry;
+  readonly receiptSendAgain: Entry;
+  readonly receiptTake: Entry;
+  readonly reclaimLock: Entry;
+  readonly reclaimMark: Entry;
+  readonly reclaim: Entry;
+  readonly relayBeat: Entry;
+  readonly relayLeave: Entry;
+  readonly releaseClaim: Entry;
+  readonly renewClaim: Entry;
+  readonly reviveDeadLetter: Entry;
+  readonly serverVersion: Entry;
+  readonly setIsolation: Entry;
+  readonly setSession: Entry;
+  readonly setUnlimited: Entry;
+  readonly settleDeadLock: Entry;
+  readonly settleDeadRow: Entry;
+  readonly settleDead: Entry;
+  readonly settleFailed: Entry;
+  readonly settleGeneration: Entry;
+  readonly settlePublished: Entry;
+  readonly takeOverSendKey: Entry;
+  readonly takeSendKey: Entry;
+  readonly transactionCheck: Entry;
+  readonly transactionMark: Entry;
+  readonly withdrawLook: Entry;
+  readonly withdrawRow: Entry;
+} = {
   checkpointList: {
     text: `select task_id, cast(epoch as char) as epoch, cast(seq as char) as seq from outlast_checkpoint
 where part = 0 and created_at < utc_timestamp(6) - interval ? * 1000 microsecond
@@ -20,6 +114,10 @@ order by task_id, epoch, seq limit ?`,
 on duplicate key update data = values(data), created_at = values(created_at)`,
     order: [0, 1, 2, 3, 4],
   },
+  claimBodies: {
+    text: `select id as row_id, concat('[', args, ',', kwargs, ',', embed, ']') as body from outlast_outbox where id in (?)`,
+    order: [0],
+  },
   claimMark: {
     text: `update outlast_outbox
 set state = 'claimed', claim_token = ?, claimed_by = ?, claims = claims + 1,
@@ -29,7 +127,7 @@ where id in (?)`,
   },
   claim: {
     text: `select o.id as row_id, o.task_id as id, o.task_name as name, o.queue, o.priority, o.payload_version,
-  concat('[', o.args, ',', o.kwargs, ',', o.embed, ']') as body, o.options, o.digest,
+  length(o.args) + length(o.kwargs) + length(o.embed) as bytes, o.options, o.digest,
   timestampdiff(microsecond, '1970-01-01 00:00:00', o.eta) div 1000 as eta_ms,
   timestampdiff(microsecond, '1970-01-01 00:00:00', o.expires_at) div 1000 as expires_ms, o.retries, o.claims,
   timestampdiff(microsecond, '1970-01-01 00:00:00', o.available_at) div 1000 as available_ms,
@@ -54,6 +152,11 @@ where (? is null or dead_at < utc_timestamp(6) - interval ? * 1000 microsecond)
   and (? is null or task_name like ?)
 group by task_name order by task_name`,
     order: [0, 0, 1, 1, 2, 2],
+  },
+  databaseMark: {
+    text: `select concat(database(), ' on ', @@hostname, ':', @@port) as name, database() as base, cast(m.applied_at as char) as applied
+from outlast_migration m order by m.version limit 1000`,
+    order: [],
   },
   deferClaim: {
     text: `update outlast_outbox
@@ -80,7 +183,7 @@ where id in (?) and claim_token = ? and state = 'claimed'`,
     order: [0, 1, 1, 1],
   },
   doctorServer: {
-    text: `select version() as version, cast(unix_timestamp(now(6)) * 1000 as signed) as now_ms`,
+    text: `select version() as version, timestampdiff(microsecond, '1970-01-01 00:00:00', utc_timestamp(6)) div 1000 as now_ms`,
     order: [],
   },
   doctorTransactions: {
@@ -108,6 +211,21 @@ from information_schema.innodb_trx where trx_started < now(6) - interval ? * 100
   effectKeep: {
     text: `update outlast_effect set value = from_base64(?) where effect_key = ? and step = ?`,
     order: [2, 0, 1],
+  },
+  effectKeyForget: {
+    text: `delete from outlast_effect_key where key_hash = ?`,
+    order: [0],
+  },
+  effectKeyRead: {
+    text: `select origin from outlast_effect_key where key_hash = ? for update`,
+    order: [0],
+  },
+  effectKeyTake: {
+    text: `insert into outlast_effect_key (key_hash, origin, ends_at)
+values (?, ?, utc_timestamp(6) + interval cast(? as signed) * 1000 microsecond)
+on duplicate key update
+  origin = if(ends_at <= utc_timestamp(6), values(origin), origin), ends_at = values(ends_at)`,
+    order: [0, 1, 2],
   },
   effectMark: {
     text: `insert into outlast_effect (effect_key, step, task_id, epoch, ttl_ms, created_at)
@@ -180,7 +298,7 @@ from outlast_dead_letter where task_id = ? for update`,
     order: [0],
   },
   lockOrderingKeys: {
-    text: `select cast(slot as char) as slot from outlast_ordering_key where slot in (?) order by slot for update`,
+    text: `select cast(slot as char) as slot from outlast_ordering_key where slot in (?) order by slot limit 1000000 for update`,
     order: [0],
   },
   markSent: {
@@ -293,6 +411,10 @@ from outlast_outbox force index (outlast_outbox_due) group by state`,
     text: `select cast(@@max_allowed_packet as char) as bytes`,
     order: [],
   },
+  pruneEffectKeys: {
+    text: `delete from outlast_effect_key where ends_at < utc_timestamp(6) order by ends_at limit ?`,
+    order: [0],
+  },
   pruneEffects: {
     text: `delete from outlast_effect where ends_at < utc_timestamp(6) order by ends_at limit ?`,
     order: [0],
@@ -316,7 +438,7 @@ order by dead_at, task_id limit ? for update skip locked`,
     order: [0, 0, 1, 1, 2, 2, 3],
   },
   readDigests: {
-    text: `select task_id as id, digest from outlast_outbox where task_id in (?) order by task_id lock in share mode`,
+    text: `select task_id as id, digest from outlast_outbox where task_id in (?) order by task_id limit 1000000 lock in share mode`,
     order: [0],
   },
   readGeneration: {
@@ -334,7 +456,7 @@ limit 1`,
     text: `select k.key_hash, k.task_id as held_by, k.fingerprint, k.token,
   case when k.free_at <= utc_timestamp(6) and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id)
     then 'yes' else 'no' end as is_free
-from outlast_send_key k where k.key_hash in (?) order by k.key_hash for update`,
+from outlast_send_key k where k.key_hash in (?) order by k.key_hash limit 1000000 for update`,
     order: [0],
   },
   receiptLater: {
@@ -435,7 +557,9 @@ from outlast_dead_letter where task_id = ?`,
     order: [],
   },
   setSession: {
-    text: `set session autocommit = 1, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',
+    text: `set session autocommit = 1, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00',
+  character_set_client = utf8mb4, character_set_results = utf8mb4, collation_connection = utf8mb4_bin,
+  sql_safe_updates = 0, sql_select_limit = 18446744073709551615, sql_auto_is_null = 0,
   innodb_lock_wait_timeout = 10, lock_wait_timeout = 30
   /*!80001 , max_execution_time = 30000, wait_timeout = 300 */
   /*M!100600 , max_statement_time = 30, idle_transaction_timeout = 10 */`,
@@ -504,6 +628,14 @@ values (?, ?, ?, ?, utc_timestamp(6) + interval cast(? as signed) * 1000 microse
 on duplicate key update key_hash = outlast_send_key.key_hash`,
     order: [0, 1, 2, 3, 4],
   },
+  transactionCheck: {
+    text: `release savepoint outlast_transaction`,
+    order: [],
+  },
+  transactionMark: {
+    text: `savepoint outlast_transaction`,
+    order: [],
+  },
   withdrawLook: {
     text: `select o.id as row_id, o.task_id as id, o.task_name as name, o.queue, o.priority, o.payload_version,
   concat('[', o.args, ',', o.kwargs, ',', o.embed, ']') as body, o.options, o.digest,
@@ -516,4 +648,4 @@ from outlast_outbox o where o.task_id = ? and o.state = 'pending'`,
     text: `delete from outlast_outbox where task_id = ? and state = 'pending'`,
     order: [0],
   },
-} as const;
+};

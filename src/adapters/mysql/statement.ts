@@ -10,8 +10,8 @@ export interface Bound<V> {
 }
 
 /**
- * Puts parameters in the order of their places. A list becomes as many places as it has members: MySQL has no arrays.
- * A `?` in the text of our files is always a place; the generator sees to that.
+ * Puts parameters in the order of their placeholders. A list becomes one placeholder for each member: MySQL has no arrays.
+ * A `?` in the text of our files is always a placeholder; the generator checks that.
  */
 export function bind<V>(
   statement: MysqlStatement,
@@ -28,10 +28,10 @@ export function bind<V>(
   return { text: head + parts.join(''), values };
 }
 
-/** What follows `values`, up to the end or to what is to be done about duplicates. */
+/** The row after `values`, up to the end or to the `on duplicate key` clause. */
 const ROW = /\bvalues (\([^]*?\))(?=\s+on duplicate key update|$)/;
 
-/** An INSERT of one row as one of many rows. */
+/** An INSERT of one row, extended to many rows. */
 export function bindRows<V>(statement: MysqlStatement, rows: readonly (readonly V[])[]): Bound<V> {
   const one = ROW.exec(statement.text)?.[1] ?? '';
   const text = statement.text.replace(ROW, () => `values ${rows.map(() => one).join(',\n')}`);

@@ -7,40 +7,40 @@ import type { LockRecord } from './lock-record.ts';
 import { identifyThisProcess, judgeLiveness, type ProcessIdentity } from './process-identity.ts';
 
 /**
- * The exclusive right of one process to a folder. Two processes that open one PGlite folder lose
- * committed rows without a word, so this has to hold under every interleaving.
+ * The exclusive right of one process to a folder. Two processes that open one PGlite folder silently lose
+ * committed rows, so this has to hold under every interleaving.
  *
- *   free ──create n+1──► held ──release──► released ──create n+1 by anybody──► held ...
- *                          └──death──► stale ──create n+1 by anybody──► held ...
+ *   free ──create n+1──► held ──release──► released ──create n+1 by any process──► held ...
+ *                          └──death──► stale ──create n+1 by any process──► held ...
  *
  * Lock files are numbered. The holder is the living process named in the highest one. To acquire:
  *
  *   1. find the highest number n; go on only if lock.n is released, absent or of a dead process;
- *   2. link(2) a complete file to lock.<n+1>, which one of many starters can; else start over;
+ *   2. link(2) a complete file to lock.<n+1>, which only one of many processes can; else start over;
  *   3. read lock.generation; if it is above n+1, remove our file and start over;
  *   4. write n+1 to lock.generation, then remove lower lock files.
  *
- * Why no two processes hold it. "Dead" and "released" are for ever, so a judgement of step 1 may be
+ * Why no two processes hold it. "Dead" and "released" are for ever, so a finding of step 1 may be
  * arbitrarily old and is still true of lock.n; what can be outdated is that n is the highest.
  *
  * - A number m is removed only by step 4 of a higher holder (or by step 3, where a higher one is
  *   known), so lock.generation was above m before m was gone.
- * - If our link to m = n+1 succeeds and m never existed before, nobody can have m+1: it is made
- *   only by one who found m. We are the highest and hold the lock.
+ * - If our link to m = n+1 succeeds and m never existed before, no process can have m+1: only a
+ *   process that found m creates it. We are the highest and hold the lock.
  * - If m existed before and was removed, lock.generation is above m by the first point: step 3 sees
- *   it and we withdraw. Without step 3 a starter that slept between 1 and 2 would hold the lock
- *   besides the true holder. While our stray lock.m stands it is not the highest; one who misses
- *   the highest (reading a folder is not atomic) and judges ours goes through steps 2 and 3 as
+ *   it and we withdraw. Without step 3 a process that slept between 1 and 2 would hold the lock
+ *   besides the true holder. While our stray lock.m exists it is not the highest; a process that
+ *   misses the highest (reading a folder is not atomic) and finds ours goes through steps 2 and 3 as
  *   well.
- * - lock.generation only grows: it is written only by a holder, who stays the holder until it dies
+ * - lock.generation only grows: only a holder writes it, which stays the holder until it dies
  *   or releases, and release comes after step 4.
  * - A death between any two steps leaves a stale highest file, or a stray lower one that the next
  *   holder sweeps; nothing has to be undone.
  * - Release replaces the holder's own file in one rename and removes nothing, so there is no moment
- *   at which the number is free for one who judged it earlier.
+ *   at which the number is free for a process that read it earlier.
  *
- * A holder that is stopped or wedged is alive and keeps the lock. A holder in another container or
- * on another machine cannot be judged: it keeps the lock until a person deletes its file.
+ * A holder that is stopped or wedged is alive and keeps the lock. Whether a holder in another container
+ * or on another machine lives is unknown here: it keeps the lock until a person deletes its file.
  *
  * Shown by `never lets two in while many acquire, release and die` in processes.test.ts, which fails
  * within seconds without step 3, and step by step in folder-lock.test.ts.
@@ -59,7 +59,7 @@ export class FolderLock {
     this.#holder = holder;
   }
 
-  /** Tells others where this process serves its database. */
+  /** Publishes where this process serves its database. */
   async publishEndpoint(endpoint: Endpoint): Promise<void> {
     if (this.#isReleased) return;
     await this.#write({ state: 'held', holder: this.#holder, endpoint });
@@ -79,7 +79,7 @@ export class FolderLock {
   }
 }
 
-/** A living process that has the folder. */
+/** The living process that holds the folder. */
 export interface Holder {
   readonly pid: number;
   /**
@@ -88,7 +88,7 @@ export interface Holder {
   readonly endpoint: Endpoint | null;
 }
 
-/** Each round that fails means that another starter got further, so a few always suffice. */
+/** Each round that fails means that another process got further, so a few always suffice. */
 const MAX_ROUNDS = 100;
 
 /**
@@ -109,19 +109,19 @@ export async function acquireFolderLock(folder: string): Promise<FolderLock> {
   throw folderHeld(path, { pid: 0, reason: 'contended' }, path);
 }
 
-/** The token in the lock file opens the whole database, so nobody else may look inside. */
+/** The token in the lock file opens the whole database, so no other user may look inside. */
 async function makePrivateFolder(path: string): Promise<void> {
   await mkdir(dirname(path), { recursive: true });
   await mkdir(path, { recursive: true, mode: 0o700 });
   if (((await stat(path)).mode & 0o077) !== 0) await chmod(path, 0o700);
 }
 
-/** The living holder of a folder, for those who want to speak to it; null when there is none. */
+/** The living holder of a folder, for processes that want to connect to it; null when there is none. */
 export async function readHolder(folder: string): Promise<Holder | null> {
   const self = await identifyThisProcess();
   const files = new LockFiles(resolve(folder));
   let top = await files.top();
-  // A file that is listed and gone when it is read has a successor: look again.
+  // A file that is listed but gone when it is read has a successor: look again.
   for (let round = 0; isVanished(top) && round < 3; round++) top = await files.top();
   const { record } = top;
   if (record === 'free') return null;

@@ -2,7 +2,7 @@ import { outlastError } from '../../errors/error.ts';
 
 export type PGliteModule = typeof import('@electric-sql/pglite');
 
-/** The driver is an optional peer: it is loaded when the embedded database is, and not before. */
+/** The driver is an optional peer: it is loaded only with the embedded database. */
 export async function loadPGlite(): Promise<PGliteModule> {
   try {
     return await import('@electric-sql/pglite');

@@ -6,7 +6,7 @@ import { parseLockRecord, writeLockRecord, type LockRecord } from './lock-record
 /** The newest lock file of a folder. */
 export interface TopLock {
   readonly generation: number;
-  /** `free`: there is no such file. `unreadable`: there is, and it cannot be judged. */
+  /** `free`: there is no such file. `unreadable`: it exists, but its content is unknown. */
   readonly record: LockRecord | 'free' | 'unreadable';
 }
 
@@ -14,7 +14,7 @@ const LOCK_FILE = /^lock\.([1-9]\d{0,14})$/;
 const DRAFT_FILE = /^lock\.draft-/;
 
 /**
- * The files of the lock, and no decision: `lock.<generation>`, `lock.generation` (the newest
+ * The files of the lock, without any decision: `lock.<generation>`, `lock.generation` (the newest
  * generation that was ever won for certain) and short-lived drafts.
  */
 export class LockFiles {

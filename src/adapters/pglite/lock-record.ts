@@ -1,7 +1,7 @@
 import type { Endpoint } from '../remote/endpoint.ts';
 import type { ProcessIdentity } from './process-identity.ts';
 
-/** What a lock file says. */
+/** The content of a lock file. */
 export interface LockRecord {
   readonly state: 'held' | 'released';
   readonly holder: ProcessIdentity;
@@ -13,13 +13,13 @@ export function writeLockRecord(record: LockRecord): string {
   return `${JSON.stringify(record, null, 2)}\n`;
 }
 
-/** Null when the text is not ours: a lock nobody can judge counts as held. */
+/** Null when the text is not ours: an unreadable lock counts as held. */
 export function parseLockRecord(text: string): LockRecord | null {
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
-    // Lock files appear complete or not at all, so this one was cut by something else.
+    // Lock files appear complete or not at all, so another program has cut this one.
     return null;
   }
   return isLockRecord(value) ? value : null;

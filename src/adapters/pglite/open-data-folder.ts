@@ -13,8 +13,8 @@ export async function hasDatabase(folder: string): Promise<boolean> {
 
 /**
  * Opens the database of a folder whose lock the caller holds, creating it when there is none. The
- * creation takes seconds. A process killed in the middle leaves a mark, and the next one begins
- * again: nobody can have written to a database whose mark still stands.
+ * creation takes seconds. A process killed half-way leaves a mark, and the next one begins
+ * again: no process can have written to a database whose mark still exists.
  */
 export async function openDataFolder(
   { PGlite: driver }: PGliteModule,

@@ -10,7 +10,7 @@ const HELD = { name: 'ConfigError', code: 'ERR_FOLDER_HELD' };
 
 describe('an embedded database', () => {
   let base: string;
-  /** Made once, because making one takes seconds; every test leaves it closed. */
+  /** Created once, because that takes seconds; every test leaves it closed. */
   let folder: string;
 
   beforeAll(async () => {

@@ -1,7 +1,7 @@
 import type { PGlite } from '@electric-sql/pglite';
 import { isOutlastError, isUnavailable } from '../../errors/error.ts';
 import { sleep, systemClock, type Clock } from '../../runtime/clock.ts';
-import type { SqlDatabase } from '../postgres/sql-database.ts';
+import type { PostgresDatabase } from '../postgres/postgres-database.ts';
 import type { Endpoint } from '../remote/endpoint.ts';
 import { openRemoteDatabase } from '../remote/remote-database.ts';
 import { serveDatabase } from '../remote/remote-server.ts';
@@ -13,15 +13,15 @@ import { openPGliteDatabase, type PGliteDatabase } from './pglite-database.ts';
 /**
  * - `own`: open the folder in this process and serve it to others; for `outlast dev` and for an
  *   application that keeps its own data there.
- * - `join`: speak to the process that has it open; for children of that process.
- * - `own-or-join`: join if somebody serves it, else open it for a moment without serving; for
+ * - `join`: connect to the process that has it open; for children of that process.
+ * - `own-or-join`: join if a process serves it, else open it for a moment without serving; for
  *   commands.
  */
 export type EmbeddedMode = 'own' | 'join' | 'own-or-join';
 
 export interface EmbeddedOptions {
   readonly mode: EmbeddedMode;
-  /** Whether `own` may make a new database. Workers and resurrectors never do. Default: false. */
+  /** Whether `own` may create a new database. Workers and resurrectors never do. Default: false. */
   readonly createIfMissing?: boolean;
   /**
    * How long to wait for a holder that is starting, or for a command that will soon be done.
@@ -31,7 +31,7 @@ export interface EmbeddedOptions {
   readonly clock?: Clock;
 }
 
-export interface EmbeddedDatabase extends SqlDatabase {
+export interface EmbeddedDatabase extends PostgresDatabase {
   /** The raw handle when the database is open in this process, else null. */
   readonly pglite: PGlite | null;
 }
@@ -54,7 +54,7 @@ export async function openEmbedded(
   }
 }
 
-/** An obstacle may pass by itself; what cannot pass is thrown. */
+/** An obstacle may disappear by itself; one that cannot is thrown. */
 type Attempt = { readonly database: EmbeddedDatabase } | { readonly obstacle: unknown };
 
 /**
@@ -73,8 +73,8 @@ async function tryOnce(folder: string, options: EmbeddedOptions, clock: Clock): 
     }
     return { database: await own(folder, options, clock) };
   } catch (error) {
-    // Somebody was quicker, or the holder is starting or stopping. One that serves is there to
-    // stay.
+    // Another process was quicker, or the holder is starting or stopping. A holder that serves is there
+    // to stay.
     const isHeld = isOutlastError(error, 'ERR_FOLDER_HELD') && !isServed;
     if (isHeld || (holder !== null && isUnavailable(error))) return { obstacle: error };
     throw error;
@@ -87,7 +87,7 @@ async function own(
   clock: Clock,
 ): Promise<EmbeddedDatabase> {
   const createIfMissing = options.createIfMissing === true;
-  // Asked before the folder is touched: a refused command should not leave one behind.
+  // Checked before the folder is touched: a refused command should not leave one behind.
   if (!createIfMissing && (await isUnused(folder))) throw noDatabase(folder);
   const database = await openPGliteDatabase(folder, { clock, createIfMissing });
   return options.mode === 'own' ? await serve(database, clock) : database;
@@ -119,7 +119,7 @@ async function serve(database: PGliteDatabase, clock: Clock): Promise<EmbeddedDa
   };
 }
 
-/** Asks for the endpoint before every connection: the holder may be another one by then. */
+/** Reads the endpoint before every connection: the holder may have changed by then. */
 async function join(folder: string, clock: Clock): Promise<EmbeddedDatabase> {
   const findEndpoint = async (): Promise<Endpoint> => {
     const holder = await readHolder(folder);

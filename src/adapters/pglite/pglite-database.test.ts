@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Clock } from '../../runtime/clock.ts';
 import { openPGliteDatabase, type PGliteDatabase } from './pglite-database.ts';
 
-/** Only the transaction limit asks for time here, and it comes when the test says so. */
+/** Only the transaction limit uses time here, and the test moves it. */
 class ManualClock implements Clock {
   readonly #timers = new Set<() => void>();
   now = (): number => 0;

@@ -1,7 +1,8 @@
 import type { PGlite, Transaction } from '@electric-sql/pglite';
 import { outlastError } from '../../errors/error.ts';
 import { systemClock, type Clock } from '../../runtime/clock.ts';
-import type { SqlDatabase, SqlParam, SqlRow, SqlRunner } from '../postgres/sql-database.ts';
+import type { PostgresDatabase } from '../postgres/postgres-database.ts';
+import type { SqlParam, SqlRow, SqlRunner } from '../sql/sql-database.ts';
 import { runLimited, TRANSACTION_LIMIT_MS } from '../remote/run-limited.ts';
 import { storeUnavailable } from '../remote/store-unavailable.ts';
 import { acquireFolderLock, type FolderLock } from './folder-lock.ts';
@@ -10,7 +11,7 @@ import { openDataFolder } from './open-data-folder.ts';
 import { BYTEA_CODEC, runStatement } from './run-statement.ts';
 
 /** The embedded database of this process. */
-export interface PGliteDatabase extends SqlDatabase {
+export interface PGliteDatabase extends PostgresDatabase {
   /** The handle itself, for the user's own transactions. They are not held to the time limit. */
   readonly pglite: PGlite;
   /** The right to the folder; null for a database in memory. Released by `close`. */
@@ -86,21 +87,21 @@ class OwnDatabase implements PGliteDatabase {
     try {
       return await this.#guarded(() => this.pglite.transaction(body));
     } catch (error) {
-      // What the function threw is the caller's, whatever the rollback had to say.
+      // The caller gets the error of the function, whatever the rollback failed with.
       throw ownError ?? error;
     }
   }
 
-  /** Hints once when the subscription begins: what was notified before that was missed. */
+  /** Hints once when the subscription begins: earlier notifications were missed. */
   listen(channel: string, hint: () => void): () => void {
-    // PGlite puts the name into the statement as it is.
+    // PGlite puts the name into the statement unescaped.
     if (!/^[a-z_][a-z0-9_]{0,62}$/.test(channel)) throw unsafeChannel(channel);
     let isListening = true;
     const hintIfListening = (): void => {
       if (isListening) hint();
     };
     const subscribed = this.pglite.listen(channel, hintIfListening);
-    // It fails only when the database is closed, which the caller's own statements will tell.
+    // It fails only when the database is closed, which the caller's own statements will report.
     subscribed.then(hintIfListening).catch(() => undefined);
     return () => {
       if (!isListening) return;
@@ -116,7 +117,7 @@ class OwnDatabase implements PGliteDatabase {
 
   async #close(): Promise<void> {
     try {
-      // Waits for what is under way. Users of the raw handle may have closed it themselves.
+      // Waits for statements under way. Users of the raw handle may have closed it themselves.
       if (!this.pglite.closed) await this.pglite.close();
     } finally {
       await this.lock?.release();
@@ -136,19 +137,19 @@ class OwnDatabase implements PGliteDatabase {
     if (!(error instanceof Error)) return error;
     if (isSqlError(error)) return withoutParams(error);
     if (this.pglite.closed) return databaseClosed(error);
-    // The WebAssembly machine itself broke, as when its memory is full; it does not recover.
+    // The WebAssembly machine itself broke, for instance because its memory is full; it does not recover.
     if (error.name === 'RuntimeError' || error.name === 'ExitStatus') return databaseBroken(error);
     return error;
   }
 }
 
-/** SQLSTATE: five characters, told by every error of PostgreSQL itself. */
+/** SQLSTATE: five characters, present on every error of PostgreSQL itself. */
 function isSqlError(error: Error): boolean {
   return 'code' in error && typeof error.code === 'string' && /^[0-9A-Z]{5}$/.test(error.code);
 }
 
 /**
- * PGlite attaches the parameters to its errors; whoever logs one would log payloads and secrets.
+ * PGlite attaches the parameters to its errors; logging one would log payloads and secrets.
  */
 function withoutParams(error: Error): Error {
   for (const property of ['params', 'queryOptions']) Reflect.deleteProperty(error, property);

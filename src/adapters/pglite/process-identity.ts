@@ -1,10 +1,10 @@
 import { readFile, readlink } from 'node:fs/promises';
 import { hostname } from 'node:os';
 
-/** What tells one process from every other, also from a later one that was given the same pid. */
+/** Distinguishes one process from every other, also from a later one with the same pid. */
 export interface ProcessIdentity {
   readonly pid: number;
-  /** Clock ticks from boot to the start of the process. Null where there is no /proc. */
+  /** Clock ticks from boot to the start of the process. Null if there is no /proc. */
   readonly startTicks: string | null;
   /** Changes with every boot: ticks of two boots must not be compared. */
   readonly bootId: string | null;
@@ -13,7 +13,7 @@ export interface ProcessIdentity {
   readonly host: string;
 }
 
-/** `unknown`: the process is of another container or machine, where nothing here can look. */
+/** `unknown`: the process runs in another container or on another machine, which is not visible here. */
 export type Liveness = 'alive' | 'dead' | 'unknown';
 
 export async function identifyThisProcess(): Promise<ProcessIdentity> {
@@ -46,7 +46,7 @@ export async function judgeLiveness(
   if (other.pidNamespace !== self.pidNamespace) return 'unknown';
   if (!hasPid(other.pid)) return 'dead';
   const stat = await readProcessStat(other.pid);
-  // Some systems hide /proc of other users, and some have none: then the pid alone has to do.
+  // Some systems hide /proc of other users, and some have none: then only the pid can be checked.
   if (stat === null || other.startTicks === null) return hasPid(other.pid) ? 'alive' : 'dead';
   if (stat.isZombie) return 'dead';
   return stat.startTicks === other.startTicks ? 'alive' : 'dead';
@@ -57,13 +57,13 @@ function hasPid(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    // EPERM: the process is there and belongs to somebody else.
+    // EPERM: the process exists and belongs to another user.
     return (error as NodeJS.ErrnoException).code !== 'ESRCH';
   }
 }
 
 interface ProcessStat {
-  /** Ended with all its threads; only its parent has not asked for the exit code yet. */
+  /** Ended with all its threads; only its parent has not read the exit code yet. */
   readonly isZombie: boolean;
   readonly startTicks: string;
 }

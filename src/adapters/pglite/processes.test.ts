@@ -17,8 +17,8 @@ const HELD = { name: 'ConfigError', code: 'ERR_FOLDER_HELD' };
 const UNAVAILABLE = { name: 'UnavailableError', code: 'ERR_STORE_UNAVAILABLE' };
 
 /**
- * What only real processes and threads can show. Node 20 runs no TypeScript, so they get it
- * compiled.
+ * Behaviour that only real processes and threads can show. Node 20 runs no TypeScript, so they get
+ * it compiled.
  */
 describe('processes around an embedded database', () => {
   let base: string;
@@ -29,7 +29,7 @@ describe('processes around an embedded database', () => {
     base = await mkdtemp(join(tmpdir(), 'outlast-processes-'));
     const [opened] = await Promise.all([openPGliteDatabase({ memory: true }), compile(base)]);
     db = opened;
-  }, 120_000);
+  });
   afterAll(async () => {
     await db.close();
     await rm(base, { recursive: true, force: true });
@@ -41,7 +41,7 @@ describe('processes around an embedded database', () => {
     return path;
   }
 
-  /** Starts a process and waits until it says something. */
+  /** Starts a process and waits for its first message. */
   async function start(code: string, ...args: string[]): Promise<Child> {
     const child = new Child(fork(await script(code), args, { execArgv: [] }));
     onTestFinished(() => child.kill('SIGKILL'));
@@ -80,7 +80,7 @@ describe('processes around an embedded database', () => {
 
   it('takes the folder of a killed holder whose parent has not noticed', async () => {
     const folder = join(base, 'zombie');
-    // The shell replaces itself, so nobody waits for the child it started.
+    // The shell replaces itself, so no process waits for the child it started.
     const child = await script(`
       import { acquireFolderLock } from './adapters/pglite/folder-lock.js';
       await acquireFolderLock(process.argv[2]);
@@ -107,7 +107,7 @@ describe('processes around an embedded database', () => {
     const outcomes = await Promise.all(starters.map(starter => starter.next()));
     expect(outcomes.filter(outcome => outcome === 'won')).toHaveLength(1);
     expect(outcomes.filter(outcome => outcome === 'ERR_FOLDER_HELD')).toHaveLength(19);
-  }, 120_000);
+  });
 
   it('never lets two in while many acquire, release and die', async () => {
     const folder = join(base, 'churn');
@@ -146,7 +146,7 @@ describe('processes around an embedded database', () => {
     );
     const said = await Promise.all(churners.map(child => child.everything()));
     expect(said.flat().sort()).toEqual(['done', 'done', 'done']);
-  }, 120_000);
+  });
 
   it('rolls back the transaction of a killed client at once, and others go on', async () => {
     await db.query('create table killed_client (id int)');
@@ -249,10 +249,10 @@ describe('processes around an embedded database', () => {
     const next = await openPGliteDatabase(folder);
     expect(await next.query('select count(*)::int as n from t')).toEqual([{ n: 20 }]);
     await next.close();
-  }, 60_000);
+  });
 });
 
-/** A process that talks by messages. */
+/** A process that communicates by messages. */
 class Child {
   readonly #process: ChildProcess;
   readonly #exited: Promise<unknown>;
@@ -326,7 +326,7 @@ async function compile(base: string): Promise<void> {
   await promisify(execFile)(process.execPath, [tsc, '-p', join(base, 'tsconfig.json')]);
 }
 
-/** Waits until the holder of the folder has died and its parent has not asked for its exit code. */
+/** Waits until the holder of the folder has died and its parent has not read its exit code. */
 async function untilZombie(folder: string): Promise<void> {
   for (;;) {
     await new Promise(setImmediate);

@@ -1,21 +1,17 @@
 import { outlastError } from '../../errors/error.ts';
+import type { MigrateReport } from '../sql/dialect.ts';
+import { refuseBadSetting, SETTING_COLUMNS } from './check-settings.ts';
 import { MIGRATIONS } from './migrations.generated.ts';
-import type { SqlDatabase, SqlRunner } from './sql-database.ts';
-
-export interface MigrateReport {
-  /** Names of the migrations applied by this call, in order. */
-  readonly applied: readonly string[];
-  readonly version: number;
-}
+import type { SqlDatabase, SqlRunner } from '../sql/sql-database.ts';
 
 const KNOWN_VERSION: number = MIGRATIONS.length;
-// Any number will do as long as nobody else uses it: "outlast" as digits of a telephone.
+// Any number that no other program uses: "outlast" on a telephone keypad.
 const MIGRATION_LOCK = '6885278';
 
 const CREATE_LOG = `create table if not exists outlast_migration (
   version integer primary key, name text not null, breaking boolean not null, applied_at timestamptz not null default clock_timestamp())`;
 
-/** Applies what is missing, in one transaction and under one lock: of many starters one migrates, the others find it done. */
+/** Applies what is missing, in one transaction and under one lock: of many processes one migrates, the others find it done. */
 export async function migrate(db: SqlDatabase): Promise<MigrateReport> {
   return await db.transaction(async tx => {
     await tx.query('select pg_advisory_xact_lock($1::bigint)', [MIGRATION_LOCK]);
@@ -37,12 +33,15 @@ export async function migrate(db: SqlDatabase): Promise<MigrateReport> {
 }
 
 /**
- * Refuses a database that has no tables, lacks some, or was migrated by a newer version in a way we cannot work with. Gives
- * the version it found.
+ * Refuses a database that has no tables, lacks some, was migrated by a newer version in a way we cannot work with, or has
+ * a setting we cannot work under. Returns the version it found.
  */
 export async function checkSchema(db: SqlDatabase): Promise<number> {
-  const present = await db.query(`select to_regclass('outlast_migration') is not null as present`);
-  const version = present[0]?.['present'] === true ? await readVersion(db) : 0;
+  const [found] = await db.query(
+    `select to_regclass('outlast_migration') is not null as present, ${SETTING_COLUMNS}`,
+  );
+  refuseBadSetting(found ?? {});
+  const version = found?.['present'] === true ? await readVersion(db) : 0;
   if (version >= KNOWN_VERSION) return version;
   throw outlastError('ERR_SCHEMA_MISSING', {
     message:
@@ -56,8 +55,10 @@ export async function checkSchema(db: SqlDatabase): Promise<number> {
 
 async function readVersion(runner: SqlRunner): Promise<number> {
   const rows = await runner.query(
-    'select version, breaking from outlast_migration order by version',
+    'select version, name, breaking from outlast_migration order by version',
   );
+  const [first] = rows;
+  if (first && first['name'] !== MIGRATIONS[0].name) throw unreleasedSchema();
   const newer = rows.filter(row => (row['version'] as number) > KNOWN_VERSION);
   if (newer.some(row => row['breaking'] === true)) {
     const found = newer.at(-1)?.['version'] as number;
@@ -68,6 +69,15 @@ async function readVersion(runner: SqlRunner): Promise<number> {
     });
   }
   return (rows.at(-1)?.['version'] as number | undefined) ?? 0;
+}
+
+/** The migrations before 0.1.0 were merged into one: their numbers would be mistaken for those of later ones. */
+function unreleasedSchema(): Error {
+  return outlastError('ERR_SCHEMA_MISSING', {
+    message: "Outlast's tables in this database are of a version before the first release",
+    hint: 'Let that version finish its tasks, drop the tables outlast_*, then run: npx outlast migrate',
+    fields: {},
+  });
 }
 
 /**

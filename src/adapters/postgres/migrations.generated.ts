@@ -1,7 +1,14 @@
 // Written by scripts/embed-assets.mjs from the .sql files; edit those and run npm run build.
-export const MIGRATIONS = [
+interface Migration {
+  readonly version: number;
+  readonly name: string;
+  readonly breaking: boolean;
+  readonly statements: readonly string[];
+}
+
+export const MIGRATIONS: readonly [Migration, ...Migration[]] = [
   {
-    version: 1, name: '0001-outbox', breaking: false,
+    version: 1, name: '0001-outlast', breaking: false,
     statements: [
       `create table outlast_outbox (
   id bigint generated always as identity primary key,
@@ -31,16 +38,18 @@ export const MIGRATIONS = [
   error_history bytea not null default '',
   created_at timestamptz not null default clock_timestamp(),
   updated_at timestamptz not null default clock_timestamp(),
-  constraint outlast_outbox_task unique (task_id),
-  constraint outlast_outbox_state check (state in ('pending', 'claimed', 'sent')),
-  constraint outlast_outbox_claim check (
-    (state = 'claimed') = (claim_token is not null)
-    and (claim_token is null) = (claimed_by is null)
-    and (claim_token is null) = (claimed_until is null)
-  )
+  ordering_key text,
+  parks_key boolean not null default false,
+  redacted_args bytea,
+  redacted_kwargs bytea,
+  constraint outlast_outbox_task unique (task_id)
 )`,
       `create index outlast_outbox_due on outlast_outbox (available_at, id) where state = 'pending'`,
       `create index outlast_outbox_claimed on outlast_outbox (claim_token) where state = 'claimed'`,
+      `create index outlast_outbox_ordered on outlast_outbox (ordering_key, id) where ordering_key is not null`,
+      `create index outlast_outbox_sent on outlast_outbox (available_at, id) where state = 'sent'`,
+      `create index outlast_outbox_failing on outlast_outbox (task_name) include (retries) where retries > 0`,
+      `create index outlast_outbox_unsupported on outlast_outbox (schema_version) where schema_version > 2`,
       `alter table outlast_outbox set (
   autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000
 )`,
@@ -64,9 +73,16 @@ export const MIGRATIONS = [
   failure_reason text not null,
   error_history bytea not null,
   created_at timestamptz not null,
-  dead_at timestamptz not null default clock_timestamp()
+  dead_at timestamptz not null default clock_timestamp(),
+  row_id bigint,
+  ordering_key text,
+  parks_key boolean not null default false,
+  redacted_args bytea,
+  redacted_kwargs bytea
 )`,
       `create index outlast_dead_letter_dead_at on outlast_dead_letter (dead_at, task_id)`,
+      `create index outlast_dead_letter_parked on outlast_dead_letter (ordering_key) where parks_key`,
+      `create index outlast_dead_letter_created_at on outlast_dead_letter (created_at, task_id)`,
       `create table outlast_relay (
   id text primary key,
   lease_until timestamptz not null
@@ -78,11 +94,6 @@ export const MIGRATIONS = [
   free_at timestamptz not null
 )`,
       `create index outlast_send_key_free_at on outlast_send_key (free_at)`,
-    ],
-  },
-  {
-    version: 2, name: '0002-ledger', breaking: false,
-    statements: [
       `create table outlast_task (
   id text primary key,
   seq bigint generated always as identity,
@@ -118,7 +129,9 @@ export const MIGRATIONS = [
   created_at timestamptz not null default clock_timestamp(),
   ended_at timestamptz,
   keep_until timestamptz,
-  constraint outlast_task_state check (state in ('waiting', 'running', 'done', 'dead', 'cancelled')),
+  refused_at timestamptz,
+  refused_by text,
+  constraint outlast_task_state check (state in ('waiting', 'refused', 'running', 'done', 'dead', 'cancelled')),
   constraint outlast_task_ending check (ending in ('done', 'discarded', 'dead', 'cancelled', 'expired')),
   constraint outlast_task_owned check ((state = 'running') = (owner is not null)),
   constraint outlast_task_begun check (state <> 'running' or (run is not null and epoch > 0)),
@@ -134,6 +147,11 @@ export const MIGRATIONS = [
       `create index outlast_task_dead on outlast_task (ended_at, id) where state = 'dead'`,
       `create index outlast_task_kept_until on outlast_task (keep_until) where keep_until is not null`,
       `create index outlast_task_recent on outlast_task (created_at)`,
+      `create index outlast_task_refused on outlast_task (queue, name, due, seq) where state = 'refused'`,
+      `create index outlast_task_refused_at on outlast_task (refused_at) where state = 'refused'`,
+      `create index outlast_task_failing on outlast_task (name) include (failures, crashes)
+  where failures + crashes > 0 and state in ('waiting', 'running', 'dead')`,
+      `create index outlast_task_withdrawn on outlast_task (ending) where state = 'cancelled'`,
       `alter table outlast_task set (
   autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000
 )`,
@@ -146,6 +164,8 @@ export const MIGRATIONS = [
   lease_ms integer not null,
   deadline timestamptz not null,
   opened_at timestamptz not null default clock_timestamp(),
+  queues text[] not null default '{}',
+  draining boolean not null default false,
   constraint outlast_worker_state check (state in ('open', 'closed'))
 )`,
       `create index outlast_worker_process on outlast_worker (process)`,
@@ -160,9 +180,11 @@ export const MIGRATIONS = [
       `create table outlast_after (
   key text primary key,
   entry bytea not null,
-  created_at timestamptz not null default clock_timestamp()
+  created_at timestamptz not null default clock_timestamp(),
+  due timestamptz not null default clock_timestamp(),
+  attempts integer not null default 0
 )`,
-      `create index outlast_after_created_at on outlast_after (created_at)`,
+      `create index outlast_after_due on outlast_after (due, key)`,
       `create table outlast_counter (
   queue text not null,
   name text not null,
@@ -184,52 +206,22 @@ $$`,
 language sql immutable as $$
   select case when octet_length(history) > 262144 then history else history || line end
 $$`,
-    ],
-  },
-  {
-    version: 3, name: '0003-ordering', breaking: false,
-    statements: [
-      `alter table outlast_outbox
-  add column ordering_key text,
-  add column parks_key boolean not null default false,
-  add column redacted_args bytea,
-  add column redacted_kwargs bytea`,
-      `create index outlast_outbox_ordered on outlast_outbox (ordering_key, id) where ordering_key is not null`,
-      `alter table outlast_dead_letter
-  add column row_id bigint,
-  add column ordering_key text,
-  add column parks_key boolean not null default false,
-  add column redacted_args bytea,
-  add column redacted_kwargs bytea`,
-      `create index outlast_dead_letter_parked on outlast_dead_letter (ordering_key) where parks_key`,
-      `create index outlast_dead_letter_created_at on outlast_dead_letter (created_at, task_id)`,
-    ],
-  },
-  {
-    version: 4, name: '0004-operators', breaking: false,
-    statements: [
-      `create index outlast_outbox_sent on outlast_outbox (available_at, id) where state = 'sent'`,
-      `create index outlast_outbox_failing on outlast_outbox (task_name) include (retries) where retries > 0`,
-      `create index outlast_outbox_unsupported on outlast_outbox (schema_version) where schema_version > 2`,
-      `create index outlast_task_failing on outlast_task (name) include (failures, crashes)
-  where failures + crashes > 0 and state in ('waiting', 'running', 'dead')`,
-      `create index outlast_task_withdrawn on outlast_task (ending) where state = 'cancelled'`,
-    ],
-  },
-  {
-    version: 5, name: '0005-workflows', breaking: false,
-    statements: [
       `create function outlast_follows(body bytea) returns boolean
 language sql immutable as $$
   select octet_length(body) > 0 and substring(body from greatest(1, octet_length(body) - 60))
     <> convert_to('{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]', 'UTF8')
 $$`,
+      `create function outlast_follows(body bytea, options bytea) returns boolean
+language sql immutable as $$
+  select octet_length(body) > 0
+    and (outlast_follows(body) or position(convert_to('"replyTo":', 'UTF8') in options) > 0)
+$$`,
       `create function outlast_ended() returns trigger
 language plpgsql as $$
 declare
-  sent outlast_task%rowtype := case when tg_op = 'UPDATE' then old else new end;
+  sent outlast_task%rowtype := case when tg_op = 'UPDATE' and old.digest is not null then old else new end;
 begin
-  if outlast_follows(sent.body) and new.reason is distinct from 'ERR_DIGEST' then
+  if outlast_follows(sent.body, sent.options) and new.reason is distinct from 'ERR_DIGEST' then
     insert into outlast_after (key, entry)
     values (
       new.id || '/ended:' || new.epoch,
@@ -251,21 +243,36 @@ $$`,
       `create trigger outlast_task_ended_at_once after insert on outlast_task for each row
   when (new.ending in ('cancelled', 'expired'))
   execute function outlast_ended()`,
+      `create trigger outlast_task_came_cancelled after update on outlast_task for each row
+  when (old.digest is null and new.digest is not null and new.ending = 'cancelled')
+  execute function outlast_ended()`,
       `create table outlast_chord_part (
   group_id text not null,
   place integer not null,
   size integer,
   task_id text not null,
   result bytea,
+  is_signed boolean not null default false,
   joined_at timestamptz not null default clock_timestamp(),
   primary key (group_id, place)
 )`,
       `create index outlast_chord_part_joined_at on outlast_chord_part (joined_at)`,
-    ],
-  },
-  {
-    version: 6, name: '0006-generation', breaking: false,
-    statements: [
+      `create table outlast_chord (
+  group_id text primary key,
+  since timestamptz not null,
+  size integer,
+  body text
+)`,
+      `create index outlast_chord_since on outlast_chord (since, group_id)`,
+      `create function outlast_chord_opened() returns trigger
+language plpgsql as $$
+begin
+  insert into outlast_chord (group_id, since) values (new.group_id, new.joined_at) on conflict (group_id) do nothing;
+  return null;
+end
+$$`,
+      `create trigger outlast_chord_part_joined after insert on outlast_chord_part for each row
+  execute function outlast_chord_opened()`,
       `create table outlast_generation (
   node text primary key,
   shown text not null,
@@ -273,11 +280,8 @@ $$`,
   changed_at timestamptz not null default clock_timestamp(),
   constraint outlast_generation_positive check (generation >= 0)
 )`,
-    ],
-  },
-  {
-    version: 7, name: '0007-fence', breaking: false,
-    statements: [
+      `insert into outlast_generation (node, shown, generation)
+values ('this database', (extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint::text, 0)`,
       `create table outlast_fence (
   task_id text primary key,
   epoch bigint not null,
@@ -301,19 +305,6 @@ $$`,
 )`,
       `create index outlast_effect_task on outlast_effect (task_id)`,
       `create index outlast_effect_ends_at on outlast_effect (ends_at) where ends_at is not null`,
-    ],
-  },
-  {
-    version: 8, name: '0008-lean-outbox', breaking: false,
-    statements: [
-      `alter table outlast_outbox
-  drop constraint outlast_outbox_state,
-  drop constraint outlast_outbox_claim`,
-    ],
-  },
-  {
-    version: 9, name: '0009-idempotency', breaking: false,
-    statements: [
       `create table outlast_idempotency (
   key text primary key,
   state text not null,
@@ -322,6 +313,10 @@ $$`,
   digest text not null,
   result bytea,
   held_at timestamptz not null default clock_timestamp(),
+  origin text,
+  ttl_ms bigint,
+  freed_by text,
+  run text,
   reviewed_at timestamptz not null default clock_timestamp(),
   expires_at timestamptz,
   waiters jsonb not null default '{}',
@@ -331,11 +326,6 @@ $$`,
 )`,
       `create index outlast_idempotency_expires_at on outlast_idempotency (expires_at) where expires_at is not null`,
       `create index outlast_idempotency_reviewed_at on outlast_idempotency (reviewed_at) where expires_at is null`,
-    ],
-  },
-  {
-    version: 10, name: '0010-admission', breaking: false,
-    statements: [
       `create table outlast_admission (
   key text primary key,
   tat_us bigint not null default 0,
@@ -371,18 +361,10 @@ $$`,
   task_id text,
   ends_at timestamptz not null
 )`,
-    ],
-  },
-  {
-    version: 11, name: '0011-control', breaking: false,
-    statements: [
       `create table outlast_queue (
   name text primary key,
   paused_at timestamptz not null default clock_timestamp()
 )`,
-      `alter table outlast_worker
-  add column queues text[] not null default '{}',
-  add column draining boolean not null default false`,
       `create table outlast_checkpoint (
   task_id text not null,
   epoch bigint not null,
@@ -392,97 +374,21 @@ $$`,
   created_at timestamptz not null default clock_timestamp(),
   primary key (task_id, epoch, seq, part)
 )`,
-    ],
-  },
-  {
-    version: 12, name: '0012-open-chords', breaking: false,
-    statements: [
-      `create function outlast_follows(body bytea, options bytea) returns boolean
-language sql immutable as $$
-  select octet_length(body) > 0
-    and (outlast_follows(body) or position(convert_to('"replyTo":', 'UTF8') in options) > 0)
-$$`,
-      `create or replace function outlast_ended() returns trigger
-language plpgsql as $$
-declare
-  sent outlast_task%rowtype := case when tg_op = 'UPDATE' then old else new end;
-begin
-  if outlast_follows(sent.body, sent.options) and new.reason is distinct from 'ERR_DIGEST' then
-    insert into outlast_after (key, entry)
-    values (
-      new.id || '/ended:' || new.epoch,
-      convert_to(json_build_object(
-        'ended', new.ending, 'epoch', new.epoch, 'id', sent.id, 'name', sent.name, 'queue', sent.queue,
-        'priority', sent.priority, 'version', sent.payload_version, 'digest', sent.digest,
-        'etaMs', null, 'expiresMs', null,
-        'body', translate(encode(sent.body, 'base64'), E'\\n', ''),
-        'options', translate(encode(sent.options, 'base64'), E'\\n', '')
-      )::text, 'UTF8'))
-    on conflict (key) do nothing;
-  end if;
-  return null;
-end
-$$`,
-      `create table outlast_chord (
-  group_id text primary key,
-  since timestamptz not null
+      `create table outlast_effect_key (
+  key_hash text primary key,
+  origin text not null,
+  ends_at timestamptz not null
 )`,
-      `create index outlast_chord_since on outlast_chord (since, group_id)`,
-      `insert into outlast_chord (group_id, since)
-  select group_id, min(joined_at) from outlast_chord_part
-  group by group_id having max(size) is null or count(result) < max(size)`,
-      `create function outlast_chord_opened() returns trigger
-language plpgsql as $$
-begin
-  insert into outlast_chord (group_id, since) values (new.group_id, new.joined_at) on conflict (group_id) do nothing;
-  return null;
-end
-$$`,
-      `create trigger outlast_chord_part_joined after insert on outlast_chord_part for each row
-  execute function outlast_chord_opened()`,
+      `create index outlast_effect_key_ends_at on outlast_effect_key (ends_at)`,
+      `create table outlast_tier (
+  role text not null,
+  store text not null,
+  last_at timestamptz not null default clock_timestamp(),
+  primary key (role, store)
+)`,
+      `create table outlast_moved (
+  task_id text primary key
+)`,
     ],
   },
-  {
-    version: 13, name: '0013-key-origin', breaking: false,
-    statements: [
-      `alter table outlast_idempotency add column origin text`,
-      `alter table outlast_idempotency add column ttl_ms bigint`,
-      `alter table outlast_idempotency add column freed_by text`,
-    ],
-  },
-  {
-    version: 14, name: '0014-sent-chords', breaking: false,
-    statements: [
-      `alter table outlast_chord add column size integer, add column body text`,
-    ],
-  },
-  {
-    version: 15, name: '0015-cancelled-before', breaking: false,
-    statements: [
-      `create or replace function outlast_ended() returns trigger
-language plpgsql as $$
-declare
-  sent outlast_task%rowtype := case when tg_op = 'UPDATE' and old.digest is not null then old else new end;
-begin
-  if outlast_follows(sent.body, sent.options) and new.reason is distinct from 'ERR_DIGEST' then
-    insert into outlast_after (key, entry)
-    values (
-      new.id || '/ended:' || new.epoch,
-      convert_to(json_build_object(
-        'ended', new.ending, 'epoch', new.epoch, 'id', sent.id, 'name', sent.name, 'queue', sent.queue,
-        'priority', sent.priority, 'version', sent.payload_version, 'digest', sent.digest,
-        'etaMs', null, 'expiresMs', null,
-        'body', translate(encode(sent.body, 'base64'), E'\\n', ''),
-        'options', translate(encode(sent.options, 'base64'), E'\\n', '')
-      )::text, 'UTF8'))
-    on conflict (key) do nothing;
-  end if;
-  return null;
-end
-$$`,
-      `create trigger outlast_task_came_cancelled after update on outlast_task for each row
-  when (old.digest is null and new.digest is not null and new.ending = 'cancelled')
-  execute function outlast_ended()`,
-    ],
-  },
-] as const;
+];

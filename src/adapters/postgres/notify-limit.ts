@@ -5,8 +5,8 @@ const BURST = 10;
 
 /**
  * How often a process notifies relays. A commit that notifies holds a lock of the whole server until it is on the disk:
- * with many connections they would commit one after the other. Above this rate rows are found by looking: a relay that has
- * just found some looks again soon.
+ * many connections would commit one after the other. Above this rate relays find rows by polling: a relay that has just
+ * found some polls again soon.
  */
 export class NotifyLimit {
   readonly #clock: Clock;
@@ -18,7 +18,7 @@ export class NotifyLimit {
     this.#countedAt = clock.monotonic();
   }
 
-  /** Whether the next send may notify; a yes is counted. */
+  /** Whether the next send may notify; if so, it is counted. */
   take(): boolean {
     const now = this.#clock.monotonic();
     this.#left = Math.min(BURST, this.#left + ((now - this.#countedAt) / 1_000) * PER_SECOND);

@@ -30,7 +30,7 @@ describe('a statement', () => {
     const db = await open();
     await db.query('create table once (n int)');
     await db.query('insert into once values ($1::int)', [1]);
-    // What a pooler in transaction mode does: the next session has none of our statements.
+    // As behind a pooler in transaction mode: the next session has none of our statements.
     await db.query('deallocate all');
     await db.query('insert into once values ($1::int)', [2]);
     expect(await db.query('select n from once order by n')).toEqual([{ n: 1 }, { n: 2 }]);
@@ -45,6 +45,28 @@ describe('a statement', () => {
     expect(await db.query(text, [1])).toEqual([{ a: 1 }]);
     await db.query('alter table changing add b int');
     expect(await db.query(text, [1])).toEqual([{ a: 1, b: null }]);
+    await db.close();
+  });
+});
+
+describe('a statement that meets a conflict', () => {
+  // A sequence is not rolled back with the statement: so the function knows how often it was run.
+  const FLAKY = `create sequence runs; create function flaky(failing int, state text) returns int language plpgsql as $$
+    begin
+      if nextval('runs') % (failing + 1) <> 0 then raise exception using errcode = state; end if;
+      return failing;
+    end $$`;
+
+  it('is run again, as nothing of it has happened, but not for ever', async () => {
+    const db = await open();
+    await db.query(FLAKY);
+    for (const state of ['40P01', '40001'])
+      expect(await db.query('select flaky(2, $1) as n', [state])).toEqual([{ n: 2 }]);
+    const endless = db.query('select flaky(100, $1)', ['40P01']);
+    await expect(endless).rejects.toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
+    await expect(db.query('select flaky(100, $1)', ['22000'])).rejects.toMatchObject({
+      code: '22000',
+    });
     await db.close();
   });
 });

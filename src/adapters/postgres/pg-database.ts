@@ -4,7 +4,9 @@ import { outlastError } from '../../errors/error.ts';
 import { rolledBack } from '../../outbox/transaction-adapter.ts';
 import { translatePgError } from './pg-errors.ts';
 import { PgListener } from './pg-listener.ts';
-import type { SqlDatabase, SqlParam, SqlRow, SqlRunner } from './sql-database.ts';
+import { readBytea } from './read-bytea.ts';
+import type { PostgresDatabase } from './postgres-database.ts';
+import type { SqlParam, SqlRow, SqlRunner } from '../sql/sql-database.ts';
 import { statementName } from './statement-name.ts';
 
 export interface PgDatabaseOptions {
@@ -16,30 +18,36 @@ export interface PgDatabaseOptions {
 }
 
 // A statement of ours never takes seconds; one that does is stuck behind a lock or a lost network, and the
-// caller had better hear of it. A stopped process must not hold row locks for ever either.
+// caller should get an error. A stopped process must not hold row locks for ever either.
 const LIMITS = {
   statement_timeout: 30_000,
   lock_timeout: 10_000,
   idle_in_transaction_session_timeout: 10_000,
 };
 /**
- * Under another isolation our statements would fail where two relays meet. And a plan is made for the tables as they are
- * now: one that was made for an empty outbox reads all of it for every row once a backlog is there.
+ * Under another isolation level our statements would fail when two relays collide. And plans are made for the current
+ * tables: a plan made for an empty outbox reads all of it for every row once there is a backlog. The rest is for the
+ * user's own statements, whose values are read here too; ours are read the same under any setting of a database.
  */
-const SESSION = {
-  ...LIMITS,
-  options: String.raw`-c default_transaction_isolation=read\ committed -c plan_cache_mode=force_custom_plan`,
-};
-/** The same for one transaction, where a pooler refuses settings of a session. One round trip, as a bare `begin`. */
+const SETTINGS = [
+  String.raw`default_transaction_isolation=read\ committed`,
+  'plan_cache_mode=force_custom_plan',
+  'datestyle=iso',
+  'extra_float_digits=1',
+  'standard_conforming_strings=on',
+  'array_nulls=on',
+];
+const SESSION = { ...LIMITS, options: SETTINGS.map(setting => `-c ${setting}`).join(' ') };
+/** The same for one transaction, if a pooler refuses session settings. One round trip, like a bare `begin`. */
 const LIMITED_BEGIN = [
   'begin isolation level read committed',
   ...Object.entries(LIMITS).map(([name, ms]) => `set local ${name} = ${ms}`),
 ].join('; ');
 const CONNECT_TIMEOUT_MS = 5_000;
-/** A server that does not answer a farewell is left without one: a stop must come to an end. */
+/** How long to wait for a server that does not confirm the end of a connection: a stop must come to an end. */
 const CLOSE_TIMEOUT_MS = 5_000;
 
-/** Ours whatever the application did to pg's global parsers: int8 is text, times are dates. */
+/** Our own, whatever the application did to pg's global parsers: int8 is text, times are dates. */
 const TEXT_PARSERS: Readonly<Record<number, (text: string) => unknown>> = {
   16: text => text === 't',
   17: readBytes,
@@ -51,9 +59,9 @@ const TYPES: NonNullable<PoolConfig['types']> = {
   getTypeParser: (oid: number) => TEXT_PARSERS[oid] ?? ((text: string) => text),
 };
 
-/** Within the pool of `Buffer`, as it comes: memory of its own for every few bytes costs more than reading them. */
+/** Within the shared pool of `Buffer`: separate memory for every few bytes costs more than reading them. */
 function readBytes(text: string): Uint8Array {
-  const bytes = Buffer.from(text.slice(2), 'hex');
+  const bytes = readBytea(text);
   return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length);
 }
 
@@ -70,18 +78,25 @@ async function loadPg(): Promise<typeof import('pg')> {
   }
 }
 
-/** No such name here, another statement has it, or its plan is of an older schema: raised before anything ran. */
+/** The name is unknown here, belongs to another statement, or its plan is of an older schema: raised before anything ran. */
 const NAME_UNKNOWN: ReadonlySet<unknown> = new Set(['26000', '42P05', '0A000']);
+
+/** A deadlock is over when one side has given way. */
+const MAX_STARTS = 10;
+const CONFLICTS: ReadonlySet<unknown> = new Set(['40P01', '40001']);
+
+const isConflict = (error: unknown): boolean =>
+  CONFLICTS.has((error as { readonly code?: unknown } | null)?.code);
 
 const isSettingRefused = (error: unknown): boolean =>
   (error as { readonly code?: unknown } | null)?.code === '08P01' &&
   (error as Error).message.includes('startup parameter');
 
 /** A PostgreSQL reached through our own pool of connections. */
-export class PgDatabase implements SqlDatabase {
+export class PgDatabase implements PostgresDatabase {
   readonly #makePool: (session: Partial<typeof SESSION>) => Pool;
   readonly #listener: PgListener;
-  /** The open ones, those of the listener too. */
+  /** The open ones, including the listener's. */
   readonly #sockets: ReadonlySet<Socket>;
   #pool: Pool;
   #hasSession = true;
@@ -119,18 +134,21 @@ export class PgDatabase implements SqlDatabase {
     return new PgDatabase(makePool, new PgListener(makeClient), sockets);
   }
 
+  /** A statement that met a deadlock, or a serialization failure, has done nothing: it is run again. */
   async query(text: string, params: readonly SqlParam[] = []): Promise<readonly SqlRow[]> {
-    try {
-      return await this.#queryNamed(text, params);
-    } catch (error) {
-      throw translatePgError(error);
+    for (let start = 1; ; start++) {
+      try {
+        return await this.#queryNamed(text, params);
+      } catch (error) {
+        if (start >= MAX_STARTS || !isConflict(error)) throw translatePgError(error);
+      }
     }
   }
 
   /**
    * Under a name the server keeps the plan: planning `begin` takes five times as long as running it. A pooler in
-   * transaction mode may hand the name to a session that does not know it; such a statement has not run, so it is
-   * repeated without, and names are given up.
+   * transaction mode may pass the name to a session that does not know it; such a statement has not run, so it is
+   * repeated without a name, and no more names are used.
    */
   async #queryNamed(text: string, params: readonly SqlParam[]): Promise<readonly SqlRow[]> {
     const values = params as unknown[];
@@ -147,8 +165,8 @@ export class PgDatabase implements SqlDatabase {
   }
 
   /**
-   * PgBouncer refuses a connection that asks for settings it does not know; then we connect without them. Nothing has run
-   * by then, so it is safe to begin again.
+   * PgBouncer refuses a connection with settings it does not know; then we connect without them. Nothing has run
+   * by then, so it is safe to start over.
    */
   async #onPool<T>(use: (pool: Pool) => Promise<T>): Promise<T> {
     const pool = this.#pool;
@@ -158,7 +176,7 @@ export class PgDatabase implements SqlDatabase {
       if (!isSettingRefused(error)) throw error;
       if (this.#pool === pool) {
         this.#hasSession = false;
-        // Without that setting a kept plan is one for tables as they were once.
+        // Without that setting a kept plan may be one for tables as they once were.
         this.#isNaming = false;
         this.#pool = this.#makePool({});
         await pool.end();
@@ -233,8 +251,8 @@ function openSocket(sockets: Set<Socket>): Socket {
 }
 
 /**
- * COMMIT of a transaction in which a statement failed is answered politely with ROLLBACK. Whoever swallowed that
- * statement's error would believe that the effect is there.
+ * The answer to COMMIT of a transaction in which a statement failed is ROLLBACK, without an error. A caller that swallowed
+ * the error of that statement would believe that the effect is there.
  */
 async function commit(client: PoolClient): Promise<void> {
   const { command } = await client.query('commit').catch((error: unknown) => {

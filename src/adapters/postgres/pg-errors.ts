@@ -1,10 +1,10 @@
 import { isOutlastError, isUnavailable, outlastError } from '../../errors/error.ts';
 
-/** SQLSTATE classes and codes that say "not now" rather than "not ever". */
+/** SQLSTATE classes and codes that mean "not now" rather than "never". */
 const UNAVAILABLE = /^(08|53|57P|58|55P03|57014|25P03|25006|40)/;
 const NETWORK = /^(E(?!RR_)[A-Z_]+|CONNECTION_)/;
 
-/** Tells a store that is away from a statement that is wrong; other errors pass as they are, SQLSTATE and all. */
+/** Distinguishes a store that is away from a wrong statement; other errors pass unchanged, SQLSTATE and all. */
 export function translatePgError(error: unknown): unknown {
   if (isOutlastError(error) || !(error instanceof Error)) return error;
   const code = (error as { code?: unknown }).code;
@@ -15,6 +15,7 @@ export function translatePgError(error: unknown): unknown {
       error,
       'Check the database name, user and password in OUTLAST_DATABASE_URL.',
     );
+  if (code === '25006') return unreachable(error, READ_ONLY);
   const isAway =
     typeof code === 'string'
       ? UNAVAILABLE.test(code) || NETWORK.test(code)
@@ -23,6 +24,9 @@ export function translatePgError(error: unknown): unknown {
     ? unreachable(error, 'Check that the database of OUTLAST_DATABASE_URL runs and can be reached.')
     : error;
 }
+
+const READ_ONLY =
+  'It is read-only here: name the primary and not a replica, or reset default_transaction_read_only of the database and the role.';
 
 // pg gives these no code: the connection was closed under a query, or no connection came in time.
 const CONNECTION_ENDED =
@@ -46,7 +50,7 @@ function unreachable(cause: Error, hint: string): Error {
   });
 }
 
-/** Drivers put it on the error itself, those around them on the cause. */
+/** Drivers put it on the error itself, libraries around them on the cause. */
 export function sqlStateOf(error: unknown): string | undefined {
   if (typeof error !== 'object' || error === null) return undefined;
   const { code, cause } = error as { readonly code?: unknown; readonly cause?: unknown };

@@ -4,8 +4,8 @@ import type { Client } from 'pg';
 const RECONNECT_MS = 500;
 
 /**
- * One connection of its own for LISTEN. Hints are only hints: while it is away the polls of relay and worker carry
- * on, and when it is back every listener is hinted once, because something may have been missed.
+ * A separate connection for LISTEN. Hints are only hints: while it is away the polls of relay and worker carry
+ * on, and when it is back every listener is hinted once, because notifications may have been missed.
  */
 export class PgListener {
   readonly #makeClient: () => Client;
@@ -44,7 +44,7 @@ export class PgListener {
   #subscribe(client: Client, channel: string): void {
     this.#ready = this.#ready.then(async () => {
       await client.query(`listen ${client.escapeIdentifier(channel)}`);
-      // What was committed before LISTEN took effect is hinted once.
+      // Commits before LISTEN took effect are covered by one hint.
       this.#tell(channel);
     });
     this.#ready.catch(() => this.#lost(client));

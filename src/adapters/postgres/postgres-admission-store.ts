@@ -2,18 +2,21 @@ import type {
   AdmissionStore,
   KeyFigures,
   PermitUse,
-  Place,
-  PlaceAnswer,
-  PlaceAsk,
-  PlaceWish,
+  Reservation,
+  ReserveReply,
+  ReserveRequest,
+  ReservationWish,
   RateAsk,
   RateGrant,
-  RateTaking,
+  RateRefund,
   SweepReply,
 } from '../../admission/admission-store.ts';
 import { intervalUs } from '../../task/admission-rule.ts';
-import type { SqlDatabase, SqlRow } from './sql-database.ts';
+import type { SqlDatabase, SqlRow } from '../sql/sql-database.ts';
 import { SQL } from './sql.generated.ts';
+
+/** Rows of each kind that one statement deletes. */
+const PRUNE_LIMIT = 1_000;
 
 /** Admission in PostgreSQL, beside the ledger. */
 export class PostgresAdmissionStore implements AdmissionStore {
@@ -40,12 +43,12 @@ export class PostgresAdmissionStore implements AdmissionStore {
     }));
   }
 
-  async refund(takings: readonly RateTaking[]): Promise<readonly boolean[]> {
-    if (takings.length === 0) return [];
+  async refund(reservations: readonly RateRefund[]): Promise<readonly boolean[]> {
+    if (reservations.length === 0) return [];
     const rows = await this.#db.query(SQL.admissionRefund, [
-      takings.map(({ key }) => key),
-      takings.map(({ rate, count }) => count * intervalUs(rate)),
-      takings.map(({ mark }) => mark),
+      reservations.map(({ key }) => key),
+      reservations.map(({ rate, count }) => count * intervalUs(rate)),
+      reservations.map(({ mark }) => mark),
     ]);
     return rows.map(row => row['is_refunded'] === true);
   }
@@ -61,8 +64,8 @@ export class PostgresAdmissionStore implements AdmissionStore {
     return rows.map(row => row['holds'] === true);
   }
 
-  /** Two statements: the second one's snapshot is taken when the lock is ours, so it sees every place there is. */
-  async reserve({ key, limit, holders }: PlaceAsk): Promise<PlaceAnswer> {
+  /** Two statements: the second one's snapshot is taken when the lock is ours, so it sees every reservation. */
+  async reserve({ key, limit, holders }: ReserveRequest): Promise<ReserveReply> {
     const rows = await this.#db.transaction(async tx => {
       await tx.query(SQL.admissionLock, [key, limit]);
       const runs = [holders.map(({ task }) => task), holders.map(({ run }) => run)];
@@ -74,7 +77,7 @@ export class PostgresAdmissionStore implements AdmissionStore {
     };
   }
 
-  async want({ key, limit, task }: PlaceWish): Promise<boolean> {
+  async want({ key, limit, task }: ReservationWish): Promise<boolean> {
     const rows = await this.#db.transaction(async tx => {
       await tx.query(SQL.admissionLock, [key, limit]);
       return await tx.query(SQL.admissionWant, [key, limit, task]);
@@ -82,7 +85,7 @@ export class PostgresAdmissionStore implements AdmissionStore {
     return rows[0]?.['has_room'] === true;
   }
 
-  async free(places: readonly Place[]): Promise<readonly string[]> {
+  async free(places: readonly Reservation[]): Promise<readonly string[]> {
     if (places.length === 0) return [];
     const keys = places.map(({ key }) => key);
     const runs = [places.map(({ task }) => task), places.map(({ run }) => run)];
@@ -103,7 +106,7 @@ export class PostgresAdmissionStore implements AdmissionStore {
     return { freed: over.length, wake: await this.free(over) };
   }
 
-  /** A database grows on its disk; whoever watches that closes the door himself. */
+  /** Never under pressure: a database grows on its disk, and watching that is up to the operator. */
   async pressure(): Promise<null> {
     return null;
   }
@@ -113,7 +116,11 @@ export class PostgresAdmissionStore implements AdmissionStore {
   }
 
   async prune(): Promise<void> {
-    await this.#db.query(SQL.admissionPrune);
+    let pruned: number;
+    do {
+      const [row] = await this.#db.query(SQL.admissionPrune, [PRUNE_LIMIT]);
+      pruned = Number(row?.['pruned']);
+    } while (pruned >= PRUNE_LIMIT);
   }
 }
 

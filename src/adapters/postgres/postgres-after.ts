@@ -1,12 +1,43 @@
+import { AFTER_LIST_BYTES } from '../../ledger/batch-limits.ts';
 import type {
   AfterEntry,
+  AfterLog,
   ChordPartEntry,
   EndedTask,
   FollowUp,
   ReplyEntry,
 } from '../../ledger/ledger.ts';
+import { readEntry } from '../../ledger/read-entry.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { toBytes, toText } from '../../task/json.ts';
+import { SQL } from './sql.generated.ts';
+import type { SqlDatabase } from '../sql/sql-database.ts';
+
+/** The follow-up log: what must follow a terminal step but is sent elsewhere. */
+export function postgresAfterLog(db: SqlDatabase): AfterLog {
+  return {
+    list: async (olderThanMs, limit) => {
+      const rows = await db.query(SQL.afterList, [olderThanMs, limit, AFTER_LIST_BYTES]);
+      return rows.map(row => {
+        const [key, bytes] = [row['key'] as string, row['entry'] as Uint8Array];
+        const entry = readEntry(key, bytes, () => decodeAfter(key, bytes));
+        const attempts = Number(row['attempts']);
+        return attempts === 0 ? entry : { ...entry, attempts };
+      });
+    },
+    strike: async keys => {
+      if (keys.length > 0) await db.query(SQL.afterStrike, [keys]);
+    },
+    defer: async entries => {
+      if (entries.length === 0) return;
+      await db.query(SQL.afterDefer, [
+        entries.map(({ key }) => key),
+        entries.map(({ delayMs }) => Math.round(delayMs)),
+        entries.map(({ isAttempt }) => (isAttempt ? 1 : 0)),
+      ]);
+    },
+  };
+}
 
 interface StoredEnvelope extends Omit<Envelope, 'body' | 'options'> {
   readonly body: string;
@@ -19,7 +50,7 @@ type StoredEntry =
   | Omit<ChordPartEntry, 'key'>
   | Omit<ReplyEntry, 'key'>;
 
-/** An entry as bytes of its own: it outlives the task row it came from. */
+/** An entry with its own bytes: it outlives the task row it came from. */
 export function encodeAfter(entry: FollowUp): Uint8Array {
   return toBytes(JSON.stringify(toStored(entry)));
 }
@@ -31,7 +62,7 @@ function toStored(entry: FollowUp): StoredEntry {
   return { ...publish, body: base64(publish.body), options: base64(publish.options) };
 }
 
-export function decodeAfter(key: string, bytes: Uint8Array): AfterEntry {
+function decodeAfter(key: string, bytes: Uint8Array): AfterEntry {
   const stored = JSON.parse(toText(bytes)) as StoredEntry;
   if ('part' in stored || 'reply' in stored) return { key, ...stored };
   const { ended, epoch, ...rest } = stored;

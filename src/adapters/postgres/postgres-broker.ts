@@ -2,7 +2,7 @@ import type { Broker, Delivery, PublishOutcome } from '../../broker/broker.ts';
 import { isUnavailable } from '../../errors/error.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { park } from './postgres-park.ts';
-import type { SqlDatabase } from './sql-database.ts';
+import type { SqlDatabase } from '../sql/sql-database.ts';
 
 /**
  * PostgreSQL as the broker: a published message is a waiting record of the ledger at once, so workers find it
@@ -54,12 +54,12 @@ export class PostgresBroker implements Broker {
     return Promise.resolve();
   }
 
-  /** Workers are told by the ledger. */
+  /** The ledger notifies workers. */
   onReady(): () => void {
     return () => undefined;
   }
 
-  /** The database is closed by who opened it. */
+  /** The opener of the database closes it. */
   close(): Promise<void> {
     return Promise.resolve();
   }

@@ -1,5 +1,5 @@
 import { PartedCheckpointStore } from '../../ledger/parted-checkpoint-store.ts';
-import type { SqlDatabase } from './sql-database.ts';
+import type { SqlDatabase } from '../sql/sql-database.ts';
 import { SQL } from './sql.generated.ts';
 
 /** Not every connection takes a parameter of any size. */

@@ -5,30 +5,33 @@ import {
   type Check,
   type CheckLimits,
   type Checkup,
-} from '../../admin/checkup.ts';
+} from '../../telemetry/checkup.ts';
 import { isOutlastError } from '../../errors/error.ts';
 import { checkChords } from '../../ledger/chord-check.ts';
 import { queueChecks } from '../../ledger/queue-check.ts';
+import { checkRefused } from '../../ledger/refused-check.ts';
 import { clockCheck, outboxChecks } from '../../outbox/outbox-checks.ts';
 import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
+import { findBadSetting, SETTING_COLUMNS } from './check-settings.ts';
 import { checkSchema } from './migrate.ts';
 import { PostgresLedgerReads } from './postgres-ledger-reads.ts';
+import { postgresRefusals } from './postgres-refusals.ts';
 import { checkSnapshots, checkTables } from './postgres-vacuum-checks.ts';
 import { readNumber } from './postgres-rows.ts';
-import type { SqlDatabase, SqlRow } from './sql-database.ts';
+import type { SqlDatabase, SqlRow } from '../sql/sql-database.ts';
 import { SQL } from './sql.generated.ts';
 
 export interface PostgresCheckupOptions {
-  /** PGlite: one backend in this process, so there is nobody to wait for and nothing to tune. */
+  /** PGlite: one backend in this process, so there are no other sessions to wait for and nothing to tune. */
   readonly isEmbedded: boolean;
   /** The clock of this process. */
   readonly nowMs: () => number;
 }
 
-/** Beyond this the planner or a feature we use is missing. */
+/** Older ones lack planner or SQL features that we use. */
 const OLDEST_SERVER = 130_000;
 
-/** How a PostgreSQL or an embedded PGlite is. */
+/** Checks a PostgreSQL or an embedded PGlite. */
 export class PostgresCheckup implements Checkup {
   readonly #db: SqlDatabase;
   readonly #options: PostgresCheckupOptions;
@@ -46,9 +49,11 @@ export class PostgresCheckup implements Checkup {
     const checks = [serverCheck(server)];
     if (!isEmbedded)
       checks.push(clockCheck(Number(server['now_ms']), { beforeMs, afterMs }, limits));
+    const settings = settingsCheck((await this.#db.query(`select ${SETTING_COLUMNS}`))[0] ?? {});
+    checks.push(settings);
     const schema = await this.#schema();
-    checks.push(schema);
-    if (schema.status === 'problem') return checks;
+    if (schema !== null) checks.push(schema);
+    if (schema?.status !== 'ok') return checks;
     if (!isEmbedded) {
       checks.push(...(await checkTables(this.#db, server, limits)));
       checks.push(...(await checkSnapshots(this.#db, server, limits)));
@@ -57,11 +62,13 @@ export class PostgresCheckup implements Checkup {
     return checks;
   }
 
-  async #schema(): Promise<Check> {
+  /** Null: nothing is known under these settings. */
+  async #schema(): Promise<Check | null> {
     try {
       const version = await checkSchema(this.#db);
       return ok('schema', `schema version ${version}`, { version });
     } catch (error) {
+      if (isOutlastError(error, 'ERR_DATABASE_SETTING')) return null;
       if (
         !isOutlastError(error, 'ERR_SCHEMA_MISSING') &&
         !isOutlastError(error, 'ERR_SCHEMA_NEWER')
@@ -91,6 +98,7 @@ export class PostgresCheckup implements Checkup {
     const { orphans, followUps } = details;
     const others = [
       ...(await this.#queues(limits)),
+      await checkRefused(postgresRefusals(this.#db), limits),
       await checkChords(new PostgresLedgerReads(this.#db), limits),
     ];
     if (orphans + followUps === 0)
@@ -109,6 +117,13 @@ export class PostgresCheckup implements Checkup {
     }));
     return queueChecks(late, limits);
   }
+}
+
+function settingsCheck(row: SqlRow): Check {
+  const found = findBadSetting(row);
+  if (found === null) return ok('settings', 'no setting is in the way');
+  const { setting, value, message, hint } = found;
+  return problem('settings', message, hint, { setting, value });
 }
 
 function serverCheck(row: SqlRow): Check {

@@ -4,10 +4,10 @@ import type {
   ControlOrders,
   ControlStore,
 } from '../../ledger/control-store.ts';
-import type { SqlDatabase } from './sql-database.ts';
+import type { SqlDatabase } from '../sql/sql-database.ts';
 import { SQL } from './sql.generated.ts';
 
-/** What operators tell workers, beside a ledger in PostgreSQL. */
+/** Orders of operators for workers, beside a ledger in PostgreSQL. */
 export class PostgresControlStore implements ControlStore {
   readonly #db: SqlDatabase;
 
@@ -49,5 +49,5 @@ export class PostgresControlStore implements ControlStore {
   }
 }
 
-/** Drivers do not agree on what an array of texts is; on JSON they do. */
+/** Drivers return arrays of texts in different ways; JSON is the same in all. */
 const textsIn = (json: unknown): readonly string[] => JSON.parse(json as string) as string[];

@@ -1,5 +1,6 @@
 import type { DueFence, FenceRows } from '../../recovery/fence-rows.ts';
-import type { SqlDatabase } from './sql-database.ts';
+import { keyHash } from '../../worker/effects/door.ts';
+import type { SqlDatabase } from '../sql/sql-database.ts';
 import { SQL } from './sql.generated.ts';
 
 /** The fences of a PostgreSQL whose ledger is elsewhere. */
@@ -28,7 +29,13 @@ export class PostgresFenceRows implements FenceRows {
   }
 
   async prune(limit: number): Promise<number> {
+    // Tombstones from the time when this database was the ledger: no other ledger knows them.
+    await this.#db.query(SQL.prune, [limit]);
     const [row] = await this.#db.query(SQL.pruneEffects, [limit]);
     return Number(row?.['pruned']);
+  }
+
+  async forgetKey(key: string): Promise<boolean> {
+    return (await this.#db.query(SQL.effectKeyForget, [keyHash(key)])).length > 0;
   }
 }

@@ -1,15 +1,15 @@
 import { outlastError } from '../../errors/error.ts';
 import type { RunRef } from '../../ledger/ledger.ts';
 import type { TextRow, TransactionAdapter } from '../../outbox/transaction-adapter.ts';
-import { effectKeyOf, fenceBusy, fenceStale } from '../../worker/door.ts';
-import type { DoorRun, Entrance, Fences } from '../../worker/door.ts';
+import { effectKeyOf, fenceBusy, fenceStale, keyHash } from '../../worker/effects/door.ts';
+import type { DoorRun, Entrance, Fences } from '../../worker/effects/door.ts';
 import { isConnectionLost, sqlStateOf, translatePgError } from './pg-errors.ts';
 import { SQL } from './sql.generated.ts';
 
 const START_OVER: ReadonlySet<unknown> = new Set(['40001', '40P01']);
 const LOCK_TIMEOUT = '55P03';
 
-/** Fences in PostgreSQL with a row of their own for each task: the ledger is elsewhere. */
+/** Fences in PostgreSQL with a separate row for each task: the ledger is elsewhere. */
 export class PostgresFences<Tx> implements Fences<Tx> {
   readonly #adapter: TransactionAdapter<Tx>;
 
@@ -19,13 +19,13 @@ export class PostgresFences<Tx> implements Fences<Tx> {
 
   async transaction<T>(fn: (tx: Tx) => Promise<T>): Promise<T> {
     return await this.#adapter.transaction(async tx => {
-      // A stopped process must not hold the fence for ever: the server ends what its owner has forgotten.
+      // A stopped process must not hold the fence for ever: the server ends abandoned transactions.
       if (this.#adapter.endsIdleTransactions) await this.execute(tx, SQL.doorLimitIdle, []);
       return await fn(tx);
     });
   }
 
-  /** After an error nothing is left to be restored: the limit goes with the transaction. */
+  /** After an error there is nothing to restore: the limit ends with the transaction. */
   async briefly<T>(tx: Tx, run: RunRef, fn: () => Promise<T>): Promise<T> {
     const [before] = await this.execute(tx, SQL.doorLimitWait, []);
     try {
@@ -43,17 +43,31 @@ export class PostgresFences<Tx> implements Fences<Tx> {
   }
 
   async mark(tx: Tx, run: DoorRun, step: string): Promise<Entrance> {
-    const key = effectKeyOf(run);
-    const ttlMs = run.effect === undefined ? null : String(run.effect.ttlMs);
-    const params = [key, step, run.id, String(run.epoch), ttlMs];
-    if ((await this.execute(tx, SQL.effectMark, params)).length > 0) return { isNew: true };
-    // In a statement of its own: what somebody has committed while ours waited is not in its picture.
-    const [found] = await this.execute(tx, SQL.effectFind, [key, step]);
+    const { effect } = run;
+    if (effect === undefined) {
+      const [marked] = await this.execute(tx, SQL.stepMark, [run.id, step, String(run.epoch)]);
+      return marked?.['is_new'] === '1' ? { isNew: true } : await this.findStep(tx, run, step);
+    }
+    const { key, origin, ttlMs } = effect;
+    const ofRun = [step, run.id, String(run.epoch), String(ttlMs)];
+    const params = [key, keyHash(key), origin, ...ofRun];
+    const [marked] = await this.execute(tx, SQL.effectMark, params);
+    const known = { ...effect, origin: marked?.['origin'] ?? origin };
+    if (marked?.['is_new'] === '1') return { isNew: true, effect: known };
+    const kept = effectKeyOf({ ...run, effect: known });
+    const [found] = await this.execute(tx, SQL.effectFind, [kept, step]);
+    return { isNew: false, value: fromBase64(found?.['value'] ?? null) };
+  }
+
+  /** In a separate statement: commits of other sessions while ours waited are not in its snapshot. */
+  protected async findStep(tx: Tx, { id }: DoorRun, step: string): Promise<Entrance> {
+    const [found] = await this.execute(tx, SQL.stepFind, [id, step]);
     return { isNew: false, value: fromBase64(found?.['value'] ?? null) };
   }
 
   async keep(tx: Tx, run: DoorRun, step: string, value: Uint8Array): Promise<void> {
-    await this.execute(tx, SQL.effectKeep, [effectKeyOf(run), step, toBase64(value)]);
+    const text = run.effect === undefined ? SQL.stepKeep : SQL.effectKeep;
+    await this.execute(tx, text, [effectKeyOf(run), step, toBase64(value)]);
   }
 
   isConflict(error: unknown): boolean {
@@ -78,8 +92,8 @@ export class PostgresFences<Tx> implements Fences<Tx> {
 }
 
 /**
- * Fences where ledger and effects are one PostgreSQL: the task row itself is the fence. Its lock is held until the user's
- * transaction ends, so nobody can take the task away between the check and the effect.
+ * Fences when ledger and effects are in one PostgreSQL: the task row itself is the fence. Its lock is held until the user's
+ * transaction ends, so no process can take the task away between the check and the effect.
  */
 export class PostgresTaskFences<Tx> extends PostgresFences<Tx> {
   override async take(tx: Tx, ref: RunRef): Promise<Pick<RunRef, 'epoch' | 'run'>> {
@@ -91,13 +105,11 @@ export class PostgresTaskFences<Tx> extends PostgresFences<Tx> {
       : fenceStale(ref);
   }
 
-  /** Steps of the task alone have a table that goes with the task row. */
+  /** Steps of the task alone have a table that is deleted with the task row. */
   override async mark(tx: Tx, run: DoorRun, step: string): Promise<Entrance> {
     if (run.effect !== undefined) return await super.mark(tx, run, step);
-    const [mark] = await this.execute(tx, SQL.doorStep, [run.id, step, String(run.epoch)]);
-    return mark?.['is_new'] === '1'
-      ? { isNew: true }
-      : { isNew: false, value: fromBase64(mark?.['value'] ?? null) };
+    const marked = await this.execute(tx, SQL.doorStep, [run.id, step, String(run.epoch)]);
+    return marked.length > 0 ? { isNew: true } : await this.findStep(tx, run, step);
   }
 
   override async keep(tx: Tx, run: DoorRun, step: string, value: Uint8Array): Promise<void> {
@@ -106,7 +118,7 @@ export class PostgresTaskFences<Tx> extends PostgresFences<Tx> {
   }
 }
 
-/** The ledger gave us this run, and here nobody has heard of its task: then this is not the ledger's database. */
+/** The ledger gave us this run, but its task is unknown here: then this is not the ledger's database. */
 function elsewhere(run: RunRef): Error {
   return outlastError('ERR_CONFIG_TIER', {
     message: `the task row of ${run.id} is not in the database of this transaction, so it cannot be fenced`,

@@ -1,5 +1,5 @@
 import type { GenerationStore } from '../../ledger/generation-store.ts';
-import type { SqlDatabase } from './sql-database.ts';
+import type { SqlDatabase } from '../sql/sql-database.ts';
 import { SQL } from './sql.generated.ts';
 
 /** Generations of ledgers, in the database of the outbox. */

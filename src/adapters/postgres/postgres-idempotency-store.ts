@@ -9,9 +9,10 @@ import {
   type KeyHolder,
   type KeyRecord,
   type KeyReply,
+  type KeyRun,
   type RenewRequest,
 } from '../../idempotency/idempotency-store.ts';
-import type { SqlDatabase, SqlRow } from './sql-database.ts';
+import type { SqlDatabase, SqlRow } from '../sql/sql-database.ts';
 import { SQL } from './sql.generated.ts';
 
 /** Keys in PostgreSQL: each step is one statement on one row. */
@@ -23,7 +24,7 @@ export class PostgresIdempotencyStore implements IdempotencyStore {
   }
 
   async acquire(request: AcquireRequest): Promise<AcquireReply> {
-    const { key, digest, taskId, epoch, leaseMs, insteadOf, ttlMs } = request;
+    const { key, digest, taskId, epoch, run, leaseMs, insteadOf, ttlMs } = request;
     const [row] = await this.#db.query(SQL.idempotencyAcquire, [
       key,
       digest,
@@ -34,21 +35,22 @@ export class PostgresIdempotencyStore implements IdempotencyStore {
       insteadOf?.epoch ?? null,
       MOST_WAITERS,
       ttlMs === undefined ? null : Math.round(ttlMs),
+      run,
     ]);
     return readAnswer(row as SqlRow, request);
   }
 
-  async complete({ key, taskId, epoch, result, ttlMs }: CompleteRequest): Promise<KeyReply> {
-    const params = [key, taskId, epoch, result, Math.round(ttlMs)];
+  async complete({ key, result, ttlMs, ...by }: CompleteRequest): Promise<KeyReply> {
+    const params = [key, ...runOf(by), result, Math.round(ttlMs)];
     return keyReply(await this.#db.query(SQL.idempotencyComplete, params));
   }
 
-  async free({ key, taskId, epoch, evenDone = false }: FreeRequest): Promise<KeyReply> {
-    return keyReply(await this.#db.query(SQL.idempotencyFree, [key, taskId, epoch, evenDone]));
+  async free({ key, evenDone = false, ...by }: FreeRequest): Promise<KeyReply> {
+    return keyReply(await this.#db.query(SQL.idempotencyFree, [key, ...runOf(by), evenDone]));
   }
 
-  async renew({ key, taskId, epoch, leaseMs }: RenewRequest): Promise<boolean> {
-    const params = [key, taskId, epoch, Math.round(leaseMs)];
+  async renew({ key, leaseMs, ...by }: RenewRequest): Promise<boolean> {
+    const params = [key, ...runOf(by), Math.round(leaseMs)];
     return (await this.#db.query(SQL.idempotencyRenew, params)).length > 0;
   }
 
@@ -59,6 +61,7 @@ export class PostgresIdempotencyStore implements IdempotencyStore {
       key,
       state: row['state'] as KeyRecord['state'],
       ...readHolder(row),
+      run: readRun(row),
       origin: row['origin'] as string,
       digest: row['digest'] as string,
       result: row['result'] as Uint8Array | null,
@@ -69,7 +72,11 @@ export class PostgresIdempotencyStore implements IdempotencyStore {
 
   async review(idleMs: number, limit: number): Promise<readonly HeldKey[]> {
     const rows = await this.#db.query(SQL.idempotencyReview, [Math.round(idleMs), limit]);
-    return rows.map(row => ({ key: row['key'] as string, ...readHolder(row) }));
+    return rows.map(row => ({
+      key: row['key'] as string,
+      ...readHolder(row),
+      run: readRun(row),
+    }));
   }
 
   async prune(limit: number): Promise<number> {
@@ -77,15 +84,15 @@ export class PostgresIdempotencyStore implements IdempotencyStore {
   }
 }
 
-/** The row as it is now: it says whether it is ours. */
-function readAnswer(row: SqlRow, { taskId, epoch, digest }: AcquireRequest): AcquireReply {
+/** The current row: it shows whether the key is ours. */
+function readAnswer(row: SqlRow, { taskId, epoch, run, digest }: AcquireRequest): AcquireReply {
   const holder = readHolder(row);
   const isOurs = holder.taskId === taskId;
   const isDone = row['state'] === 'done';
   if (isOurs && !isDone)
-    return holder.epoch === epoch
+    return holder.epoch === epoch && row['run'] === run
       ? { status: 'owned', origin: row['origin'] as string }
-      : { status: 'stale' };
+      : { status: 'stale', epoch: holder.epoch };
   if (!isOurs && row['digest'] !== digest)
     return { status: 'mismatch', holder: isDone ? null : holder };
   if (isDone)
@@ -100,6 +107,15 @@ function readHolder(row: SqlRow): KeyHolder {
     heldMs: Number(row['held_ms']),
   };
 }
+
+/** Empty in a row of an older version. */
+const readRun = (row: SqlRow): string => (row['run'] as string | null) ?? '';
+
+const runOf = ({ taskId, epoch, run }: KeyRun): readonly [string, number, string] => [
+  taskId,
+  epoch,
+  run,
+];
 
 const readWaiters = (row: SqlRow): readonly string[] =>
   Object.keys(JSON.parse(row['waiters'] as string) as object);

@@ -4,19 +4,19 @@ import type {
   DeadLetterSummary,
   LetterPageRequest,
   TaskDetails,
-} from '../../admin/read-model.ts';
+} from '../../ledger/dead-letter.ts';
 import type { LedgerReads, LedgerSample, TaskMoment } from '../../ledger/ledger-reads.ts';
 import type { TaskState } from '../../ledger/ledger.ts';
 import type { OpenChords } from '../../ledger/open-chord.ts';
 import { shownPayload } from '../../task/redacted.ts';
 import { openChords } from './postgres-chord.ts';
-import { letterPage, letterParams, readHistory, readInstant } from './postgres-letters.ts';
+import { letterPage, letterParams, readHistory } from './postgres-letters.ts';
 import { readFailing } from './postgres-outbox-reads.ts';
 import { decodeError } from './postgres-rows.ts';
-import type { SqlDatabase, SqlRow } from './sql-database.ts';
+import type { SqlDatabase, SqlRow } from '../sql/sql-database.ts';
 import { SQL } from './sql.generated.ts';
 
-/** What people see of a ledger in PostgreSQL. */
+/** The reads of a ledger in PostgreSQL, for people. */
 export class PostgresLedgerReads implements LedgerReads {
   readonly #db: SqlDatabase;
 
@@ -58,8 +58,8 @@ export class PostgresLedgerReads implements LedgerReads {
     if (!row) return null;
     return {
       ...readSummary(row),
-      createdAt: readInstant(row['created_at']),
-      expiresAt: row['expires_at'] === null ? null : readInstant(row['expires_at']),
+      createdAt: row['created'] as string,
+      expiresAt: row['expires'] as string | null,
       ...shownPayload({
         body: row['body'] as Uint8Array,
         options: row['options'] as Uint8Array,
@@ -122,7 +122,7 @@ function readDetails(row: SqlRow): TaskDetails {
     epoch: Number(row['epoch']),
     failures: row['failures'] as number,
     crashes: row['crashes'] as number,
-    createdAt: readInstant(row['created_at']),
+    createdAt: row['created'] as string,
     history: readHistory(row['history'] as Uint8Array),
   };
 }

@@ -2,7 +2,6 @@ import type {
   AfterLog,
   BeginReply,
   BeginRequest,
-  BegunTask,
   BuryItem,
   CancelStatus,
   ChordAnswer,
@@ -13,31 +12,34 @@ import type {
   FailItem,
   Ledger,
   LiftReply,
-  MessageAnswer,
   ParkItem,
   ReapReply,
+  RefusalLog,
   ReleaseItem,
   RenewReply,
   RunRef,
   StepStatus,
-  TaskRef,
   WorkerOpening,
 } from '../../ledger/ledger.ts';
-import type { Envelope } from '../../task/envelope.ts';
-import { noFaults, type FaultPoint } from '../../runtime/fault-point.ts';
-import type { PurgeReply, PurgeRequest, ReviveStatus } from '../../outbox/outbox-store.ts';
 import {
-  encodeError,
-  encodeOutcome,
-  readEnvelope,
-  readNumber,
-  taskColumns,
-} from './postgres-rows.ts';
-import { decodeAfter, encodeAfter } from './postgres-after.ts';
+  BATCH_BYTES,
+  BEGIN_COUNT,
+  bytesOfBury,
+  bytesOfCommit,
+  bytesOfEnvelope,
+} from '../../ledger/batch-limits.ts';
+import { noFaults, type FaultPoint } from '../../runtime/fault-point.ts';
+import { slicesWithin } from '../../runtime/slices.ts';
+import type { PurgeReply, PurgeRequest, ReviveStatus } from '../../outbox/outbox-store.ts';
+import { encodeError, encodeOutcome, taskColumns } from './postgres-rows.ts';
+import { PostgresBegin, readRef, readRun } from './postgres-begin.ts';
+import { encodeAfter, postgresAfterLog } from './postgres-after.ts';
 import { abandonChords, closeChord, joinChord, pruneChords } from './postgres-chord.ts';
 import { purgeParams, purgeReply } from './postgres-letters.ts';
 import { park } from './postgres-park.ts';
-import type { SqlDatabase, SqlRow } from './sql-database.ts';
+import { postgresRefusals } from './postgres-refusals.ts';
+import type { PostgresDatabase } from './postgres-database.ts';
+import type { SqlRow } from '../sql/sql-database.ts';
 import { SQL } from './sql.generated.ts';
 
 /** How long the tombstone of a cancelled or purged task turns away its copies. */
@@ -47,22 +49,18 @@ const READY_CHANNEL = 'outlast_task';
 
 /** The ledger in PostgreSQL: each step is one statement that compares task, epoch, run and state. */
 export class PostgresLedger implements Ledger {
-  readonly #db: SqlDatabase;
+  readonly #db: PostgresDatabase;
   readonly #faultPoint: FaultPoint;
   readonly after: AfterLog;
+  readonly refusals: RefusalLog;
+  readonly #beginning: PostgresBegin;
 
-  constructor(db: SqlDatabase, faultPoint: FaultPoint = noFaults) {
+  constructor(db: PostgresDatabase, faultPoint: FaultPoint = noFaults) {
     this.#db = db;
+    this.refusals = postgresRefusals(db);
     this.#faultPoint = faultPoint;
-    this.after = {
-      list: async (olderThanMs, limit) => {
-        const rows = await db.query(SQL.afterList, [olderThanMs, limit]);
-        return rows.map(row => decodeAfter(row['key'] as string, row['entry'] as Uint8Array));
-      },
-      strike: async keys => {
-        if (keys.length > 0) await db.query(SQL.afterStrike, [keys]);
-      },
-    };
+    this.#beginning = new PostgresBegin(db, faultPoint);
+    this.after = postgresAfterLog(db);
   }
 
   async open(opening: WorkerOpening): Promise<void> {
@@ -71,71 +69,7 @@ export class PostgresLedger implements Ledger {
   }
 
   async begin(request: BeginRequest): Promise<BeginReply> {
-    const ofMessages =
-      request.messages.length > 0 ? await this.#beginMessages(request) : NO_MESSAGES;
-    if (ofMessages === null) return { status: 'closed' };
-    const suspects = Math.max(
-      0,
-      request.suspects - ofMessages.begun.filter(task => task.isSuspect).length,
-    );
-    const { worker, run, queues, limit } = request;
-    if (limit === 0 && ofMessages.begun.length > 0)
-      return { status: 'open', ...ofMessages, expired: [], nextDueMs: null };
-    const rows = await this.#db.query(SQL.beginDue, [
-      worker,
-      run,
-      queues,
-      limit,
-      suspects,
-      JSON.stringify(request.crashBudgets),
-      [...ofMessages.ids],
-    ]);
-    if (rows[0]?.['open'] !== '1') return { status: 'closed' };
-    const handed = rows.filter(row => row['id'] !== null);
-    const due = handed.filter(row => row['late'] === false).map(readBegun);
-    const begun = [...ofMessages.begun, ...due];
-    return {
-      status: 'open',
-      begun,
-      answers: ofMessages.answers,
-      expired: handed.filter(row => row['late'] === true).map(readRef),
-      nextDueMs: begun.length > 0 ? null : await this.#nextDueMs(queues, suspects),
-    };
-  }
-
-  /** Null when the incarnation is closed. */
-  async #beginMessages(request: BeginRequest): Promise<MessagesBegun | null> {
-    const { worker, run, messages } = request;
-    const budgets = JSON.stringify(request.crashBudgets);
-    const columns = taskColumns(messages);
-    const put = await this.#db.query(SQL.beginNew, [worker, run, budgets, ...columns]);
-    if (put.length === messages.length) return allNew(messages, run);
-    if (put.length > 0) await this.#faultPoint('ledger.begun-in-part');
-    // It finds what was just put in as begun by this run, as it would after a lost reply.
-    const asked = [worker, run, budgets, request.suspects, ...columns];
-    let rows = await this.#db.query(SQL.beginMessages, asked);
-    if (rows[0]?.['open'] !== '1') return null;
-    if (rows.some(row => row['answer'] === null)) {
-      const ids = messages.map(message => message.id);
-      const digests = messages.map(message => message.digest);
-      rows = await this.#db.query(SQL.beginAnswers, [worker, run, ids, digests]);
-    }
-    // The same message may come twice in one batch: one run answers both.
-    const byId = new Map<string, BegunTask>();
-    for (const [place, row] of rows.entries()) {
-      const envelope = messages[place] as Envelope;
-      if (row['answer'] === 'begun') byId.set(envelope.id, readRunning(row, envelope, run));
-    }
-    return {
-      begun: [...byId.values()],
-      ids: new Set(byId.keys()),
-      answers: rows.map(row => row['answer'] as MessageAnswer),
-    };
-  }
-
-  async #nextDueMs(queues: readonly string[], suspects: number): Promise<number | null> {
-    const rows = await this.#db.query(SQL.ledgerNextDue, [queues, suspects]);
-    return readNumber(rows[0]?.['wait_ms'] ?? null);
+    return await this.#beginning.begin(request);
   }
 
   async renew(worker: string): Promise<RenewReply> {
@@ -156,6 +90,13 @@ export class PostgresLedger implements Ledger {
   }
 
   async commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]> {
+    const statuses: StepStatus[] = [];
+    const limits = { count: Infinity, bytes: BATCH_BYTES, bytesOf: bytesOfCommit };
+    for (const some of slicesWithin(items, limits)) statuses.push(...(await this.#commit(some)));
+    return statuses;
+  }
+
+  async #commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]> {
     const outcomes = items.map(item => encodeOutcome(item.outcome));
     const after = items.flatMap(item => item.after.map(entry => ({ ref: item.ref, entry })));
     const refs = items.map(item => item.ref);
@@ -169,7 +110,7 @@ export class PostgresLedger implements Ledger {
     ];
     if (after.length === 0) {
       const ended = await this.#step(SQL.commitPlain, refs, columns);
-      // Runs that were settled before, or are others' now: the statement with all answers tells which.
+      // Some runs were settled before, or belong to others now: the statement with all answers shows which.
       if (ended.length === items.length) return ended;
       if (ended.length > 0) await this.#faultPoint('ledger.committed-in-part');
     }
@@ -208,7 +149,7 @@ export class PostgresLedger implements Ledger {
   async #step(
     text: string,
     refs: readonly RunRef[],
-    rest: Parameters<SqlDatabase['query']>[1] & object,
+    rest: Parameters<PostgresDatabase['query']>[1] & object,
   ): Promise<readonly StepStatus[]> {
     if (refs.length === 0) return [];
     const names = [refs.map(ref => ref.id), refs.map(ref => ref.epoch), refs.map(ref => ref.run)];
@@ -217,7 +158,9 @@ export class PostgresLedger implements Ledger {
   }
 
   async park(items: readonly ParkItem[]): Promise<void> {
-    await park(this.#db, items);
+    const bytesOf = ({ envelope }: ParkItem): number => bytesOfEnvelope(envelope);
+    for (const some of slicesWithin(items, { count: BEGIN_COUNT, bytes: BATCH_BYTES, bytesOf }))
+      await park(this.#db, some);
   }
 
   async bury(items: readonly BuryItem[]): Promise<readonly StepStatus[]> {
@@ -228,12 +171,13 @@ export class PostgresLedger implements Ledger {
       runs.map(item => item.ref),
       [runs.map(item => item.reason), runs.map(item => encodeError(item.error))],
     );
-    if (messages.length > 0) {
-      const columns = taskColumns(messages.map(item => item.envelope)).slice(0, 8);
+    const limits = { count: Infinity, bytes: BATCH_BYTES, bytesOf: bytesOfBury };
+    for (const some of slicesWithin(messages, limits)) {
+      const columns = taskColumns(some.map(item => item.envelope));
       await this.#db.query(SQL.buryMessages, [
         ...columns,
-        messages.map(item => item.reason),
-        messages.map(item => encodeError(item.error)),
+        some.map(item => item.reason),
+        some.map(item => encodeError(item.error)),
       ]);
     }
     const ofRuns = statuses.values();
@@ -291,7 +235,7 @@ export class PostgresLedger implements Ledger {
   async cancel(id: string): Promise<CancelStatus> {
     const rows = await this.#db.query(SQL.cancel, [id, WITHDRAWN_KEEP_MS]);
     if (rows[0]?.['status'] === 'ok') return 'ok';
-    // Somebody else may have cancelled it after our statement began; only the next one sees it.
+    // Another session may have cancelled it after our statement began; only the next one sees it.
     const [now] = await this.#db.query(SQL.readState, [id]);
     return now?.['state'] === 'cancelled' ? 'ok' : 'terminal';
   }
@@ -318,48 +262,4 @@ export class PostgresLedger implements Ledger {
   onReady(hint: () => void): () => void {
     return this.#db.listen(READY_CHANNEL, hint);
   }
-}
-
-interface MessagesBegun {
-  readonly begun: readonly BegunTask[];
-  readonly ids: ReadonlySet<string>;
-  readonly answers: readonly MessageAnswer[];
-}
-
-function allNew(messages: readonly Envelope[], run: string): MessagesBegun {
-  const nothing = { failures: 0, crashes: 0, isSuspect: false, checkpoint: null, checkpointSeq: 0 };
-  return {
-    begun: messages.map(envelope => ({ id: envelope.id, epoch: 1, run, envelope, ...nothing })),
-    ids: new Set(messages.map(({ id }) => id)),
-    answers: messages.map(() => 'begun'),
-  };
-}
-
-const NO_MESSAGES: MessagesBegun = { begun: [], ids: new Set(), answers: [] };
-
-function readRef(row: SqlRow): TaskRef {
-  return { id: row['id'] as string, name: row['name'] as string, queue: row['queue'] as string };
-}
-
-function readRun(row: SqlRow): RunRef {
-  return { id: row['id'] as string, epoch: Number(row['epoch']), run: row['run'] as string };
-}
-
-function readBegun(row: SqlRow): BegunTask {
-  return readRunning(row, readEnvelope(row), row['run'] as string);
-}
-
-/** Of a message the bytes are here: they have the digest of those on record. */
-function readRunning(row: SqlRow, envelope: Envelope, run: string): BegunTask {
-  return {
-    id: envelope.id,
-    epoch: Number(row['epoch']),
-    run,
-    envelope,
-    failures: row['failures'] as number,
-    crashes: row['crashes'] as number,
-    isSuspect: row['suspect'] as boolean,
-    checkpoint: row['checkpoint'] as Uint8Array | null,
-    checkpointSeq: Number(row['checkpoint_seq']),
-  };
 }

@@ -1,16 +1,16 @@
-import { cursorAfter, readCursor } from '../../admin/read-model.ts';
+import { cursorAfter, readCursor } from '../../ledger/dead-letter.ts';
 import type {
   DeadLetterPage,
   DeadLetterSummary,
   HistoryEntry,
   LetterPageRequest,
-} from '../../admin/read-model.ts';
+} from '../../ledger/dead-letter.ts';
 import type { PurgeReply, PurgeRequest } from '../../outbox/outbox-store.ts';
 import { likePattern } from '../../task/glob.ts';
 import { toText } from '../../task/json.ts';
-import type { SqlParam, SqlRow } from './sql-database.ts';
+import type { SqlParam, SqlRow } from '../sql/sql-database.ts';
 
-/** The parameters every list of letters begins with; one more than asked for tells whether there is a next page. */
+/** The parameters every list of letters begins with; one more row than requested shows whether there is a next page. */
 export function letterParams({ cursor, taskName, limit }: LetterPageRequest): SqlParam[] {
   const place = cursor === null ? null : readCursor(cursor);
   return [place?.deadAt ?? null, place?.id ?? null, likePattern(taskName), limit + 1];
@@ -42,8 +42,4 @@ export function readHistory(bytes: Uint8Array): readonly HistoryEntry[] {
     .split('\n')
     .filter(line => line !== '');
   return lines.map(line => JSON.parse(line) as HistoryEntry);
-}
-
-export function readInstant(value: unknown): string {
-  return (value as Date).toISOString();
 }

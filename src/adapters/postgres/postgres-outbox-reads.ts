@@ -4,7 +4,7 @@ import type {
   DeadLetterSummary,
   LetterPageRequest,
   PageRequest,
-} from '../../admin/read-model.ts';
+} from '../../ledger/dead-letter.ts';
 import type {
   OutboxEntry,
   OutboxPage,
@@ -13,15 +13,15 @@ import type {
 } from '../../outbox/outbox-reads.ts';
 import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
 import { shownPayload } from '../../task/redacted.ts';
-import { letterPage, letterParams, readHistory, readInstant } from './postgres-letters.ts';
+import { letterPage, letterParams, readHistory } from './postgres-letters.ts';
 import { readNumber } from './postgres-rows.ts';
-import type { SqlDatabase, SqlRow } from './sql-database.ts';
+import type { SqlDatabase, SqlRow } from '../sql/sql-database.ts';
 import { SQL } from './sql.generated.ts';
 
-/** Beyond so many rows, those of a queue are estimated from so many. */
+/** Beyond this many rows, the rows of a queue are estimated from a sample of this many. */
 const COUNTED_ROWS = 100_000;
 
-/** What people see of an outbox in PostgreSQL. */
+/** The reads of an outbox in PostgreSQL, for people. */
 export class PostgresOutboxReads implements OutboxReads {
   readonly #db: SqlDatabase;
 
@@ -77,8 +77,8 @@ export class PostgresOutboxReads implements OutboxReads {
     if (!row) return null;
     return {
       ...readSummary(row),
-      createdAt: readInstant(row['created_at']),
-      expiresAt: row['expires_at'] === null ? null : readInstant(row['expires_at']),
+      createdAt: row['created'] as string,
+      expiresAt: row['expires'] as string | null,
       ...shownPayload({
         body: row['body'] as Uint8Array,
         options: row['options'] as Uint8Array,
@@ -104,8 +104,8 @@ function readEntry(row: SqlRow): OutboxEntry {
     isSupported: row['supported'] as boolean,
     retries: row['retries'] as number,
     lastError: row['last_error'] as string | null,
-    createdAt: readInstant(row['created_at']),
-    availableAt: readInstant(row['available_at']),
+    createdAt: row['created'] as string,
+    availableAt: row['available'] as string,
     orderingKey: row['ordering_key'] as string | null,
   };
 }

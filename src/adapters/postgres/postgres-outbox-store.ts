@@ -1,3 +1,4 @@
+import { BATCH_BYTES } from '../../ledger/batch-limits.ts';
 import type {
   ClaimRequest,
   MovedRow,
@@ -12,17 +13,19 @@ import type {
 import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
 import type { ReceiptStore } from '../../outbox/receipt-store.ts';
 import { ScanFloor } from '../../outbox/scan-floor.ts';
+import { slicesWithin } from '../../runtime/slices.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { purgeParams, purgeReply } from './postgres-letters.ts';
 import { PostgresReceiptStore } from './postgres-receipt-store.ts';
 import { encodeError, readEnvelope, readNumber } from './postgres-rows.ts';
-import type { SqlDatabase, SqlRow } from './sql-database.ts';
+import type { PostgresDatabase } from './postgres-database.ts';
+import type { SqlRow } from '../sql/sql-database.ts';
 import { SQL } from './sql.generated.ts';
 
 const COMMITTED_CHANNEL = 'outlast_outbox';
 
 export interface OutboxStoreOptions {
-  /** True where the ledger lives in the same database: rows are then moved in one statement. */
+  /** True if the ledger is in the same database: rows are then moved in one statement. */
   readonly movesIntoLedger: boolean;
   /** Milliseconds of a clock that never jumps. */
   readonly monotonic?: () => number;
@@ -30,12 +33,12 @@ export interface OutboxStoreOptions {
 
 /** The relay's side of the outbox in PostgreSQL. */
 export class PostgresOutboxStore implements OutboxStore {
-  readonly #db: SqlDatabase;
+  readonly #db: PostgresDatabase;
   readonly #floor: ScanFloor;
   readonly move: ((limit: number) => Promise<MoveReply>) | null;
   readonly receipts: ReceiptStore;
 
-  constructor(db: SqlDatabase, options: OutboxStoreOptions) {
+  constructor(db: PostgresDatabase, options: OutboxStoreOptions) {
     this.#db = db;
     this.#floor = new ScanFloor(options.monotonic ?? (() => performance.now()));
     this.receipts = new PostgresReceiptStore(db, this.#floor);
@@ -53,16 +56,45 @@ export class PostgresOutboxStore implements OutboxStore {
   async claim(request: ClaimRequest): Promise<readonly OutboxRow[]> {
     const { relay, token, limit, staleMs } = request;
     const claimed = await this.#floor.look(async floorMs => {
-      // Not with every claim: it walks over all claims there are, dead ones too.
+      // Not with every claim: it reads all claims there are, dead ones too.
       if (floorMs === null) await this.#db.query(SQL.reclaim);
-      const given = [relay, token, limit, staleMs, ROW_SCHEMA_VERSION, floorMs];
-      const rows = await this.#db.query(SQL.claim, given);
+      const given = [
+        relay,
+        token,
+        limit,
+        staleMs,
+        ROW_SCHEMA_VERSION,
+        floorMs,
+        BATCH_BYTES / limit,
+      ];
+      const found = await this.#db.query(SQL.claim, given);
+      const rows = found.some(row => row['body'] === null)
+        ? await this.#fitting(token, found)
+        : found;
       return rows.map(row => ({
         row: readOutboxRow(row),
-        availableMs: row['available_ms'] as number,
+        availableMs: Number(row['available_us']) / 1_000,
       }));
     });
     return claimed.map(({ row }) => row).toSorted((a, b) => compareRows(a.row, b.row));
+  }
+
+  /** For rows of which some are long: as many as one answer should carry, but at least one. The others are given back. */
+  async #fitting(token: string, found: readonly SqlRow[]): Promise<readonly SqlRow[]> {
+    const inOrder = found.toSorted((a, b) => compareRows(rowOf(a), rowOf(b)));
+    const bytesOf = (row: SqlRow): number => Number(row['bytes']);
+    const limits = { count: found.length, bytes: BATCH_BYTES, bytesOf };
+    const [some = [], ...rest] = slicesWithin(inOrder, limits);
+    if (rest.length > 0) await this.#db.query(SQL.unclaim, [token, rest.flat().map(rowOf)]);
+    const long = some.filter(row => row['body'] === null).map(rowOf);
+    const bodies = new Map<string, SqlRow>();
+    for (const row of await this.#db.query(SQL.claimBodies, [token, long]))
+      bodies.set(rowOf(row), row);
+    // A row that another relay took from us meanwhile is not returned.
+    return some.flatMap(row => {
+      const body = row['body'] ?? bodies.get(rowOf(row))?.['body'];
+      return body === undefined ? [] : [{ ...row, body }];
+    });
   }
 
   async renewClaim(token: string, staleMs: number): Promise<number> {
@@ -152,11 +184,11 @@ export class PostgresOutboxStore implements OutboxStore {
       const rows = await this.#db.query(SQL.move, [limit, ROW_SCHEMA_VERSION, floorMs]);
       return rows.map(row => ({
         row: readMovedRow(row),
-        availableMs: row['available_ms'] as number,
+        availableMs: Number(row['available_us']) / 1_000,
         isOrdered: row['is_ordered'] as boolean,
       }));
     });
-    // The next row of the key stands where it always stood, and so does one that was left.
+    // The next row of the key keeps its position before the floor, and so does a row that was left.
     if (moved.some(({ isOrdered, row }) => isOrdered || row.answer === 'limited'))
       this.#floor.reset();
     return { rows: moved.map(({ row }) => row) };
@@ -195,3 +227,5 @@ function readMovedRow(row: SqlRow): MovedRow {
 function compareRows(a: string, b: string): number {
   return a.length - b.length || (a < b ? -1 : 1);
 }
+
+const rowOf = (row: SqlRow): string => row['row'] as string;

@@ -1,4 +1,5 @@
 import {
+  inLockOrder,
   rowVersionOf,
   type NewTask,
   type OutboxWriter,
@@ -10,6 +11,7 @@ import {
   type TransactionAdapter,
 } from '../../outbox/transaction-adapter.ts';
 import type { Clock } from '../../runtime/clock.ts';
+import { systemRandom } from '../../runtime/random.ts';
 import type { ChordNote } from '../../task/chord-link.ts';
 import { EMBED } from '../../task/signature.ts';
 import { noteText } from './postgres-chord.ts';
@@ -18,10 +20,10 @@ import { translatePgError } from './pg-errors.ts';
 import { SQL } from './sql.generated.ts';
 
 const ROWS_PER_STATEMENT = 1_000;
-/** A second send with the same key gives the first task's handle for this long. */
+/** A second send with the same key returns the first task's handle for this long. */
 const KEY_WINDOW_MS = '86400000';
 
-/** What `enqueue.sql` takes: all but the key, its fingerprint and its window. */
+/** The parameters of `enqueue.sql`: all but the key, its fingerprint and its window. */
 const UNKEYED_VALUES = 17;
 
 interface RowTexts {
@@ -64,11 +66,18 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
     return this.#writeAny(tx, tasks);
   }
 
+  async isInTransaction(tx: Tx): Promise<boolean> {
+    const token = systemRandom.token();
+    await this.#execute(tx, SQL.transactionMark, [token]);
+    const [row] = await this.#execute(tx, SQL.transactionCheck, [token]);
+    return row?.['is_open'] === 'yes';
+  }
+
   async noteChords(tx: Tx, chords: readonly ChordNote[]): Promise<void> {
     await this.#execute(tx, SQL.chordNote, [noteText(chords)]);
   }
 
-  /** As most tasks are: nothing runs here but what must. */
+  /** The path of most tasks: it does only what is necessary. */
   #writePlain(tx: Tx, task: NewTask): Promise<readonly WriteAnswer[]> {
     const text = this.#notifyLimit.take() ? SQL.enqueuePlainNotify : SQL.enqueuePlain;
     return this.#insert(tx, text, plainValues(task)).then(written, refused);
@@ -81,11 +90,14 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
     const isAlone = tasks.length === 1;
     if (isAlone && (only.isIdDrawn || only.idempotencyKey !== null))
       return [await this.#writeOne(tx, only)];
-    const answers: WriteAnswer[] = [];
-    for (let at = 0; at < tasks.length; at += ROWS_PER_STATEMENT) {
-      answers.push(...(await this.#writeMany(tx, tasks.slice(at, at + ROWS_PER_STATEMENT))));
+    const ordered = inLockOrder(tasks);
+    const answers = new Map<NewTask, WriteAnswer>();
+    for (let at = 0; at < ordered.length; at += ROWS_PER_STATEMENT) {
+      const part = ordered.slice(at, at + ROWS_PER_STATEMENT);
+      const given = await this.#writeMany(tx, part);
+      for (const [index, task] of part.entries()) answers.set(task, given[index] as WriteAnswer);
     }
-    return answers;
+    return tasks.map(task => answers.get(task) as WriteAnswer);
   }
 
   /** All keys in one statement and in one order, before the first id is drawn. */
@@ -109,7 +121,7 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
     return await this.#judge(tx, task, row ?? {});
   }
 
-  /** One id twice in a batch is one row: the later twin is judged by the first, here, where both are known. */
+  /** The same id twice in a batch is one row: the second is compared with the first, here, where both are known. */
   async #writeMany(tx: Tx, tasks: readonly NewTask[]): Promise<readonly WriteAnswer[]> {
     const firsts = new Map<string, NewTask>();
     for (const task of tasks) {
@@ -137,7 +149,7 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
     return this.#notifyLimit.take() ? 'yes' : null;
   }
 
-  /** Why a row was not written: its key or its id is somebody else's, or its own from before. */
+  /** Why a row was not written: its key or its id belongs to another task, or it was sent before. */
   async #judge(tx: Tx, task: NewTask, row: TextRow): Promise<WriteAnswer> {
     const heldBy = row['held_by'] ?? null;
     if (heldBy !== null) {
@@ -146,13 +158,13 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
         : { kind: 'key-mismatch' };
     }
     const digest = row['earlier_digest'] ?? (await this.#readDigest(tx, task.id));
-    // Known to nobody any more: it was sent, and is done and forgotten by now.
+    // Unknown by now: it was sent, and is done and forgotten.
     return digest === null || digest === task.digest
       ? { kind: 'earlier', id: task.id }
       : { kind: 'id-mismatch' };
   }
 
-  /** The row that was in the way may have been committed after our statement began: only the next one sees it. */
+  /** The conflicting row may have been committed after our statement began: only the next one sees it. */
   async #readDigest(tx: Tx, id: string): Promise<string | null> {
     const [row] = await this.#execute(tx, SQL.readDigest, [id]);
     return row?.['digest'] ?? null;
@@ -162,7 +174,7 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
     return this.#adapter.execute(tx, text, values).catch(refused);
   }
 
-  /** An INSERT of values reads nothing, so that its plan is good for ever. */
+  /** An INSERT of values reads nothing, so its plan stays good. */
   #insert(tx: Tx, text: string, values: readonly (string | null)[]): Promise<readonly TextRow[]> {
     const kept = this.#adapter.executeKept?.(tx, text, values);
     return kept ?? this.#adapter.execute(tx, text, values);
@@ -180,7 +192,7 @@ function refused(error: unknown): never {
   throw translatePgError(error);
 }
 
-/** A name and an object under an id of its own, and nothing else: as most tasks are. */
+/** Only a name and an object under a new id: like most tasks. */
 const isPlain = (task: NewTask): boolean =>
   task.isIdDrawn &&
   task.call.args === '[]' &&
@@ -207,8 +219,8 @@ const plainValues = (task: NewTask): string[] => [
 const ASCII = /^[\u0000-\u007f]*$/;
 
 /**
- * A text as PostgreSQL reads bytes: ASCII as it is, so that nobody has to encode and decode it. All else in digits,
- * because on its way a text is put into the encoding of the database.
+ * A text in PostgreSQL's format for bytes: ASCII unchanged, so that it need not be encoded and decoded. All else in digits,
+ * because on its way a text is converted to the encoding of the database.
  */
 function byteaOf(text: string): string {
   if (!ASCII.test(text)) return `\\x${Buffer.from(text).toString('hex')}`;

@@ -1,33 +1,28 @@
 import { outlastError } from '../../errors/error.ts';
-import type { Envelope } from '../../task/envelope.ts';
+import type { ParkItem } from '../../ledger/ledger.ts';
 import { taskColumns } from './postgres-rows.ts';
-import type { SqlDatabase } from './sql-database.ts';
+import type { SqlDatabase } from '../sql/sql-database.ts';
 import { SQL } from './sql.generated.ts';
 
-/** Another session that inserts the same id has ended by the time our statement has: the second look sees its row. */
+/** Another session that inserts the same id has ended when our statement has: the second look sees its row. */
 const MAX_LOOKS = 5;
 
-/** A message to take custody of; a null delay means its eta, by the store's clock. */
-export interface Parking {
-  readonly envelope: Envelope;
-  readonly delayMs: number | null;
-}
-
 /** Takes custody of messages: when it returns, every one of them is in the ledger, as itself, as a copy or as a dead letter. */
-export async function park(db: SqlDatabase, items: readonly Parking[]): Promise<void> {
+export async function park(db: SqlDatabase, items: readonly ParkItem[]): Promise<void> {
   let missing = items;
   for (let look = 0; missing.length > 0; look++) {
     if (look === MAX_LOOKS) throw contended(missing);
     const delays = missing.map(({ delayMs }) => (delayMs === null ? null : Math.round(delayMs)));
     const columns = taskColumns(missing.map(({ envelope }) => envelope));
-    const rows = await db.query(SQL.park, [...columns, delays]);
-    // By id and bytes: of two messages of one batch with the same id the second is told from the first at the next look.
+    const refusers = missing.map(({ refusedBy }) => refusedBy ?? null);
+    const rows = await db.query(SQL.park, [...columns, delays, refusers]);
+    // By id and bytes: of two messages of one batch with the same id the second is resolved at the next look.
     const accounted = new Set(rows.map(row => `${String(row['id'])} ${String(row['digest'])}`));
     missing = missing.filter(({ envelope: { id, digest } }) => !accounted.has(`${id} ${digest}`));
   }
 }
 
-function contended(missing: readonly Parking[]): Error {
+function contended(missing: readonly ParkItem[]): Error {
   return outlastError('ERR_STORE_UNAVAILABLE', {
     message: `${missing.length} tasks are being written by others under the same ids`,
     hint: 'Try again.',

@@ -1,6 +1,6 @@
 import { PARKED, type ReceiptStore, type SentRow } from '../../outbox/receipt-store.ts';
 import type { ScanFloor } from '../../outbox/scan-floor.ts';
-import type { SqlDatabase, SqlRow } from './sql-database.ts';
+import type { SqlDatabase, SqlRow } from '../sql/sql-database.ts';
 import { SQL } from './sql.generated.ts';
 
 /** Published rows in PostgreSQL that wait for the end of their task. */
@@ -23,7 +23,7 @@ export class PostgresReceiptStore implements ReceiptStore {
 
   async received(rows: readonly string[]): Promise<number> {
     const gone = await this.#db.query(SQL.receiptReceived, [rows]);
-    // The next row of the key stands where it always stood.
+    // The next row of the key keeps its position, which may be before the floor.
     if (gone.some(row => row['is_ordered'] === true)) this.#floor.reset();
     return gone.length;
   }

@@ -1,6 +1,6 @@
 import type { ResultRecord, ResultStore } from '../../result/result-store.ts';
 import { decodeError } from './postgres-rows.ts';
-import type { SqlDatabase } from './sql-database.ts';
+import type { SqlDatabase } from '../sql/sql-database.ts';
 import { SQL } from './sql.generated.ts';
 
 const UNKNOWN: ResultRecord = {
@@ -11,7 +11,7 @@ const UNKNOWN: ResultRecord = {
   why: null,
 };
 
-/** Outcomes live in the ledger's rows until their time is over. */
+/** Outcomes stay in the ledger's rows until they expire. */
 export class PostgresResultStore implements ResultStore {
   readonly #db: SqlDatabase;
 

@@ -1,7 +1,8 @@
 import type { ErrorRecord, Outcome } from '../../ledger/ledger.ts';
+import { readErrorRecord } from '../../ledger/read-error.ts';
 import type { Envelope } from '../../task/envelope.ts';
-import { decodeJson, toBytes, toText } from '../../task/json.ts';
-import type { SqlParam, SqlRow } from './sql-database.ts';
+import { toBytes, toText } from '../../task/json.ts';
+import type { SqlParam, SqlRow } from '../sql/sql-database.ts';
 
 /** The columns of an envelope in the order `unnest` of park, begin and bury expects them. */
 export function taskColumns(envelopes: readonly Envelope[]): SqlParam[] {
@@ -35,7 +36,7 @@ export function readEnvelope(row: SqlRow): Envelope {
   };
 }
 
-/** Numbers that may pass 2^31 travel as text. */
+/** Numbers that may exceed 2^31 travel as text. */
 export function readNumber(value: unknown): number | null {
   return value === null || value === undefined ? null : Number(value);
 }
@@ -45,7 +46,7 @@ export function encodeError(error: ErrorRecord): Uint8Array {
 }
 
 export function decodeError(bytes: Uint8Array | null): ErrorRecord | null {
-  return bytes === null ? null : (decodeJson(toText(bytes)) as ErrorRecord);
+  return bytes === null ? null : readErrorRecord(toText(bytes));
 }
 
 export interface OutcomeColumns {

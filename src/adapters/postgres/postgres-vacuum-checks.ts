@@ -1,14 +1,20 @@
-import { advise, ok, problem, spoken, type Check, type CheckLimits } from '../../admin/checkup.ts';
-import { readInstant } from './postgres-letters.ts';
-import type { SqlDatabase, SqlRow } from './sql-database.ts';
+import {
+  advise,
+  ok,
+  problem,
+  spoken,
+  type Check,
+  type CheckLimits,
+} from '../../telemetry/checkup.ts';
+import type { SqlDatabase, SqlRow } from '../sql/sql-database.ts';
 import { SQL } from './sql.generated.ts';
 
-/** Every task is written and removed in these: without vacuum they grow for ever. */
+/** Every task is written to and removed from these: without vacuum they grow for ever. */
 const BUSY_TABLES = ['outlast_outbox', 'outlast_task', 'outlast_worker', 'outlast_relay'];
 /** Those that grow large get a threshold by count from their migration. */
 const TUNED_TABLES = ['outlast_outbox', 'outlast_task'];
 
-/** Is what is dead removed, and how much of it is there? */
+/** Whether dead rows are removed, and how many there are. */
 export async function checkTables(
   db: SqlDatabase,
   server: SqlRow,
@@ -52,9 +58,9 @@ function deadTuplesCheck(rows: readonly SqlRow[], limits: CheckLimits): Check {
     live: Number(row['live']),
     dead: Number(row['dead']),
     bytes: Number(row['bytes']),
-    vacuumedAt: row['vacuumed_at'] === null ? null : readInstant(row['vacuumed_at']),
+    vacuumedAt: row['vacuumed'] as string | null,
   }));
-  // In a large table that lives a share of dead rows is normal; many dead beside few living is not.
+  // In a large table in use a share of dead rows is normal; many dead rows beside few living ones are not.
   const bloated = tables.filter(
     ({ dead, live }) => dead > Math.max(limits.maxDeadTuples, live / 5),
   );
@@ -71,7 +77,7 @@ function deadTuplesCheck(rows: readonly SqlRow[], limits: CheckLimits): Check {
   return problem('bloat', message, advice, details);
 }
 
-/** What keeps vacuum from removing what is dead: somebody may still want to see it. */
+/** What keeps vacuum from removing dead rows: a transaction may still want to read them. */
 export async function checkSnapshots(
   db: SqlDatabase,
   server: SqlRow,
@@ -85,7 +91,7 @@ export async function checkSnapshots(
     application: row['application'] as string,
     user: row['who'] as string,
     state: row['state'] as string,
-    queryStart: row['query_start'] === null ? null : readInstant(row['query_start']),
+    queryStart: row['query_started'] as string | null,
     ageMs: Number(row['age_ms']),
   }));
   const details = { holders, slots, seesOthers: server['sees_others'] };
@@ -112,7 +118,7 @@ function heldBack(
 ): Check {
   const [oldest] = holders;
   if (oldest === undefined) {
-    const message = `replication slots nobody reads keep dead rows alive: ${slots.join(', ')}`;
+    const message = `replication slots without a reader keep dead rows alive: ${slots.join(', ')}`;
     return problem('snapshots', message, 'Connect their readers, or drop the slots.', details);
   }
   const others = holders.length === 1 ? '' : ` and ${holders.length - 1} younger ones`;

@@ -1,5 +1,179 @@
 // Written by scripts/embed-assets.mjs from the .sql files; edit those and run npm run build.
-export const SQL = {
+type Entry = string;
+
+export const SQL: {
+  readonly admissionConfirm: Entry;
+  readonly admissionFigures: Entry;
+  readonly admissionFree: Entry;
+  readonly admissionHold: Entry;
+  readonly admissionLockKeys: Entry;
+  readonly admissionLock: Entry;
+  readonly admissionOver: Entry;
+  readonly admissionPrune: Entry;
+  readonly admissionRefund: Entry;
+  readonly admissionReserve: Entry;
+  readonly admissionTake: Entry;
+  readonly admissionWant: Entry;
+  readonly afterDefer: Entry;
+  readonly afterList: Entry;
+  readonly afterStrike: Entry;
+  readonly beginAnswers: Entry;
+  readonly beginAside: Entry;
+  readonly beginDue: Entry;
+  readonly beginHeads: Entry;
+  readonly beginMessages: Entry;
+  readonly beginNew: Entry;
+  readonly beginProbe: Entry;
+  readonly buryMessages: Entry;
+  readonly buryRuns: Entry;
+  readonly cancel: Entry;
+  readonly checkpointList: Entry;
+  readonly checkpointRead: Entry;
+  readonly checkpointRemove: Entry;
+  readonly checkpointWrite: Entry;
+  readonly checkpoint: Entry;
+  readonly chordAbandon: Entry;
+  readonly chordClose: Entry;
+  readonly chordJoin: Entry;
+  readonly chordNote: Entry;
+  readonly chordOpen: Entry;
+  readonly chordParts: Entry;
+  readonly claimBodies: Entry;
+  readonly claim: Entry;
+  readonly commitPlain: Entry;
+  readonly commit: Entry;
+  readonly condemnExpired: Entry;
+  readonly condemnProcess: Entry;
+  readonly condemnWorker: Entry;
+  readonly controlConsumers: Entry;
+  readonly controlDrain: Entry;
+  readonly controlLook: Entry;
+  readonly controlPause: Entry;
+  readonly controlPaused: Entry;
+  readonly controlResume: Entry;
+  readonly countDeadLetters: Entry;
+  readonly countDead: Entry;
+  readonly databaseMark: Entry;
+  readonly databaseSeen: Entry;
+  readonly deferClaim: Entry;
+  readonly doctorLedger: Entry;
+  readonly doctorOutbox: Entry;
+  readonly doctorQueues: Entry;
+  readonly doctorServer: Entry;
+  readonly doctorSlots: Entry;
+  readonly doctorSnapshots: Entry;
+  readonly doctorTables: Entry;
+  readonly doorFence: Entry;
+  readonly doorKnown: Entry;
+  readonly doorLimitIdle: Entry;
+  readonly doorLimitWait: Entry;
+  readonly doorRestoreWait: Entry;
+  readonly doorStep: Entry;
+  readonly doorValue: Entry;
+  readonly effectFind: Entry;
+  readonly effectKeep: Entry;
+  readonly effectKeyForget: Entry;
+  readonly effectMark: Entry;
+  readonly enqueueKeyed: Entry;
+  readonly enqueueMany: Entry;
+  readonly enqueueNotify: Entry;
+  readonly enqueuePlainNotify: Entry;
+  readonly enqueuePlain: Entry;
+  readonly enqueue: Entry;
+  readonly evacuateEnd: Entry;
+  readonly evacuateList: Entry;
+  readonly fail: Entry;
+  readonly fenceTake: Entry;
+  readonly fencesDue: Entry;
+  readonly fencesForget: Entry;
+  readonly fencesLater: Entry;
+  readonly fencesOver: Entry;
+  readonly idempotencyAcquire: Entry;
+  readonly idempotencyComplete: Entry;
+  readonly idempotencyFree: Entry;
+  readonly idempotencyPrune: Entry;
+  readonly idempotencyRead: Entry;
+  readonly idempotencyRenew: Entry;
+  readonly idempotencyReview: Entry;
+  readonly isolateTask: Entry;
+  readonly ledgerEnded: Entry;
+  readonly ledgerFailing: Entry;
+  readonly ledgerInspect: Entry;
+  readonly ledgerLetter: Entry;
+  readonly ledgerLettersNewest: Entry;
+  readonly ledgerLettersOldest: Entry;
+  readonly ledgerMoments: Entry;
+  readonly ledgerNextDue: Entry;
+  readonly ledgerQueues: Entry;
+  readonly ledgerRecent: Entry;
+  readonly ledgerStates: Entry;
+  readonly lift: Entry;
+  readonly lockOrderingKeys: Entry;
+  readonly markSent: Entry;
+  readonly moveIn: Entry;
+  readonly move: Entry;
+  readonly movedForget: Entry;
+  readonly openWorker: Entry;
+  readonly outboxFailing: Entry;
+  readonly outboxFind: Entry;
+  readonly outboxLetter: Entry;
+  readonly outboxLettersNewest: Entry;
+  readonly outboxLettersOldest: Entry;
+  readonly outboxList: Entry;
+  readonly outboxNextDue: Entry;
+  readonly outboxQueuesSampled: Entry;
+  readonly outboxQueues: Entry;
+  readonly outboxRecent: Entry;
+  readonly outboxSample: Entry;
+  readonly park: Entry;
+  readonly pruneChords: Entry;
+  readonly pruneEffects: Entry;
+  readonly pruneSendKeys: Entry;
+  readonly prune: Entry;
+  readonly purgeDeadLetters: Entry;
+  readonly purgeDead: Entry;
+  readonly putOffTask: Entry;
+  readonly readDigest: Entry;
+  readonly readResult: Entry;
+  readonly readState: Entry;
+  readonly reap: Entry;
+  readonly receiptLater: Entry;
+  readonly receiptPark: Entry;
+  readonly receiptReceived: Entry;
+  readonly receiptSendAgain: Entry;
+  readonly receiptTake: Entry;
+  readonly reclaim: Entry;
+  readonly refusedBury: Entry;
+  readonly refusedHandBack: Entry;
+  readonly refusedList: Entry;
+  readonly relayBeat: Entry;
+  readonly relayLeave: Entry;
+  readonly releaseClaim: Entry;
+  readonly release: Entry;
+  readonly renewClaim: Entry;
+  readonly renew: Entry;
+  readonly reviveDeadLetter: Entry;
+  readonly revive: Entry;
+  readonly setAside: Entry;
+  readonly settleDead: Entry;
+  readonly settleFailed: Entry;
+  readonly settleGeneration: Entry;
+  readonly settleOwnGeneration: Entry;
+  readonly settlePublished: Entry;
+  readonly stepFind: Entry;
+  readonly stepKeep: Entry;
+  readonly stepMark: Entry;
+  readonly tierForget: Entry;
+  readonly tierLeft: Entry;
+  readonly tierList: Entry;
+  readonly tierNote: Entry;
+  readonly transactionCheck: Entry;
+  readonly transactionMark: Entry;
+  readonly unclaim: Entry;
+  readonly wake: Entry;
+  readonly withdrawLook: Entry;
+  readonly withdrawRow: Entry;
+} = {
   admissionConfirm: `with item as (
   select * from unnest($1::text[], $2::text[]) with ordinality as i(token, task_id, place)
 ), bound as (
@@ -9,7 +183,7 @@ export const SQL = {
 )
 select b.token is not null as holds
 from item i left join bound b on b.token = i.token and b.task_id = i.task_id order by i.place`,
-  admissionFigures: `select s.key, s.rate_limit::text as rate_limit, s.per_ms, s.burst::text as burst, s.concurrency, s.rejected::text as rejected,
+  admissionFigures: `select s.key, s.rate_limit::text as rate_limit, s.per_ms::numeric::text as per_ms, s.burst::text as burst, s.concurrency, s.rejected::text as rejected,
   least(s.burst, greatest(0, (m.us + s.burst * s.interval_us - greatest(s.tat_us, m.us)) / s.interval_us))::text as available,
   (select count(*) from outlast_place p where p.key = s.key)::text as held,
   (select count(*) from outlast_place_wanted w where w.key = s.key)::text as waiting
@@ -41,13 +215,18 @@ where ($1::text is null or p.key = $1)
   and not exists (select 1 from outlast_task t where t.id = p.task_id and t.state = 'running' and t.run = p.run)
 limit $2`,
   admissionPrune: `with permits as (
-  delete from outlast_permit where ends_at <= clock_timestamp() returning 1
+  delete from outlast_permit where token in (
+    select token from outlast_permit where ends_at <= clock_timestamp() limit $1 for update skip locked) returning 1
 ), wishes as (
-  delete from outlast_place_wanted where since < clock_timestamp() - interval '1 hour' returning 1
+  delete from outlast_place_wanted where (key, task_id) in (
+    select key, task_id from outlast_place_wanted where since < clock_timestamp() - interval '1 hour'
+    limit $1 for update skip locked) returning 1
 ), keys as (
-  delete from outlast_admission s
-  where s.used_at < clock_timestamp() - interval '1 day' and s.tat_us < extract(epoch from clock_timestamp()) * 1000000
-    and not exists (select 1 from outlast_place p where p.key = s.key)
+  delete from outlast_admission where key in (
+    select s.key from outlast_admission s
+    where s.used_at < clock_timestamp() - interval '1 day' and s.tat_us < extract(epoch from clock_timestamp()) * 1000000
+      and not exists (select 1 from outlast_place p where p.key = s.key)
+    limit $1 for update skip locked)
   returning 1
 )
 select ((select count(*) from permits) + (select count(*) from wishes) + (select count(*) from keys))::text as pruned`,
@@ -127,9 +306,22 @@ order by a.place`,
   returning 1
 )
 select r.is_there as has_room, (select count(*) from wish)::text as noted from room r`,
-  afterList: `select key, entry from outlast_after
-where created_at <= statement_timestamp() - $1::bigint * interval '1 millisecond'
-order by created_at, key limit $2`,
+  afterDefer: `update outlast_after a set
+  due = clock_timestamp() + i.delay_ms * interval '1 millisecond', attempts = a.attempts + i.attempts
+from unnest($1::text[], $2::bigint[], $3::int[]) as i(key, delay_ms, attempts)
+where a.key = i.key`,
+  afterList: `with page as (
+  select key, due, attempts, octet_length(entry) as bytes from outlast_after
+  where due <= statement_timestamp() - $1::bigint * interval '1 millisecond'
+  order by due, key limit $2
+), summed as (
+  select key, due, attempts, sum(bytes) over (order by due, key) as total, row_number() over (order by due, key) as place
+  from page
+)
+select a.key, a.entry, s.attempts
+from summed s join outlast_after a on a.key = s.key
+where s.total <= $3::bigint or s.place = 1
+order by s.place`,
   afterStrike: `delete from outlast_after where key = any($1::text[])`,
   beginAnswers: `select m.place::text as place,
   case
@@ -143,10 +335,69 @@ order by created_at, key limit $2`,
 from unnest($3::text[], $4::text[]) with ordinality as m(id, digest, place)
 join outlast_task t on t.id = m.id
 order by m.place`,
+  beginAside: `with me as materialized (
+  select w.id, g.generation * 1048576 + 1 as first_epoch
+  from outlast_worker w
+  join outlast_generation g on g.node = 'this database'
+    and g.shown = (extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint::text
+  where w.id = $1 and w.state = 'open' for key share of w
+), suspected as materialized (
+  select t.id, t.late
+  from unnest($3::text[]) with ordinality as q(name, place)
+  cross join unnest($6::text[], $7::int[]) as n(name, version)
+  cross join lateral (
+    select t.id, coalesce(t.expires_at <= clock_timestamp(), false) as late
+    from outlast_task t
+    where t.state = 'refused' and t.suspect and t.queue = q.name and t.name = n.name and t.payload_version <= n.version
+      and t.due <= statement_timestamp()
+    order by t.due, t.seq limit least($4::int, $9::int) for update skip locked
+  ) t
+  where exists (select 1 from me)
+  limit least($4::int, $9::int)
+), picked as materialized (
+  select t.id, t.late, row_number() over () as place, sum(t.bytes) over (rows unbounded preceding) as bytes
+  from unnest($3::text[]) with ordinality as q(name, place)
+  cross join unnest($6::text[], $7::int[]) as n(name, version)
+  cross join lateral (
+    select t.id, coalesce(t.expires_at <= clock_timestamp(), false) as late,
+      octet_length(t.body)::float8 + coalesce(octet_length(t.checkpoint), 0) as bytes
+    from outlast_task t
+    where t.state = 'refused' and not t.suspect and t.queue = q.name and t.name = n.name and t.payload_version <= n.version
+      and t.due <= statement_timestamp()
+    order by t.due, t.seq limit $4 for update skip locked
+  ) t
+  where exists (select 1 from me)
+  limit $4::int - (select count(*) from suspected)
+), taken as (
+  select id, late from suspected union all select id, late from picked where place = 1 or bytes <= $8::float8
+)
+update outlast_task t set
+  state = case when p.late then 'cancelled' else 'running' end,
+  epoch = case when p.late then t.epoch else greatest(t.epoch + 9214364837600034816 - 9214364837600034815, me.first_epoch) end,
+  run = case when p.late then t.run else $2 end,
+  owner = case when p.late then null else $1 end,
+  crash_budget = coalesce(($5::jsonb ->> t.name)::int, ($5::jsonb ->> '*')::int),
+  ending = case when p.late then 'expired' end,
+  ended_at = case when p.late then clock_timestamp() end,
+  keep_until = case when p.late then clock_timestamp() + interval '1 day' end,
+  refused_at = null, refused_by = null,
+  history = outlast_history(t.history, case when p.late then outlast_line('expired', t.epoch, null, null)
+    else outlast_line('begun', greatest(t.epoch + 1, me.first_epoch), $1, null) end)
+from taken p, me
+where t.id = p.id
+returning t.state, t.id, t.name, t.queue, t.priority, t.payload_version, t.body, t.options, t.digest,
+  case when isfinite(t.eta) then (extract(epoch from t.eta) * 1000)::bigint::text end as eta_ms, case when isfinite(t.expires_at) then (extract(epoch from t.expires_at) * 1000)::bigint::text end as expires_ms,
+  t.epoch::text as epoch, t.run, t.failures, t.crashes, t.suspect, t.checkpoint, t.checkpoint_seq::text as checkpoint_seq`,
   beginDue: `with me as materialized (
-  select id from outlast_worker where id = $1 and state = 'open' for key share
+  select w.id, (
+      select g.generation * 1048576 + 1 from outlast_generation g
+      where g.node = 'this database' and g.shown = (extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint::text
+    ) as first_epoch
+  from outlast_worker w where w.id = $1 and w.state = 'open' for key share
 ), again as materialized (
-  select t.id from outlast_task t where t.owner = $1 and t.run = $2 and t.state = 'running' and t.id <> all($7::text[])
+  select t.state, t.id, t.name, t.queue, t.priority, t.payload_version, t.body, t.options, t.digest,
+    t.eta, t.expires_at, t.epoch, t.run, t.failures, t.crashes, t.suspect, t.checkpoint, t.checkpoint_seq
+  from outlast_task t where t.owner = $1 and t.run = $2 and t.state = 'running' and t.id <> all($7::text[])
 ), suspected as materialized (
   select t.id, t.late
   from unnest($3::text[]) with ordinality as q(name, place)
@@ -155,91 +406,136 @@ order by m.place`,
     select t.id, coalesce(t.expires_at <= clock_timestamp(), false) as late
     from outlast_task t
     where t.state = 'waiting' and t.suspect and t.queue = q.name and t.priority = p.priority and t.due <= statement_timestamp()
+      and ($8::jsonb is null or ($8::jsonb ->> t.name)::int >= t.payload_version)
     order by t.due, t.seq limit least($4::int, $5::int) for update skip locked
   ) t
-  where exists (select 1 from me) and not exists (select 1 from again)
+  where exists (select 1 from me where first_epoch is not null) and not exists (select 1 from again)
   limit least($4::int, $5::int)
-), due as materialized (
-  select t.id, t.late, row_number() over () as place
-  from unnest($3::text[]) with ordinality as q(name, place)
+), strange as materialized (
+  select t.id, t.late
+  from unnest($3::text[]) as q(name)
   cross join generate_series(9, 0, -1) as p(priority)
   cross join lateral (
     select t.id, coalesce(t.expires_at <= clock_timestamp(), false) as late
     from outlast_task t
+    where $8::jsonb is not null and t.state = 'waiting' and t.suspect and t.queue = q.name and t.priority = p.priority and t.due <= statement_timestamp()
+      and coalesce(($8::jsonb ->> t.name)::int < t.payload_version, true)
+    order by t.due, t.seq limit 100 for update skip locked
+  ) t
+  where exists (select 1 from me where first_epoch is not null) and not exists (select 1 from again)
+  limit 100
+), due as materialized (
+  select t.id, t.late, $8::jsonb is null or coalesce(($8::jsonb ->> t.name)::int >= t.payload_version, false) as ours,
+    row_number() over () as place, sum(t.bytes) over (rows unbounded preceding) as bytes
+  from unnest($3::text[]) with ordinality as q(name, place)
+  cross join generate_series(9, 0, -1) as p(priority)
+  cross join lateral (
+    select t.id, t.name, t.payload_version, coalesce(t.expires_at <= clock_timestamp(), false) as late,
+      octet_length(t.body)::float8 + coalesce(octet_length(t.checkpoint), 0) as bytes
+    from outlast_task t
     where t.state = 'waiting' and not t.suspect and t.queue = q.name and t.priority = p.priority and t.due <= statement_timestamp()
     order by t.due, t.seq limit $4 for update skip locked
   ) t
-  where exists (select 1 from me) and not exists (select 1 from again)
+  where exists (select 1 from me where first_epoch is not null) and not exists (select 1 from again)
   limit $4::int - (select count(*) from suspected)
 ), picked as (
-  select id, late, 0 as place from suspected
+  select id, case when late then 'cancelled' else 'running' end as next, 0 as place from suspected
   union all
-  select id, late, place from due
+  select id, case when late then 'cancelled' else 'refused' end, 0 from strange
+  union all
+  select id, case when late then 'cancelled' when ours then 'running' else 'refused' end, place from due where place = 1 or bytes <= $9::float8
 ), moved as (
   update outlast_task t set
-    state = case when p.late then 'cancelled' else 'running' end,
-    epoch = case when p.late then t.epoch else t.epoch + 1 end,
-    run = case when p.late then t.run else $2 end,
-    owner = case when p.late then null else $1 end,
-    crash_budget = coalesce(($6::jsonb ->> t.name)::int, ($6::jsonb ->> '*')::int),
-    ending = case when p.late then 'expired' end,
-    ended_at = case when p.late then clock_timestamp() end,
-    keep_until = case when p.late then clock_timestamp() + interval '1 day' end,
-    history = outlast_history(t.history, case when p.late then outlast_line('expired', t.epoch, null, null)
-      else outlast_line('begun', t.epoch + 1, $1, null) end)
-  from picked p
+    state = p.next,
+    epoch = case when p.next = 'running' then greatest(t.epoch + 9214364837600034816 - 9214364837600034815, me.first_epoch) else t.epoch end,
+    run = case when p.next = 'running' then $2 else t.run end,
+    owner = case when p.next = 'running' then $1 end,
+    crash_budget = case when p.next = 'running' then coalesce(($6::jsonb ->> t.name)::int, ($6::jsonb ->> '*')::int) else t.crash_budget end,
+    ending = case when p.next = 'cancelled' then 'expired' end,
+    ended_at = case when p.next = 'cancelled' then clock_timestamp() end,
+    keep_until = case when p.next = 'cancelled' then clock_timestamp() + interval '1 day' end,
+    refused_at = case when p.next = 'refused' then clock_timestamp() end,
+    refused_by = case when p.next = 'refused' then $1 end,
+    history = outlast_history(t.history, case p.next when 'cancelled' then outlast_line('expired', t.epoch, null, null)
+      when 'refused' then outlast_line('refused', t.epoch, $1, null) else outlast_line('begun', greatest(t.epoch + 1, me.first_epoch), $1, null) end)
+  from picked p, me
   where t.id = p.id
-  returning t.*, p.place
+  returning t.state, t.id, t.name, t.queue, t.priority, t.payload_version, t.body, t.options, t.digest,
+    t.eta, t.expires_at, t.epoch, t.run, t.failures, t.crashes, t.suspect, t.checkpoint, t.checkpoint_seq, p.place
 ), given as (
-  select m.*, m.state = 'cancelled' as late from moved m
+  select m.* from moved m
   union all
-  select t.*, 0, false from outlast_task t join again a on a.id = t.id
+  select a.*, 0 from again a
 )
-select (select count(*) from me)::text as open, g.late, g.id, g.name, g.queue, g.priority, g.payload_version, g.body, g.options, g.digest,
-  (extract(epoch from g.eta) * 1000)::bigint::text as eta_ms, (extract(epoch from g.expires_at) * 1000)::bigint::text as expires_ms,
+select (select count(*) from me)::text as open, (select count(first_epoch) from me)::text as settled,
+  exists (select 1 from outlast_task r where r.state = 'refused' and r.queue = any($3::text[])) as aside,
+  g.state, g.id, g.name, g.queue, g.priority, g.payload_version, case when g.state = 'running' then g.body end as body, g.options, g.digest,
+  case when isfinite(g.eta) then (extract(epoch from g.eta) * 1000)::bigint::text end as eta_ms, case when isfinite(g.expires_at) then (extract(epoch from g.expires_at) * 1000)::bigint::text end as expires_ms,
   g.epoch::text as epoch, g.run, g.failures, g.crashes, g.suspect, g.checkpoint, g.checkpoint_seq::text as checkpoint_seq
 from (select 1) one left join given g on true
 order by g.place`,
+  beginHeads: `select t.id
+from unnest($1::text[]) as q(name)
+cross join generate_series(9, 0, -1) as p(priority)
+cross join lateral (
+  (select t.id from outlast_task t
+    where t.state = 'waiting' and not t.suspect and t.queue = q.name and t.priority = p.priority and t.due <= statement_timestamp()
+    order by t.due, t.seq limit $2)
+  union all
+  (select t.id from outlast_task t
+    where t.state = 'waiting' and t.suspect and t.queue = q.name and t.priority = p.priority and t.due <= statement_timestamp()
+    order by t.due, t.seq limit $2)
+) t
+union all
+(select t.id from outlast_task t where t.state = 'refused' and t.queue = any($1::text[]) and t.due <= statement_timestamp() limit $2)`,
   beginMessages: `with me as materialized (
-  select id from outlast_worker where id = $1 and state = 'open' for key share
+  select w.id, g.generation * 1048576 + 1 as first_epoch
+  from outlast_worker w
+  left join outlast_generation g on g.node = 'this database'
+    and g.shown = (extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint::text
+  where w.id = $1 and w.state = 'open' for key share of w
 ), given as (
   select * from unnest($5::text[], $6::text[], $7::text[], $8::int[], $9::int[], $10::bytea[], $11::bytea[], $12::text[], $13::bigint[], $14::bigint[])
     with ordinality as m(id, name, queue, priority, version, body, options, digest, eta_ms, expires_ms, place)
 ), msg as materialized (
   select distinct on (m.id) m.*, to_timestamp(m.eta_ms / 1000.0) as eta, to_timestamp(m.expires_ms / 1000.0) as expires_at,
     coalesce(to_timestamp(m.expires_ms / 1000.0) <= clock_timestamp(), false) as late,
+    coalesce(to_timestamp(m.eta_ms / 1000.0) > clock_timestamp(), false) as early,
     coalesce(($3::jsonb ->> m.name)::int, ($3::jsonb ->> '*')::int) as budget
   from given m
-  where exists (select 1 from me)
+  where exists (select 1 from me where first_epoch is not null)
   order by m.id, m.place
 ), suspected as (
   select m.id, row_number() over (order by m.place) as nth
   from msg m join outlast_task t on t.id = m.id where t.state = 'waiting' and t.suspect
 ), put as (
   insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, eta, expires_at,
-    state, epoch, run, owner, crash_budget, ending, ended_at, keep_until, history)
+    state, epoch, run, owner, crash_budget, due, ending, ended_at, keep_until, history)
   select id, name, queue, priority, version, body, options, digest, eta, expires_at,
-    case when late then 'cancelled' else 'running' end, case when late then 0 else 1 end, case when late then null else $2 end,
-    case when late then null else $1 end, budget, case when late then 'expired' end, case when late then clock_timestamp() end,
+    case when late then 'cancelled' when early then 'waiting' else 'running' end,
+    case when late or early then 0 else first_epoch end, case when late or early then null else $2 end,
+    case when late or early then null else $1 end, budget, case when early then eta else clock_timestamp() end,
+    case when late then 'expired' end, case when late then clock_timestamp() end,
     case when late then clock_timestamp() + interval '1 day' end,
-    case when late then outlast_line('expired', 0, null, null) else outlast_line('begun', 1, $1, null) end
-  from msg
+    case when late then outlast_line('expired', 0, null, null) when early then outlast_line('arrived', 0, null, null)
+      else outlast_line('begun', first_epoch, $1, null) end
+  from msg, (select first_epoch from me) me
   on conflict (id) do nothing
-  returning id, digest, state
+  returning id, digest, state, epoch
 ), woken as (
   update outlast_task t set
     state = case when m.late then 'cancelled' else 'running' end,
-    epoch = case when m.late then t.epoch else t.epoch + 1 end,
+    epoch = case when m.late then t.epoch else greatest(t.epoch + 1, me.first_epoch) end,
     run = case when m.late then t.run else $2 end,
     owner = case when m.late then null else $1 end,
-    crash_budget = m.budget,
+    crash_budget = m.budget, refused_at = null, refused_by = null,
     ending = case when m.late then 'expired' end,
     ended_at = case when m.late then clock_timestamp() end,
     keep_until = case when m.late then clock_timestamp() + interval '1 day' end,
     history = outlast_history(t.history, case when m.late then outlast_line('expired', t.epoch, null, null)
-      else outlast_line('begun', t.epoch + 1, $1, null) end)
-  from msg m
-  where t.id = m.id and t.state = 'waiting' and t.digest = m.digest and (t.due <= clock_timestamp() or m.late)
+      else outlast_line('begun', greatest(t.epoch + 1, me.first_epoch), $1, null) end)
+  from msg m, me
+  where t.id = m.id and t.state in ('waiting', 'refused') and t.digest = m.digest and (t.due <= clock_timestamp() or m.late)
     and (not t.suspect or m.late or exists (select 1 from suspected s where s.id = m.id and s.nth <= $4::int))
   returning t.*
 ), came as (
@@ -248,18 +544,19 @@ order by g.place`,
   from msg m
   where t.id = m.id and t.state = 'cancelled' and t.digest is null and outlast_follows(m.body, m.options)
 )
-select (select count(*) from me)::text as open, m.place::text as place,
+select (select count(*) from me)::text as open, (select count(first_epoch) from me)::text as settled, m.place::text as place,
   case
     when p.digest <> m.digest then 'conflict'
     when coalesce(p.state, w.state) = 'running' then 'begun'
     when coalesce(p.state, w.state) = 'cancelled' then 'expired'
+    when p.state = 'waiting' then 'held'
     when t.digest is not null and t.digest <> m.digest then 'conflict'
     when t.state = 'running' and t.owner = $1 and t.run = $2 then 'begun'
     when t.state = 'done' then 'done'
     when t.ending = 'expired' then 'expired'
     when t.id is not null then 'held'
   end as answer,
-  coalesce(w.epoch, t.epoch, 1)::text as epoch, coalesce(w.failures, t.failures, 0) as failures,
+  coalesce(w.epoch, p.epoch, t.epoch, 0)::text as epoch, coalesce(w.failures, t.failures, 0) as failures,
   coalesce(w.crashes, t.crashes, 0) as crashes, coalesce(w.suspect, t.suspect, false) as suspect,
   case when w.id is null then t.checkpoint else w.checkpoint end as checkpoint,
   coalesce(w.checkpoint_seq, t.checkpoint_seq, 0)::text as checkpoint_seq
@@ -269,23 +566,32 @@ left join woken w on w.id = m.id and w.digest = m.digest
 left join outlast_task t on t.id = m.id
 order by m.place`,
   beginNew: `with me as materialized (
-  select id from outlast_worker where id = $1 and state = 'open' for key share
+  select w.id, g.generation * 1048576 + 1 as first_epoch
+  from outlast_worker w
+  left join outlast_generation g on g.node = 'this database'
+    and g.shown = (extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint::text
+  where w.id = $1 and w.state = 'open' for key share of w
 )
 insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, eta, expires_at,
   state, epoch, run, owner, crash_budget, history)
 select m.id, m.name, m.queue, m.priority, m.version, m.body, m.options, m.digest, to_timestamp(m.eta_ms / 1000.0),
-  to_timestamp(m.expires_ms / 1000.0), 'running', 1, $2, me.id,
-  coalesce(($3::jsonb ->> m.name)::int, ($3::jsonb ->> '*')::int), outlast_line('begun', 1, $1, null)
+  to_timestamp(m.expires_ms / 1000.0), 'running', me.first_epoch, $2, me.id,
+  coalesce(($3::jsonb ->> m.name)::int, ($3::jsonb ->> '*')::int), outlast_line('begun', me.first_epoch, $1, null)
 from me, unnest($4::text[], $5::text[], $6::text[], $7::int[], $8::int[], $9::bytea[], $10::bytea[], $11::text[], $12::bigint[], $13::bigint[])
   as m(id, name, queue, priority, version, body, options, digest, eta_ms, expires_ms)
-where m.expires_ms is null or to_timestamp(m.expires_ms / 1000.0) > clock_timestamp()
+where me.first_epoch is not null and (m.expires_ms is null or to_timestamp(m.expires_ms / 1000.0) > clock_timestamp())
+  and (m.eta_ms is null or to_timestamp(m.eta_ms / 1000.0) <= clock_timestamp())
+order by m.id
 on conflict (id) do nothing
-returning id`,
-  buryMessages: `insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, state, ending, ended_at, reason, error, version, history)
-select m.id, m.name, m.queue, m.priority, m.version, m.body, m.options, m.digest, 'dead', 'dead', clock_timestamp(), m.reason, m.error, 1,
-  outlast_line('buried', 0, null, m.error)
-from unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::int[], $6::bytea[], $7::bytea[], $8::text[], $9::text[], $10::bytea[])
-  as m(id, name, queue, priority, version, body, options, digest, reason, error)
+returning id, epoch::text as epoch`,
+  beginProbe: `select octet_length(outlast_history(t.history, outlast_line('begun', t.epoch + 9214364837600034816 - 9214364837600034815, $2, null))) as history,
+  t.body, t.options, t.checkpoint
+from outlast_task t where t.id = $1`,
+  buryMessages: `insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, eta, expires_at, state, ending, ended_at, reason, error, version, history)
+select m.id, m.name, m.queue, m.priority, m.version, m.body, m.options, m.digest, to_timestamp(m.eta_ms / 1000.0), to_timestamp(m.expires_ms / 1000.0),
+  'dead', 'dead', clock_timestamp(), m.reason, m.error, 1, outlast_line('buried', 0, null, m.error)
+from unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::int[], $6::bytea[], $7::bytea[], $8::text[], $9::bigint[], $10::bigint[], $11::text[], $12::bytea[])
+  as m(id, name, queue, priority, version, body, options, digest, eta_ms, expires_ms, reason, error)
 on conflict (id) do nothing`,
   buryRuns: `with item as (
   select * from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bytea[])
@@ -293,7 +599,7 @@ on conflict (id) do nothing`,
 ), moved as (
   update outlast_task t set
     state = 'dead', ending = 'dead', owner = null, settled_run = i.run, settled_as = 'bury', reason = i.reason, error = i.error,
-    ended_at = clock_timestamp(), version = t.version + 1,
+    ended_at = clock_timestamp(), version = least(t.version, 2147483646) + 1,
     history = outlast_history(t.history, outlast_line('buried', t.epoch, t.owner, i.error))
   from item i
   where t.id = i.id and t.state = 'running' and t.epoch = i.epoch and t.run = i.run
@@ -323,7 +629,7 @@ order by i.place`,
     settled_run = case when t.state = 'running' then t.run else t.settled_run end,
     settled_as = case when t.state = 'running' then 'cancel' else t.settled_as end, keep_until = excluded.keep_until, body = '',
     history = outlast_history(t.history, outlast_line('cancelled', t.epoch, t.owner, null))
-  where t.state in ('waiting', 'running')
+  where t.state in ('waiting', 'refused', 'running')
   returning t.id
 )
 select case
@@ -375,9 +681,10 @@ from (select 1) one left join outlast_task t on t.id = $1`,
 select group_id from idle`,
   chordClose: `delete from outlast_chord where group_id = $1`,
   chordJoin: `with locked as materialized (select pg_advisory_xact_lock(hashtextextended('outlast_chord ' || $1::text, 0)))
-insert into outlast_chord_part as p (group_id, place, size, task_id, result)
-select $1::text, $2::int, $3::int, $4::text, $5::bytea from locked
-on conflict (group_id, place) do update set task_id = excluded.task_id, result = excluded.result, joined_at = clock_timestamp()
+insert into outlast_chord_part as p (group_id, place, size, task_id, result, is_signed)
+select $1::text, $2::int, $3::int, $4::text, $5::bytea, $6::boolean from locked
+on conflict (group_id, place) do update
+set task_id = excluded.task_id, result = excluded.result, is_signed = excluded.is_signed, joined_at = clock_timestamp()
 where p.result is null and excluded.result is not null`,
   chordNote: `insert into outlast_chord (group_id, since, size, body)
 select c.group_id, clock_timestamp(), c.size, c.body
@@ -385,19 +692,25 @@ from json_to_recordset($1::json) as c (group_id text, size integer, body text)
 where not exists (select 1 from outlast_chord_part p where p.group_id = c.group_id)
 order by c.group_id
 on conflict (group_id) do nothing`,
-  chordOpen: `select c.group_id, c.body, p.parts::text as parts, coalesce(p.size, c.size) as size, p.failed::text as failed,
+  chordOpen: `select n.open, c.group_id, c.body, c.parts::text as parts, c.size, c.failed::text as failed,
   (extract(epoch from c.since) * 1000)::bigint::text as since_ms,
-  (extract(epoch from clock_timestamp() - c.since) * 1000)::bigint::text as age_ms,
-  (select count(*) from outlast_chord)::text as open
-from (select group_id, since, size, body from outlast_chord order by since, group_id limit $1) c
-cross join lateral (
-  select count(result) as parts, max(size) as size, count(*) - count(result) as failed
-  from outlast_chord_part where group_id = c.group_id
-) p
-where coalesce(p.size, c.size) is null or p.parts < coalesce(p.size, c.size)
+  (extract(epoch from clock_timestamp() - c.since) * 1000)::bigint::text as age_ms
+from (select count(*)::text as open from outlast_chord) n
+left join (
+  select c.group_id, c.body, c.since, p.parts, coalesce(p.size, c.size) as size, p.failed
+  from outlast_chord c
+  cross join lateral (
+    select count(result) as parts, max(size) as size, count(*) - count(result) as failed
+    from outlast_chord_part where group_id = c.group_id
+  ) p
+  where coalesce(p.size, c.size) is null or p.parts < coalesce(p.size, c.size)
+  order by c.since, c.group_id limit $1
+) c on true
 order by c.since, c.group_id`,
-  chordParts: `select place, size, result, exists (select 1 from outlast_chord where group_id = $1) as is_open
+  chordParts: `select place, size, result, is_signed, exists (select 1 from outlast_chord where group_id = $1) as is_open
 from outlast_chord_part where group_id = $1 order by place`,
+  claimBodies: `select o.id::text as row, '\\x5b'::bytea || o.args || '\\x2c'::bytea || o.kwargs || '\\x2c'::bytea || o.embed || '\\x5d'::bytea as body
+from outlast_outbox o where o.id = any($2::bigint[]) and o.claim_token = $1`,
   claim: `with quick as materialized (select set_config('synchronous_commit', 'off', true) as setting),
 due as materialized (
   select o.id from outlast_outbox o
@@ -409,14 +722,16 @@ due as materialized (
   order by o.available_at, o.id limit $3 for update skip locked
 )
 update outlast_outbox o
-set state = 'claimed', claim_token = $2, claimed_by = $1, claims = o.claims + 1,
+set state = 'claimed', claim_token = $2, claimed_by = $1, claims = least(o.claims, 2147483646) + 1,
   claimed_until = clock_timestamp() + $4::bigint * interval '1 millisecond', updated_at = clock_timestamp()
 where o.id = any(array(select due.id from due)) and (select quick.setting from quick) = 'off'
 returning o.id::text as row, o.task_id as id, o.task_name as name, o.queue, o.priority, o.payload_version,
-  '\\x5b'::bytea || o.args || '\\x2c'::bytea || o.kwargs || '\\x2c'::bytea || o.embed || '\\x5d'::bytea as body,
-  o.options, o.digest, (extract(epoch from o.eta) * 1000)::bigint::text as eta_ms,
-  (extract(epoch from o.expires_at) * 1000)::bigint::text as expires_ms, o.retries, o.claims,
-  date_part('epoch', o.available_at) * 1000 as available_ms`,
+  octet_length(o.args)::float8 + octet_length(o.kwargs) + octet_length(o.embed) as bytes,
+  case when octet_length(o.args)::float8 + octet_length(o.kwargs) + octet_length(o.embed) <= $7::float8
+    then '\\x5b'::bytea || o.args || '\\x2c'::bytea || o.kwargs || '\\x2c'::bytea || o.embed || '\\x5d'::bytea end as body,
+  o.options, o.digest, case when isfinite(o.eta) then (extract(epoch from o.eta) * 1000)::bigint::text end as eta_ms,
+  case when isfinite(o.expires_at) then (extract(epoch from o.expires_at) * 1000)::bigint::text end as expires_ms, o.retries, o.claims,
+  (date_part('epoch', greatest(o.available_at, timestamptz 'epoch')) * 1000000)::bigint::text as available_us`,
   commitPlain: `update outlast_task t set
   state = 'done', ending = i.ending, result = i.result, error = i.error, owner = null, body = '', checkpoint = null,
   settled_run = i.run, settled_as = 'commit', ended_at = clock_timestamp(),
@@ -492,14 +807,23 @@ select coalesce((select draining from outlast_worker where id = $1), false) as d
   countDeadLetters: `select task_name as name, count(*)::text as count from outlast_dead_letter
 where ($1::bigint is null or dead_at < statement_timestamp() - $1::bigint * interval '1 millisecond')
   and ($2::bigint is null or created_at < statement_timestamp() - $2::bigint * interval '1 millisecond')
-  and ($3::text is null or task_name like $3::text escape '\\')
+  and ($3::text is null or task_name like $3::text escape E'\\\\')
 group by task_name order by task_name collate "C"`,
   countDead: `select name, count(*)::text as count from outlast_task
 where state = 'dead'
   and ($1::bigint is null or ended_at < statement_timestamp() - $1::bigint * interval '1 millisecond')
   and ($2::bigint is null or created_at < statement_timestamp() - $2::bigint * interval '1 millisecond')
-  and ($3::text is null or name like $3::text escape '\\')
+  and ($3::text is null or name like $3::text escape E'\\\\')
 group by name order by name collate "C"`,
+  databaseMark: `select pg_try_advisory_xact_lock_shared($1::text::bigint)::text as marked, to_regclass('outlast_outbox')::oid::text as outbox,
+  current_database()::text || coalesce(' on ' || host(inet_server_addr()) || ':' || inet_server_port(), '') as name`,
+  databaseSeen: `select to_regclass('outlast_outbox')::oid::text as outbox, case when pg_is_in_recovery() then 'yes' else 'no' end as is_standby,
+  case when exists (
+    select 1 from pg_locks l
+    where l.locktype = 'advisory' and l.objsubid = 1
+      and l.database = (select d.oid from pg_database d where d.datname = current_database())
+      and (l.classid::bigint << 32) | l.objid::bigint = $1::text::bigint
+  ) then 'yes' else 'no' end as is_marked`,
   deferClaim: `update outlast_outbox
 set state = 'pending', claim_token = null, claimed_by = null, claimed_until = null, updated_at = clock_timestamp(),
   available_at = clock_timestamp() + $3::bigint * interval '1 millisecond'
@@ -537,7 +861,8 @@ group by t.queue order by t.queue collate "C"`,
 from pg_replication_slots where not active and (xmin is not null or catalog_xmin is not null) order by slot_name`,
   doctorSnapshots: `select * from (
   select 'transaction' as kind, a.pid::text as id, coalesce(a.application_name, '') as application, coalesce(a.usename, '') as who,
-    coalesce(a.state, '') as state, a.query_start, (extract(epoch from clock_timestamp() - a.xact_start) * 1000)::bigint as age_ms
+    coalesce(a.state, '') as state, to_char(a.query_start at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as query_started,
+    (extract(epoch from clock_timestamp() - a.xact_start) * 1000)::bigint as age_ms
   from pg_stat_activity a
   where a.datname = current_database() and a.pid <> pg_backend_pid() and a.xact_start is not null
     and (a.backend_xmin is not null or a.backend_xid is not null)
@@ -547,7 +872,7 @@ from pg_replication_slots where not active and (xmin is not null or catalog_xmin
 ) s where s.age_ms >= $1::bigint order by s.age_ms desc limit 20`,
   doctorTables: `select c.relname as name, coalesce(array_to_string(c.reloptions, ','), '') as options, pg_total_relation_size(c.oid)::text as bytes,
   coalesce(s.n_live_tup, 0)::text as live, coalesce(s.n_dead_tup, 0)::text as dead,
-  greatest(s.last_autovacuum, s.last_vacuum) as vacuumed_at
+  to_char(greatest(s.last_autovacuum, s.last_vacuum) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as vacuumed
 from unnest($1::text[]) as t(name) join pg_class c on c.oid = to_regclass(t.name)
 left join pg_stat_user_tables s on s.relid = c.oid
 order by c.relname`,
@@ -559,18 +884,28 @@ where current_setting('idle_in_transaction_session_timeout') = '0'`,
   doorLimitWait: `with b as materialized (select current_setting('lock_timeout') as before)
 select b.before, set_config('lock_timeout', '5s', true) as now from b`,
   doorRestoreWait: `select set_config('lock_timeout', $1::text, true) as now`,
-  doorStep: `with mine as (
-  insert into outlast_step (task_id, step, epoch) values ($1::text, $2::text, $3::text::bigint)
-  on conflict (task_id, step) do nothing returning step
-)
-select (select count(*) from mine)::text as is_new,
-  (select encode(s.value, 'base64') from outlast_step s where s.task_id = $1::text and s.step = $2::text) as value`,
+  doorStep: `insert into outlast_step (task_id, step, epoch)
+select $1::text, $2::text, $3::text::bigint
+where not exists (select 1 from outlast_effect where effect_key = $1::text and step = $2::text)
+on conflict (task_id, step) do nothing returning step`,
   doorValue: `update outlast_step set value = decode($3::text, 'base64') where task_id = $1::text and step = $2::text`,
   effectFind: `select encode(value, 'base64') as value from outlast_effect where effect_key = $1::text and step = $2::text`,
   effectKeep: `update outlast_effect set value = decode($3::text, 'base64') where effect_key = $1::text and step = $2::text`,
-  effectMark: `insert into outlast_effect (effect_key, step, task_id, epoch, ttl_ms)
-values ($1::text, $2::text, $3::text, $4::text::bigint, $5::text::bigint)
-on conflict (effect_key, step) do nothing returning step`,
+  effectKeyForget: `delete from outlast_effect_key where key_hash = $1 returning key_hash`,
+  effectMark: `with o as (
+  insert into outlast_effect_key as k (key_hash, origin, ends_at)
+  values ($2::text, $3::text, clock_timestamp() + $7::text::bigint * interval '1 millisecond')
+  on conflict (key_hash) do update set
+    origin = case when k.ends_at <= clock_timestamp() then excluded.origin else k.origin end, ends_at = excluded.ends_at
+  returning origin
+), mine as (
+  insert into outlast_effect (effect_key, step, task_id, epoch, ttl_ms)
+  select 'key ' || encode(sha256(convert_to(o.origin || ' ' || $1::text, 'UTF8')), 'hex'), $4::text, $5::text, $6::text::bigint,
+    $7::text::bigint
+  from o
+  on conflict (effect_key, step) do nothing returning step
+)
+select o.origin, (select count(*) from mine)::text as is_new from o`,
   enqueueKeyed: `with held as (
   insert into outlast_send_key as k (key, task_id, fingerprint, free_at)
   select $18::text, $1::text, $19::text, now() + $20::text::bigint * interval '1 millisecond'
@@ -606,7 +941,8 @@ select
     digest text, schema_version text, payload_version text, eta_ms text, expires_ms text, ordering_key text,
     parks_key text, redacted_args text, redacted_kwargs text, idempotency_key text, fingerprint text, key_window_ms text)
 ), wanted as (
-  select distinct on (idempotency_key) * from item where idempotency_key is not null order by idempotency_key, place
+  select distinct on (idempotency_key collate "C") * from item where idempotency_key is not null
+  order by idempotency_key collate "C", place
 ), held as (
   insert into outlast_send_key as k (key, task_id, fingerprint, free_at)
   select idempotency_key, task_id, fingerprint, now() + key_window_ms::bigint * interval '1 millisecond'
@@ -665,20 +1001,42 @@ values ($1::text, $2::text, $3::text, $4::text::smallint, decode($5::text, 'base
   coalesce(to_timestamp($12::text::double precision / 1000), now()),
   to_timestamp($12::text::double precision / 1000), to_timestamp($13::text::double precision / 1000),
   $14::text, $15::text::boolean, decode($16::text, 'base64'), decode($17::text, 'base64'))`,
+  evacuateEnd: `with gone as (
+  delete from outlast_task where id = $1 and epoch = $2 and state in ('waiting', 'refused', 'dead') returning id, epoch, run
+), fence as (
+  insert into outlast_fence (task_id, epoch, run, look_at)
+  select g.id, g.epoch, coalesce(g.run, ''), clock_timestamp() + interval '1 minute' from gone g
+  where exists (select 1 from outlast_step s where s.task_id = g.id)
+  on conflict (task_id) do nothing
+)
+select case
+    when exists (select 1 from gone) then 'ok'
+    when exists (select 1 from outlast_task where id = $1) then 'stale'
+    else 'absent'
+  end as status`,
+  evacuateList: `select id, name, queue, priority, payload_version, body, options, digest,
+  case when isfinite(eta) then (extract(epoch from eta) * 1000)::bigint::text end as eta_ms, case when isfinite(expires_at) then (extract(epoch from expires_at) * 1000)::bigint::text end as expires_ms,
+  epoch::text as epoch, case when state = 'dead' then reason end as reason, error,
+  (extract(epoch from least(greatest(due, clock_timestamp()), clock_timestamp() + interval '100 years') - clock_timestamp()) * 1000)::bigint::text as due_in_ms
+from (
+  select t.*, row_number() over () as number, sum(octet_length(t.body)::float8) over (rows unbounded preceding) as bytes
+  from (select * from outlast_task where state in ('waiting', 'refused', 'dead') limit $1) t
+) t
+where number = 1 or bytes <= $2::float8`,
   fail: `with item as (
   select * from unnest($1::text[], $2::bigint[], $3::text[], $4::bytea[], $5::bigint[], $6::text[], $7::boolean[])
     with ordinality as i(id, epoch, run, error, delay_ms, reason, is_crash, place)
 ), moved as (
   update outlast_task t set
     state = case when i.delay_ms is null then 'dead' else 'waiting' end,
-    failures = t.failures + case when i.is_crash then 0 else 1 end,
-    crashes = t.crashes + case when i.is_crash then 1 else 0 end,
+    failures = least(t.failures, 2147483646) + case when i.is_crash then 0 else 1 end,
+    crashes = least(t.crashes, 2147483646) + case when i.is_crash then 1 else 0 end,
     owner = null, settled_run = i.run, settled_as = 'fail', error = i.error,
     due = case when i.is_crash then t.due else clock_timestamp() + coalesce(i.delay_ms, 0) * interval '1 millisecond' end,
     ending = case when i.delay_ms is null then 'dead' end,
     ended_at = case when i.delay_ms is null then clock_timestamp() end,
     reason = case when i.delay_ms is null then i.reason end,
-    version = case when i.delay_ms is null then t.version + 1 else t.version end,
+    version = case when i.delay_ms is null then least(t.version, 2147483646) + 1 else t.version end,
     history = outlast_history(t.history, outlast_line(case when i.delay_ms is null then 'dead' when i.is_crash then 'crashed' else 'failed' end, t.epoch, t.owner, i.error))
   from item i
   where t.id = i.id and t.state = 'running' and t.epoch = i.epoch and t.run = i.run
@@ -707,6 +1065,8 @@ returning epoch::text as epoch, run`,
   delete from outlast_fence f using over where f.task_id = over.task_id returning f.task_id
 ), steps as (
   delete from outlast_effect e using gone where e.task_id = gone.task_id and e.ttl_ms is null
+), also as (
+  delete from outlast_step s using gone where s.task_id = gone.task_id
 ), keyed as (
   update outlast_effect e set ends_at = clock_timestamp() + e.ttl_ms * interval '1 millisecond'
   from gone where e.task_id = gone.task_id and e.ttl_ms is not null
@@ -721,11 +1081,11 @@ where task_id in (
 where task_id in (
   select task_id from outlast_fence where task_id = any($1::text[]) and look_at < clock_timestamp() for update skip locked
 )`,
-  idempotencyAcquire: `insert into outlast_idempotency as k (key, state, task_id, epoch, digest, expires_at, origin, ttl_ms)
+  idempotencyAcquire: `insert into outlast_idempotency as k (key, state, task_id, epoch, digest, expires_at, origin, ttl_ms, run)
 values ($1::text, 'held', $3::text, $4::bigint, $2::text, clock_timestamp() + $5::bigint * interval '1 millisecond',
-  $3::text, $9::bigint)
+  $3::text, $9::bigint, $10::text)
 on conflict (key) do update set
-  (state, task_id, epoch, digest, result, held_at, reviewed_at, expires_at, waiters, origin, ttl_ms, freed_by) = (
+  (state, task_id, epoch, digest, result, held_at, reviewed_at, expires_at, waiters, origin, ttl_ms, freed_by, run) = (
     select
       case when d.takes then 'held' else k.state end,
       case when d.takes then $3::text else k.task_id end,
@@ -743,11 +1103,13 @@ on conflict (key) do update set
       end,
       case when d.is_over then $3::text else coalesce(k.origin, k.task_id) end,
       case when d.takes then $9::bigint else k.ttl_ms end,
-      case when d.takes then null else k.freed_by end
+      case when d.takes then null else k.freed_by end,
+      case when d.takes then $10::text else k.run end
     from (
       select c.at, c.is_over, c.is_free,
         c.is_over or c.is_free
-          or (k.state = 'held' and k.task_id = $3::text and k.epoch <= $4::bigint)
+          or (k.state = 'held' and k.task_id = $3::text
+            and (k.epoch < $4::bigint or (k.epoch = $4::bigint and coalesce(k.run, $10::text) = $10::text)))
           or (k.state = 'held' and k.task_id <> $3::text and k.task_id = $6::text and k.epoch = $7::bigint) is true as takes,
         k.state = 'held' and k.task_id <> $3::text and k.digest = $2::text and $5::bigint is null
           and ((select count(*) from jsonb_object_keys(k.waiters)) < $8::int or k.waiters ? $3::text) as waits
@@ -758,13 +1120,13 @@ on conflict (key) do update set
       ) c
     ) d
   )
-returning k.state, k.task_id, k.epoch::text as epoch, k.digest, k.result, k.origin,
+returning k.state, k.task_id, k.epoch::text as epoch, k.digest, k.result, k.origin, k.run,
   (extract(epoch from clock_timestamp() - k.held_at) * 1000)::bigint::text as held_ms,
   (k.waiters ->> $3::text)::int as asked`,
   idempotencyComplete: `with moved as (
   update outlast_idempotency k set
-    state = 'done', result = $4::bytea, expires_at = clock_timestamp() + $5::bigint * interval '1 millisecond'
-  where k.key = $1::text and k.task_id = $2::text and k.epoch = $3::bigint and k.state = 'held'
+    state = 'done', result = $5::bytea, expires_at = clock_timestamp() + $6::bigint * interval '1 millisecond'
+  where k.key = $1::text and k.task_id = $2::text and k.epoch = $3::bigint and coalesce(k.run, $4::text) = $4::text and k.state = 'held'
     and k.freed_by is distinct from k.task_id || '@' || k.epoch
     and coalesce(k.expires_at > clock_timestamp(), true)
   returning k.waiters
@@ -772,11 +1134,11 @@ returning k.state, k.task_id, k.epoch::text as epoch, k.digest, k.result, k.orig
 select m.waiters::text as waiters from moved m
 union all
 select k.waiters::text from outlast_idempotency k
-where k.key = $1::text and k.task_id = $2::text and k.epoch = $3::bigint and k.state = 'done' and k.expires_at > clock_timestamp()`,
+where k.key = $1::text and k.task_id = $2::text and k.epoch = $3::bigint and coalesce(k.run, $4::text) = $4::text and k.state = 'done' and k.expires_at > clock_timestamp()`,
   idempotencyFree: `with mine as materialized (
-  select k.key, k.waiters, k.ttl_ms is null or $4::boolean as is_forgotten from outlast_idempotency k
-  where k.key = $1::text and k.task_id = $2::text and k.epoch = $3::bigint
-    and ($4::boolean or (k.state = 'held' and k.freed_by is distinct from k.task_id || '@' || k.epoch))
+  select k.key, k.waiters, k.ttl_ms is null or $5::boolean as is_forgotten from outlast_idempotency k
+  where k.key = $1::text and k.task_id = $2::text and k.epoch = $3::bigint and coalesce(k.run, $4::text) = $4::text
+    and ($5::boolean or (k.state = 'held' and k.freed_by is distinct from k.task_id || '@' || k.epoch))
     and coalesce(k.expires_at > clock_timestamp(), true)
   for update
 ), forgotten as (
@@ -792,13 +1154,13 @@ select mine.waiters::text as waiters from mine`,
 ) over
 where k.key = over.key returning k.key`,
   idempotencyRead: `select case when k.freed_by = k.task_id || '@' || k.epoch then 'free' else k.state end as state,
-  coalesce(k.origin, k.task_id) as origin, k.task_id, k.epoch::text as epoch, k.digest, k.result, k.waiters::text as waiters,
+  coalesce(k.origin, k.task_id) as origin, k.task_id, k.epoch::text as epoch, k.run, k.digest, k.result, k.waiters::text as waiters,
   (extract(epoch from clock_timestamp() - k.held_at) * 1000)::bigint::text as held_ms,
   (extract(epoch from k.expires_at - clock_timestamp()) * 1000)::bigint::text as left_ms
 from outlast_idempotency k
 where k.key = $1::text and coalesce(k.expires_at > clock_timestamp(), true)`,
-  idempotencyRenew: `update outlast_idempotency k set expires_at = clock_timestamp() + $4::bigint * interval '1 millisecond'
-where k.key = $1::text and k.task_id = $2::text and k.epoch = $3::bigint and k.state = 'held'
+  idempotencyRenew: `update outlast_idempotency k set expires_at = clock_timestamp() + $5::bigint * interval '1 millisecond'
+where k.key = $1::text and k.task_id = $2::text and k.epoch = $3::bigint and coalesce(k.run, $4::text) = $4::text and k.state = 'held'
   and k.freed_by is distinct from k.task_id || '@' || k.epoch and k.expires_at > clock_timestamp()
 returning k.key`,
   idempotencyReview: `with old as (
@@ -808,8 +1170,13 @@ returning k.key`,
 )
 update outlast_idempotency k set reviewed_at = clock_timestamp() from old
 where k.key = old.key
-returning k.key, k.task_id, k.epoch::text as epoch,
+returning k.key, k.task_id, k.epoch::text as epoch, k.run,
   (extract(epoch from clock_timestamp() - k.held_at) * 1000)::bigint::text as held_ms`,
+  isolateTask: `update outlast_task t set
+  state = 'dead', ending = 'dead', ended_at = clock_timestamp(), reason = 'ERR_UNDECODABLE', error = $2, refused_at = null, refused_by = null,
+  version = least(t.version, 2147483646) + 1
+where t.id = $1 and t.state in ('waiting', 'refused')
+returning t.id, t.name, t.queue`,
   ledgerEnded: `with withdrawn as materialized (
   select count(*) filter (where ending = 'dead') as purged, count(*) filter (where ending = 'expired') as expired,
     count(*) filter (where ending = 'cancelled') as cancelled
@@ -830,28 +1197,33 @@ from withdrawn w, forgotten f`,
   select name, failures + crashes as count from outlast_task
   where failures + crashes > 0 and state in ('waiting', 'running', 'dead')
   union all
+  select name, failures + crashes from outlast_task where state = 'refused' and failures + crashes > 0
+  union all
   select name, 1 from outlast_task where state = 'dead' and failures + crashes = 0
 ) f group by name order by sum(count) desc, name collate "C" limit $1`,
-  ledgerInspect: `select id, name, queue, state, epoch::text as epoch, failures, crashes, created_at, history from outlast_task where id = $1`,
+  ledgerInspect: `select id, name, queue, case state when 'refused' then 'waiting' else state end as state, epoch::text as epoch, failures, crashes,
+  to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created, history from outlast_task where id = $1`,
   ledgerLetter: `select id, name, queue, reason, error, version,
-  to_char(ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as dead_at, created_at, expires_at, body, options, history
+  to_char(ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as dead_at,
+  to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created,
+  to_char(expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as expires, body, options, history
 from outlast_task where state = 'dead' and id = $1`,
   ledgerLettersNewest: `select id, name, queue, reason, error, version,
   to_char(ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as dead_at
 from outlast_task
 where state = 'dead' and ($1::text is null or (ended_at, id collate "C") < ($1::text::timestamptz, $2::text))
-  and ($3::text is null or name like $3::text escape '\\')
+  and ($3::text is null or name like $3::text escape E'\\\\')
 order by ended_at desc, id collate "C" desc limit $4`,
   ledgerLettersOldest: `select id, name, queue, reason, error, version,
   to_char(ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as dead_at
 from outlast_task
 where state = 'dead' and ($1::text is null or (ended_at, id collate "C") > ($1::text::timestamptz, $2::text))
-  and ($3::text is null or name like $3::text escape '\\')
+  and ($3::text is null or name like $3::text escape E'\\\\')
 order by ended_at, id collate "C" limit $4`,
   ledgerMoments: `select t.id, t.version, w.process, t.checkpoint, (extract(epoch from t.due) * 1000)::bigint::text as due_ms
 from outlast_task t left join outlast_worker w on w.id = t.owner
-where t.id = any($1::text[]) and t.state in ('waiting', 'running', 'dead')`,
-  ledgerNextDue: `select greatest(0, extract(epoch from min(t.due) - clock_timestamp()) * 1000)::bigint::text as wait_ms
+where t.id = any($1::text[]) and t.state in ('waiting', 'refused', 'running', 'dead')`,
+  ledgerNextDue: `select (extract(epoch from least(greatest(min(t.due), clock_timestamp()), clock_timestamp() + interval '1 day') - clock_timestamp()) * 1000)::bigint::text as wait_ms
 from unnest($1::text[]) as q(name)
 cross join generate_series(0, 9) as p(priority)
 cross join lateral (
@@ -867,11 +1239,14 @@ having min(t.due) is not null`,
   union all
   select queue, count(*), 0 from outlast_task where state = 'waiting' and suspect group by queue
   union all
+  select queue, count(*), 0 from outlast_task where state = 'refused' group by queue
+  union all
   select queue, 0, count(*) from outlast_task where state = 'running' group by queue
 ) q group by queue order by queue collate "C"`,
-  ledgerRecent: `select id, name, queue, state, epoch::text as epoch, failures, crashes, created_at, history
+  ledgerRecent: `select id, name, queue, case state when 'refused' then 'waiting' else state end as state, epoch::text as epoch, failures, crashes,
+  to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created, history
 from outlast_task order by created_at desc limit $1`,
-  ledgerStates: `select id, state from outlast_task where id = any($1::text[])`,
+  ledgerStates: `select id, case state when 'refused' then 'waiting' else state end as state from outlast_task where id = any($1::text[])`,
   lift: `with t as materialized (
   select id, state, epoch, run from outlast_task where id = $1 for update
 ), lifted as (
@@ -896,6 +1271,30 @@ set state = 'sent', claim_token = null, claimed_by = null, claimed_until = null,
   available_at = clock_timestamp() + $3::bigint * interval '1 millisecond'
 where id = any($2::bigint[]) and claim_token = $1 and state = 'claimed'
 returning id::text as row`,
+  moveIn: `with item as (
+  select *, to_timestamp(eta_ms / 1000.0) as eta, to_timestamp(expires_ms / 1000.0) as expires_at
+  from unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::int[], $6::bytea[], $7::bytea[], $8::bytea[], $9::bytea[], $10::text[],
+    $11::bigint[], $12::bigint[], $13::bigint[], $14::text[], $15::bytea[])
+    as i(id, name, queue, priority, version, args, kwargs, embed, options, digest, eta_ms, expires_ms, delay_ms, reason, error)
+), marked as (
+  insert into outlast_moved (task_id) select id from item on conflict (task_id) do nothing returning task_id
+), put as (
+  insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
+    payload_version, available_at, eta, expires_at)
+  select i.id, i.name, i.queue, i.priority, i.args, i.kwargs, i.embed, i.options, i.digest, 1, i.version,
+    clock_timestamp() + i.delay_ms * interval '1 millisecond', i.eta, i.expires_at
+  from item i join marked m on m.task_id = i.id where i.reason is null
+  on conflict (task_id) do nothing returning task_id
+), letters as (
+  insert into outlast_dead_letter (task_id, version, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
+    payload_version, eta, expires_at, retries, failure_reason, error_history, created_at)
+  select i.id, 1, i.name, i.queue, i.priority, i.args, i.kwargs, i.embed, i.options, i.digest, 1, i.version, i.eta, i.expires_at, 0,
+    i.reason, outlast_line('dead', 0, null, i.error), clock_timestamp()
+  from item i join marked m on m.task_id = i.id where i.reason is not null
+  on conflict (task_id) do nothing returning task_id
+)
+select ((select count(*) from put) + (select count(*) from letters))::text as moved,
+  (select count(*) from (select pg_notify('outlast_outbox', '') from put limit 1) n)::text as notified`,
   move: `with due as materialized (
   select o.*, position('"limited":true'::bytea in o.options) > 0 as is_limited from outlast_outbox o
   where o.state = 'pending' and o.available_at <= statement_timestamp() and o.schema_version <= $2
@@ -936,17 +1335,18 @@ returning id::text as row`,
     and (d.task_id in (select p.id from put p) or d.task_id in (select k.task_id from known k))
   returning o.id, o.task_id, o.task_name, o.queue, o.available_at, o.ordering_key
 ), note as (select pg_notify('outlast_task', '') from (select 1 from put limit 1) p)
-select g.task_id as id, g.task_name as name, g.queue, (extract(epoch from g.available_at) * 1000)::float8 as available_ms,
+select g.task_id as id, g.task_name as name, g.queue, (date_part('epoch', greatest(g.available_at, timestamptz 'epoch')) * 1000000)::bigint::text as available_us,
   g.ordering_key is not null as is_ordered,
   case when g.task_id in (select p.id from put p) then 'moved'
     when g.task_id in (select k.task_id from known k where k.is_other) then 'conflict' else 'copy' end as answer,
   (select count(*) from note)::text as notified, (select count(*) from buried)::text as buried, g.id as place
 from gone g
 union all
-select d.task_id, d.task_name, d.queue, (extract(epoch from d.available_at) * 1000)::float8, d.ordering_key is not null,
+select d.task_id, d.task_name, d.queue, (date_part('epoch', greatest(d.available_at, timestamptz 'epoch')) * 1000000)::bigint::text, d.ordering_key is not null,
   'limited', '0', '0', d.id
 from due d where d.is_limited and d.task_id not in (select k.task_id from known k)
 order by place`,
+  movedForget: `delete from outlast_moved`,
   openWorker: `insert into outlast_worker (id, process, host, pid, lease_ms, deadline)
 values ($1, $2, $3, $4, $5::int, clock_timestamp() + $5::int * interval '1 millisecond')
 on conflict (id) do nothing`,
@@ -956,10 +1356,13 @@ on conflict (id) do nothing`,
   select task_name, retries from outlast_dead_letter
 ) f group by name order by sum(retries) desc, name collate "C" limit $1`,
   outboxFind: `select id::text as row, task_id as id, task_name as name, queue, state, schema_version <= $1 as supported, retries, last_error,
-  created_at, available_at, ordering_key
+  to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created,
+  to_char(available_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as available, ordering_key
 from outlast_outbox where task_id = $2`,
   outboxLetter: `select task_id as id, task_name as name, queue, failure_reason as error, version,
-  to_char(dead_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as dead_at, created_at, expires_at,
+  to_char(dead_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as dead_at,
+  to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created,
+  to_char(expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as expires,
   '\\x5b'::bytea || args || '\\x2c'::bytea || kwargs || '\\x2c'::bytea || embed || '\\x5d'::bytea as body,
   options, redacted_args, redacted_kwargs, error_history as history
 from outlast_dead_letter where task_id = $1`,
@@ -967,18 +1370,19 @@ from outlast_dead_letter where task_id = $1`,
   to_char(dead_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as dead_at
 from outlast_dead_letter
 where ($1::text is null or (dead_at, task_id collate "C") < ($1::text::timestamptz, $2::text))
-  and ($3::text is null or task_name like $3::text escape '\\')
+  and ($3::text is null or task_name like $3::text escape E'\\\\')
 order by outlast_dead_letter.dead_at desc, task_id collate "C" desc limit $4`,
   outboxLettersOldest: `select task_id as id, task_name as name, queue, failure_reason as error, version,
   to_char(dead_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as dead_at
 from outlast_dead_letter
 where ($1::text is null or (dead_at, task_id collate "C") > ($1::text::timestamptz, $2::text))
-  and ($3::text is null or task_name like $3::text escape '\\')
+  and ($3::text is null or task_name like $3::text escape E'\\\\')
 order by outlast_dead_letter.dead_at, task_id collate "C" limit $4`,
   outboxList: `select o.id::text as row, task_id as id, task_name as name, queue, state, schema_version <= $1 as supported, retries, last_error,
-  created_at, available_at, ordering_key
+  to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created,
+  to_char(available_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as available, ordering_key
 from outlast_outbox o where $2::text is null or o.id > $2::text::bigint order by o.id limit $3`,
-  outboxNextDue: `select greatest(0, extract(epoch from o.available_at - clock_timestamp()) * 1000)::bigint::text as wait_ms
+  outboxNextDue: `select (extract(epoch from least(greatest(o.available_at, clock_timestamp()), clock_timestamp() + interval '1 day') - clock_timestamp()) * 1000)::bigint::text as wait_ms
 from outlast_outbox o where o.state = 'pending' and o.schema_version <= $1
     and o.available_at >= coalesce(to_timestamp($2::float8 / 1000), '-infinity')
     and (o.ordering_key is null or (
@@ -989,7 +1393,8 @@ order by o.available_at, o.id limit 1`,
 from outlast_outbox tablesample system ($1::float8) group by queue order by queue collate "C"`,
   outboxQueues: `select queue, count(*)::text as rows from outlast_outbox group by queue order by queue collate "C"`,
   outboxRecent: `select o.id::text as row, task_id as id, task_name as name, queue, state, schema_version <= $1 as supported, retries, last_error,
-  created_at, available_at, ordering_key
+  to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created,
+  to_char(available_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as available, ordering_key
 from outlast_outbox o order by o.id desc limit $2`,
   outboxSample: `select
   (select count(*) from outlast_outbox where state = 'pending')::text as pending,
@@ -1001,18 +1406,22 @@ from outlast_outbox o order by o.id desc limit $2`,
     (select min(available_at) from outlast_outbox where state = 'pending' and available_at <= clock_timestamp()),
     (select min(available_at) from outlast_outbox where state = 'claimed'))) * 1000)::bigint::text as oldest_ms`,
   park: `with msg as (
-  select * from unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::int[], $6::bytea[], $7::bytea[], $8::text[], $9::bigint[], $10::bigint[], $11::bigint[])
-    with ordinality as m(id, name, queue, priority, version, body, options, digest, eta_ms, expires_ms, delay_ms, place)
+  select * from unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::int[], $6::bytea[], $7::bytea[], $8::text[], $9::bigint[], $10::bigint[], $11::bigint[], $12::text[])
+    with ordinality as m(id, name, queue, priority, version, body, options, digest, eta_ms, expires_ms, delay_ms, refuser, place)
 ), put as (
-  insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, eta, expires_at, state, due, history)
+  insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, eta, expires_at, state, due, refused_at, refused_by, history)
   select id, name, queue, priority, version, body, options, digest, to_timestamp(eta_ms / 1000.0), to_timestamp(expires_ms / 1000.0),
-    'waiting', case when delay_ms is null then greatest(clock_timestamp(), to_timestamp(eta_ms / 1000.0))
-      else clock_timestamp() + delay_ms * interval '1 millisecond' end, outlast_line('arrived', 0, null, null)
+    case when refuser is null then 'waiting' else 'refused' end, case when delay_ms is null then greatest(clock_timestamp(), to_timestamp(eta_ms / 1000.0))
+      else clock_timestamp() + delay_ms * interval '1 millisecond' end,
+    case when refuser is not null then clock_timestamp() end, refuser,
+    outlast_line(case when refuser is null then 'arrived' else 'refused' end, 0, refuser, null)
   from msg order by place
   on conflict (id) do nothing
   returning id, digest
 ), known as materialized (
-  select m.id, m.digest, coalesce(t.digest <> m.digest, false) as is_other from msg m join outlast_task t on t.id = m.id
+  select m.id, m.digest, coalesce(t.digest <> m.digest, false) as is_other,
+    t.digest = m.digest and t.state = 'refused' and t.epoch = 0 as is_aside
+  from msg m join outlast_task t on t.id = m.id
 ), buried as (
   insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, state, ending, ended_at, reason, error, version, history)
   select m.id || '#' || left(m.digest, 16), m.name, m.queue, m.priority, m.version, m.body, m.options, m.digest, 'dead', 'dead',
@@ -1025,10 +1434,15 @@ from outlast_outbox o order by o.id desc limit $2`,
     options = m.options, digest = m.digest
   from msg m
   where t.id = m.id and t.state = 'cancelled' and t.digest is null and outlast_follows(m.body, m.options)
+), again as (
+  update outlast_task t set options = m.options, refused_at = clock_timestamp(), refused_by = coalesce(m.refuser, t.refused_by)
+  from msg m
+  where t.id = m.id and t.digest = m.digest and t.state = 'refused' and t.epoch = 0
+  returning t.id
 ), note as (select pg_notify('outlast_task', '') from (select 1 from put limit 1) p)
 select id, digest, (select count(*) from note)::text as notified from put
 union all
-select id, digest, '0' from known`,
+select id, digest, '0' from known where is_aside is not true or id in (select id from again)`,
   pruneChords: `with over as (
   select p.group_id from outlast_chord_part p
   where p.joined_at < statement_timestamp() - $2::bigint * interval '1 millisecond'
@@ -1045,6 +1459,9 @@ delete from outlast_chord_part p using over where p.group_id = over.group_id`,
   select effect_key, step from outlast_effect where ends_at < clock_timestamp() order by ends_at limit $1 for update skip locked
 ), gone as (
   delete from outlast_effect e using over where e.effect_key = over.effect_key and e.step = over.step returning e.step
+), keys as (
+  delete from outlast_effect_key where key_hash in (
+    select key_hash from outlast_effect_key where ends_at < clock_timestamp() order by ends_at limit $1 for update skip locked)
 )
 select count(*)::text as pruned from gone`,
   pruneSendKeys: `delete from outlast_send_key where key in (
@@ -1058,6 +1475,8 @@ returning key`,
   delete from outlast_task t using over where t.id = over.id returning t.id, t.queue, t.name, t.ending
 ), steps as (
   delete from outlast_step s using gone where s.task_id = gone.id
+), also as (
+  delete from outlast_effect e using gone where e.task_id = gone.id and e.ttl_ms is null
 ), keyed as (
   update outlast_effect e set ends_at = statement_timestamp() + e.ttl_ms * interval '1 millisecond'
   from gone where e.task_id = gone.id and e.ttl_ms is not null
@@ -1071,7 +1490,7 @@ select count(*)::text as pruned from gone`,
   select task_id from outlast_dead_letter
   where ($1::bigint is null or dead_at < statement_timestamp() - $1::bigint * interval '1 millisecond')
     and ($2::bigint is null or created_at < statement_timestamp() - $2::bigint * interval '1 millisecond')
-    and ($3::text is null or task_name like $3::text escape '\\')
+    and ($3::text is null or task_name like $3::text escape E'\\\\')
   order by dead_at, task_id limit $4 for update skip locked
 ), gone as (
   delete from outlast_dead_letter d using over where d.task_id = over.task_id returning d.task_name, d.parks_key
@@ -1083,7 +1502,7 @@ from gone group by task_name order by task_name collate "C"`,
   where state = 'dead'
     and ($1::bigint is null or ended_at < statement_timestamp() - $1::bigint * interval '1 millisecond')
     and ($2::bigint is null or created_at < statement_timestamp() - $2::bigint * interval '1 millisecond')
-    and ($3::text is null or name like $3::text escape '\\')
+    and ($3::text is null or name like $3::text escape E'\\\\')
   order by ended_at, id limit $4 for update skip locked
 ), gone as (
   update outlast_task t set
@@ -1093,13 +1512,18 @@ from gone group by task_name order by task_name collate "C"`,
   returning t.id, t.name
 ), steps as (
   delete from outlast_step s using gone where s.task_id = gone.id
+), also as (
+  delete from outlast_effect e using gone where e.task_id = gone.id and e.ttl_ms is null
 )
 select name, count(*)::text as count from gone group by name order by name collate "C"`,
+  putOffTask: `update outlast_task t set due = clock_timestamp() + interval '1 hour'
+where t.id = $1 and t.state in ('waiting', 'refused')
+returning t.id, t.name, t.queue`,
   readDigest: `select digest from outlast_outbox where task_id = $1::text
 union all
 select digest from outlast_task where id = $1::text
 limit 1`,
-  readResult: `select t.state, t.ending, t.result, t.error, t.reason from outlast_task t where t.id = $1
+  readResult: `select case t.state when 'refused' then 'waiting' else t.state end as state, t.ending, t.result, t.error, t.reason from outlast_task t where t.id = $1
 union all
 select 'dead', 'dead', null, convert_to('{"type":"relay","message":' || to_json(d.failure_reason)::text || ',"traceback":""}', 'UTF8'), 'relay'
 from outlast_dead_letter d where d.task_id = $1
@@ -1113,16 +1537,16 @@ limit 1`,
   order by t.id limit $1 for update skip locked
 ), moved as (
   update outlast_task t set
-    state = case when t.crashes + 1 > t.crash_budget then 'dead' else 'waiting' end,
-    crashes = t.crashes + 1, owner = null, settled_run = t.run, settled_as = 'reap',
-    ending = case when t.crashes + 1 > t.crash_budget then 'dead' end,
-    ended_at = case when t.crashes + 1 > t.crash_budget then clock_timestamp() end,
-    reason = case when t.crashes + 1 > t.crash_budget then 'ERR_RESURRECTIONS_SPENT' end,
-    error = case when t.crashes + 1 > t.crash_budget
-      then convert_to('{"type":"ERR_RESURRECTIONS_SPENT","message":"its worker died ' || (t.crashes + 1) || ' times","traceback":""}', 'UTF8')
+    state = case when t.crashes >= t.crash_budget then 'dead' else 'waiting' end,
+    crashes = least(t.crashes, 2147483646) + 1, owner = null, settled_run = t.run, settled_as = 'reap',
+    ending = case when t.crashes >= t.crash_budget then 'dead' end,
+    ended_at = case when t.crashes >= t.crash_budget then clock_timestamp() end,
+    reason = case when t.crashes >= t.crash_budget then 'ERR_RESURRECTIONS_SPENT' end,
+    error = case when t.crashes >= t.crash_budget
+      then convert_to('{"type":"ERR_RESURRECTIONS_SPENT","message":"its worker died ' || (t.crashes::bigint + 1) || ' times","traceback":""}', 'UTF8')
       else t.error end,
-    version = case when t.crashes + 1 > t.crash_budget then t.version + 1 else t.version end,
-    history = outlast_history(t.history, outlast_line(case when t.crashes + 1 > t.crash_budget then 'dead' else 'reaped' end, t.epoch, t.owner, null))
+    version = case when t.crashes >= t.crash_budget then least(t.version, 2147483646) + 1 else t.version end,
+    history = outlast_history(t.history, outlast_line(case when t.crashes >= t.crash_budget then 'dead' else 'reaped' end, t.epoch, t.owner, null))
   from lost
   where t.id = lost.id and t.state = 'running'
   returning t.id, t.name, t.queue, t.crashes, t.state
@@ -1152,18 +1576,52 @@ returning id`,
 update outlast_outbox o set available_at = clock_timestamp() + $2::bigint * interval '1 millisecond'
 where o.id = any(array(select due.id from due))
 returning o.id::text as row, o.task_id as id, o.claims,
-  (extract(epoch from clock_timestamp() - o.updated_at) * 1000)::float8 as age_ms, o.ordering_key is not null as is_ordered,
+  (extract(epoch from clock_timestamp() - o.updated_at) * 1000)::bigint::text as age_ms, o.ordering_key is not null as is_ordered,
   o.ordering_key is not null and o.parks_key as parks_key, coalesce(o.last_error = $3, false) as is_parked`,
   reclaim: `with over as (
   select o.id from outlast_outbox o
   where o.state = 'claimed' and (
     o.claimed_until < clock_timestamp()
     or not exists (select 1 from outlast_relay r where r.id = o.claimed_by and r.lease_until >= clock_timestamp()))
-  for update skip locked
+  limit 1000 for update skip locked
 )
 update outlast_outbox o
 set state = 'pending', claim_token = null, claimed_by = null, claimed_until = null, updated_at = clock_timestamp()
 from over where o.id = over.id`,
+  refusedBury: `with moved as (
+  update outlast_task t set
+    state = 'dead', epoch = t.epoch + 1, ending = 'dead', ended_at = clock_timestamp(), reason = 'ERR_TASK_UNKNOWN', error = $2, version = least(t.version, 2147483646) + 1,
+    refused_at = null, refused_by = null, history = outlast_history(t.history, outlast_line('buried', t.epoch + 1, t.refused_by, $2))
+  where id = $1 and state = 'refused'
+  returning id
+)
+select case
+    when exists (select 1 from moved) then 'ok'
+    when exists (select 1 from outlast_task where id = $1) then 'stale'
+    else 'absent'
+  end as status`,
+  refusedHandBack: `with gone as (
+  delete from outlast_task where id = $1 and state = 'refused' and epoch = 0 and (extract(epoch from refused_at) * 1000000)::bigint::text = $2 returning id
+)
+select case
+    when exists (select 1 from gone) then 'ok'
+    when exists (select 1 from outlast_task where id = $1) then 'stale'
+    else 'absent'
+  end as status`,
+  refusedList: `select id, name, queue, priority, payload_version, body, options, digest,
+  case when isfinite(eta) then (extract(epoch from eta) * 1000)::bigint::text end as eta_ms, case when isfinite(expires_at) then (extract(epoch from expires_at) * 1000)::bigint::text end as expires_ms,
+  (extract(epoch from clock_timestamp() - refused_at) * 1000)::bigint::text as waited_ms, refused_by, epoch > 0 as is_begun,
+  (extract(epoch from refused_at) * 1000000)::bigint::text as mark, listed::text as listed
+from (
+  select t.*, row_number() over () as number, sum(octet_length(t.body)::float8) over (rows unbounded preceding) as bytes, count(*) over () as listed
+  from (
+    select * from outlast_task where state = 'refused' and due <= statement_timestamp()
+      and ($3::text = '' or (refused_at >= timestamptz 'epoch' + nullif($3::text, '')::bigint * interval '1 microsecond'
+        and (refused_at, id) > (timestamptz 'epoch' + nullif($3::text, '')::bigint * interval '1 microsecond', $4::text)))
+    order by refused_at, id limit $1
+  ) t
+) t
+where number = 1 or bytes <= $2::float8 order by refused_at, id`,
   relayBeat: `insert into outlast_relay (id, lease_until) values ($1, clock_timestamp() + $2::bigint * interval '1 millisecond')
 on conflict (id) do update set lease_until = excluded.lease_until`,
   relayLeave: `delete from outlast_relay where id = $1 or lease_until < clock_timestamp() - interval '1 day'`,
@@ -1223,19 +1681,57 @@ select case
     when exists (select 1 from outlast_dead_letter where task_id = $1) then 'conflict'
     else 'absent'
   end as status`,
-  revive: `with moved as (
+  revive: `with unsent as (
+  delete from outlast_task
+  where id = $1 and state = 'dead' and version = $2 and (expires_at is null or expires_at > clock_timestamp())
+    and reason in ('ERR_FOLLOW_UP_UNSENT', 'ERR_DESTINATION_REFUSED')
+  returning *
+), again as (
+  insert into outlast_after (key, entry, due)
+  select id || '/revived:' || version, convert_to(json_build_object(
+      'id', id, 'name', name, 'queue', queue, 'priority', priority, 'version', payload_version, 'digest', digest,
+      'etaMs', floor(extract(epoch from eta) * 1000), 'expiresMs', floor(extract(epoch from expires_at) * 1000),
+      'body', translate(encode(body, 'base64'), E'\\n', ''),
+      'options', translate(encode(options, 'base64'), E'\\n', '')
+    )::text, 'UTF8'), clock_timestamp() - interval '1 hour'
+  from unsent
+  on conflict (key) do nothing
+), moved as (
   update outlast_task set
     state = 'waiting', due = clock_timestamp(), failures = 0, crashes = 0, ending = null, ended_at = null, reason = null, error = null,
     version = version + 1, history = outlast_history(history, outlast_line('revived', epoch, null, null))
   where id = $1 and state = 'dead' and version = $2 and (expires_at is null or expires_at > clock_timestamp())
+    and reason not in ('ERR_FOLLOW_UP_UNSENT', 'ERR_DESTINATION_REFUSED')
   returning id
 ), note as (select pg_notify('outlast_task', '') from moved)
 select case
-    when exists (select 1 from note) then 'ok'
+    when exists (select 1 from note) or exists (select 1 from unsent) then 'ok'
     when exists (select 1 from outlast_task where id = $1 and state = 'dead' and version = $2) then 'expired'
     when exists (select 1 from outlast_task where id = $1) then 'conflict'
     else 'absent'
   end as status`,
+  setAside: `with able as materialized (
+  select name, version from unnest($3::text[], $4::int[]) as n(name, version)
+), found as materialized (
+  select t.id
+  from unnest($2::text[]) as q(name)
+  cross join generate_series(9, 0, -1) as p(priority)
+  cross join lateral (
+    select t.id, t.name, t.payload_version from outlast_task t
+    where t.state = 'waiting' and not t.suspect and t.queue = q.name and t.priority = p.priority and t.due <= statement_timestamp()
+    order by t.due, t.seq limit $5
+  ) t
+  where not exists (select 1 from able a where a.name = t.name and a.version >= t.payload_version)
+  limit $5
+), locked as (
+  select t.id from outlast_task t join found f on f.id = t.id where t.state = 'waiting' for update of t skip locked
+), moved as (
+  update outlast_task t set state = 'refused', refused_at = clock_timestamp(), refused_by = $1,
+    history = outlast_history(t.history, outlast_line('refused', t.epoch, $1, null))
+  from locked l where t.id = l.id
+  returning t.id
+)
+select count(*)::text as moved, pg_notify('outlast_task', '') from moved`,
   settleDead: `with item as (select * from unnest($2::bigint[], $3::text[], $4::bytea[]) as i(id, error, record)),
 gone as (
   delete from outlast_outbox o using item i
@@ -1247,8 +1743,8 @@ insert into outlast_dead_letter as d (task_id, version, task_name, queue, priori
   row_id, ordering_key, parks_key, redacted_args, redacted_kwargs)
 select case when exists (select 1 from outlast_dead_letter l where l.task_id = g.task_id and l.digest <> g.digest)
     then g.task_id || '#' || left(g.digest, 16) else g.task_id end,
-  deaths + 1, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
-  payload_version, eta, expires_at, idempotency_key, retries + 1, error, outlast_history(error_history, outlast_line('dead', 0, null, record)), created_at,
+  least(deaths, 2147483646) + 1, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
+  payload_version, eta, expires_at, idempotency_key, least(retries, 32766) + 1, error, outlast_history(error_history, outlast_line('dead', 0, null, record)), created_at,
   id, ordering_key, parks_key, redacted_args, redacted_kwargs
 from gone g
 on conflict (task_id) do update set version = d.version + 1, failure_reason = excluded.failure_reason,
@@ -1256,7 +1752,7 @@ on conflict (task_id) do update set version = d.version + 1, failure_reason = ex
 returning task_id as row`,
   settleFailed: `with item as (select * from unnest($2::bigint[], $3::text[], $4::bigint[], $5::bytea[]) as i(id, error, delay_ms, record))
 update outlast_outbox o
-set state = 'pending', claim_token = null, claimed_by = null, claimed_until = null, retries = o.retries + 1,
+set state = 'pending', claim_token = null, claimed_by = null, claimed_until = null, retries = least(o.retries, 32766) + 1,
   last_error = i.error, error_history = outlast_history(o.error_history, outlast_line('failed', 0, null, i.record)),
   available_at = clock_timestamp() + i.delay_ms * interval '1 millisecond', updated_at = clock_timestamp()
 from item i where o.id = i.id and o.claim_token = $1 and o.state = 'claimed'
@@ -1267,6 +1763,12 @@ on conflict (node) do update set
   shown = excluded.shown,
   changed_at = clock_timestamp()
 returning generation::text as generation`,
+  settleOwnGeneration: `insert into outlast_generation as g (node, shown, generation)
+values ('this database', (extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint::text,
+  extract(epoch from clock_timestamp())::bigint)
+on conflict (node) do update set
+  generation = greatest(g.generation + 1, excluded.generation), shown = excluded.shown, changed_at = clock_timestamp()
+where g.shown <> excluded.shown`,
   settlePublished: `with quick as materialized (
   select current_setting('synchronous_commit') as usual, set_config('synchronous_commit', 'off', true) as setting
 ), gone as (
@@ -1276,9 +1778,38 @@ returning generation::text as generation`,
     else set_config('synchronous_commit', (select quick.usual from quick), true) is not null end as is_ordered
 )
 select count(*)::int as settled, coalesce(bool_or(is_ordered), false) as is_ordered from gone`,
+  stepFind: `select encode(coalesce(
+  (select s.value from outlast_step s where s.task_id = $1::text and s.step = $2::text),
+  (select e.value from outlast_effect e where e.effect_key = $1::text and e.step = $2::text)), 'base64') as value`,
+  stepKeep: `with also as (
+  update outlast_effect set value = decode($3::text, 'base64') where effect_key = $1::text and step = $2::text
+)
+update outlast_step set value = decode($3::text, 'base64') where task_id = $1::text and step = $2::text`,
+  stepMark: `with mine as (
+  insert into outlast_step (task_id, step, epoch) values ($1::text, $2::text, $3::text::bigint)
+  on conflict (task_id, step) do nothing returning step
+), also as (
+  insert into outlast_effect (effect_key, step, task_id, epoch)
+  select $1::text, $2::text, $1::text, $3::text::bigint from mine
+  on conflict (effect_key, step) do nothing returning step
+)
+select count(*)::text as is_new from also`,
+  tierForget: `delete from outlast_tier where role = $1 and store = $2`,
+  tierLeft: `select (select count(*) from outlast_task where state in ('waiting', 'refused', 'running'))::text as tasks,
+  (select count(*) from outlast_task where state = 'dead')::text as dead,
+  (select count(*) from outlast_after)::text as follow_ups,
+  (select count(*) from outlast_chord)::text as chords`,
+  tierList: `select role, store, last_at from outlast_tier order by role collate "C", store collate "C"`,
+  tierNote: `insert into outlast_tier as t (role, store) select * from unnest($1::text[], $2::text[])
+on conflict (role, store) do update set last_at = clock_timestamp()`,
+  transactionCheck: `select case when current_setting('outlast.transaction', true) = $1::text then 'yes' else 'no' end as is_open`,
+  transactionMark: `select set_config('outlast.transaction', $1::text, true) as marked`,
+  unclaim: `update outlast_outbox o
+set state = 'pending', claim_token = null, claimed_by = null, claimed_until = null, claims = greatest(0, o.claims - 1)
+where o.id = any($2::bigint[]) and o.claim_token = $1 and o.state = 'claimed'`,
   wake: `with sleeping as (
   select id from outlast_task
-  where id = any($1::text[]) and state = 'waiting' and due > clock_timestamp()
+  where id = any($1::text[]) and state in ('waiting', 'refused') and due > clock_timestamp()
   order by id for update
 ), woken as (
   update outlast_task t set due = clock_timestamp() from sleeping s where t.id = s.id returning t.id
@@ -1286,8 +1817,8 @@ select count(*)::int as settled, coalesce(bool_or(is_ordered), false) as is_orde
 select pg_notify('outlast_task', '') from (select 1 from woken limit 1) w`,
   withdrawLook: `select o.task_id as id, o.task_name as name, o.queue, o.priority, o.payload_version,
   '\\x5b'::bytea || o.args || '\\x2c'::bytea || o.kwargs || '\\x2c'::bytea || o.embed || '\\x5d'::bytea as body,
-  o.options, o.digest, (extract(epoch from o.eta) * 1000)::bigint::text as eta_ms,
-  (extract(epoch from o.expires_at) * 1000)::bigint::text as expires_ms
+  o.options, o.digest, case when isfinite(o.eta) then (extract(epoch from o.eta) * 1000)::bigint::text end as eta_ms,
+  case when isfinite(o.expires_at) then (extract(epoch from o.expires_at) * 1000)::bigint::text end as expires_ms
 from outlast_outbox o where o.task_id = $1 and o.state = 'pending'`,
   withdrawRow: `delete from outlast_outbox where task_id = $1 and state = 'pending' returning id::text as row`,
-} as const;
+};

@@ -4,25 +4,28 @@ import type { Borrower, SharedWindows } from './shared-windows.ts';
 export interface BorrowingQueue {
   state(): {
     readonly isConsuming: boolean;
-    /** Messages without an answer. */
+    /** Unacknowledged messages. */
     readonly held: number;
-    /** Those of them that nobody has taken. */
+    /** Those the worker has not taken yet. */
     readonly untaken: number;
   };
-  /** Opens a further consumer, and tells of every message it brings. Resolves with what ends it, which never rejects. */
+  /**
+   * Opens another consumer and reports each message it delivers. Resolves with a function that ends it and never
+   * rejects.
+   */
   open(size: number, onMessage: (deliveryTag: number) => void): Promise<() => Promise<void>>;
 }
 
 interface Window {
-  /** What it may hold, and when it is shut what it still does. */
+  /** How many messages it may hold; once shut, how many it still holds. */
   size: number;
   readonly held: Set<number>;
-  /** Null: it is being opened. */
+  /** Null: still being opened. */
   end: (() => Promise<void>) | null;
   state: 'open' | 'shutting' | 'shut';
 }
 
-/** The windows that one queue has borrowed, beside the one it always has. */
+/** The windows that one queue has borrowed, in addition to its permanent one. */
 export class BorrowedWindows implements Borrower {
   readonly #pool: SharedWindows;
   readonly #queue: BorrowingQueue;
@@ -49,7 +52,7 @@ export class BorrowedWindows implements Borrower {
     return isConsuming && untaken === 0 && held >= this.window;
   }
 
-  /** Something was taken. */
+  /** Called after a take. */
   look(): void {
     if (this.isFull) this.#pool.ask(this);
   }
@@ -61,7 +64,7 @@ export class BorrowedWindows implements Borrower {
   }
 
   shrink(which: 'idle' | 'any'): boolean {
-    // The one that is empty soonest.
+    // The one that will be empty soonest.
     const [window] = this.#windows
       .filter(({ state, end }) => state === 'open' && end !== null)
       .filter(({ held }) => which === 'any' || held.size === 0)
@@ -70,7 +73,7 @@ export class BorrowedWindows implements Borrower {
     return window !== undefined;
   }
 
-  /** These were answered. */
+  /** Called when these messages were acknowledged or given back. */
   release(deliveryTags: readonly number[]): void {
     if (this.#windows.length === 0) return;
     let free = 0;
@@ -83,12 +86,12 @@ export class BorrowedWindows implements Borrower {
     if (free > 0) this.#giveBack(free);
   }
 
-  /** Nothing more is to come. */
+  /** Shuts every window: no more messages will come. */
   async shutAll(): Promise<void> {
     await Promise.all(this.#windows.map(window => this.#shut(window)));
   }
 
-  /** The channel is gone, and everything with it. */
+  /** The channel is gone, and all its windows with it. */
   drop(): void {
     const size = this.#windows.reduce((sum, window) => sum + window.size, 0);
     this.#windows = [];
@@ -99,7 +102,7 @@ export class BorrowedWindows implements Borrower {
     try {
       window.end = await this.#queue.open(window.size, tag => window.held.add(tag));
     } catch {
-      // The channel is gone: its first consumer says why.
+      // The channel is gone; its first consumer reports the reason.
       window.end = () => Promise.resolve();
       await this.#shut(window);
     }
@@ -115,7 +118,7 @@ export class BorrowedWindows implements Borrower {
   async #end(window: Window): Promise<void> {
     if (window.end === null) return;
     await window.end();
-    // Dropped meanwhile, or ended by another.
+    // Dropped in the meantime, or ended by another call.
     if (window.state === 'shut' || !this.#windows.includes(window)) return;
     window.state = 'shut';
     const free = window.size - window.held.size;

@@ -5,7 +5,9 @@ import type { Publication } from './frame-writer.ts';
 import { publishOn, type MessageSink } from './publish-frames.ts';
 import type { OpenLink } from './rabbitmq-link.ts';
 
-/** What must be known of a message until it is answered for. Not the message: many are under way for a while. */
+/**
+ * What we need to know about a message until the broker answers. Not the message itself: many are unconfirmed at a time.
+ */
 interface Pending {
   readonly id: string;
   readonly exchange: string;
@@ -14,14 +16,17 @@ interface Pending {
   returned: string | null;
 }
 
-/** Buffers of 64 KiB, or of one message, that may wait before writers are asked to wait: a window of a relay is a dozen. */
+/**
+ * Buffers (64 KiB, or one message each) that may queue up before writers have to wait; a relay's window fills about a
+ * dozen.
+ */
 const HIGH_WATER_MARK = 256;
 
 const CONFIRMED: PublishOutcome = Object.freeze({ status: 'confirmed' });
 
 /**
- * A channel in confirm mode, with what is under way on it. RabbitMQ tells of an unroutable message before it confirms
- * it, so every outcome is known when its confirmation comes.
+ * A channel in confirm mode and its unconfirmed messages. RabbitMQ returns an unroutable message before it confirms it,
+ * so the outcome is known when the confirmation arrives.
  */
 export class ConfirmedChannel {
   readonly #sink: MessageSink;
@@ -40,7 +45,7 @@ export class ConfirmedChannel {
     this.#link = link;
     channel.on('return', message => this.#markReturned(message));
     channel.on('drain', () => this.#wakeWriters());
-    // Told before the channel's own listener answers all that is unconfirmed.
+    // Runs before the channel's own listener fails everything that is unconfirmed.
     channel.on('error', error => {
       this.#closedBy = error;
     });
@@ -52,7 +57,7 @@ export class ConfirmedChannel {
     });
   }
 
-  /** `onClose` is told before anything that was under way. */
+  /** `onClose` runs before any unconfirmed message is settled. */
   static async open(link: OpenLink, onClose: () => void): Promise<ConfirmedChannel> {
     const channel = await link.model.createConfirmChannel({ highWaterMark: HIGH_WATER_MARK });
     return new ConfirmedChannel(channel, link, onClose);
@@ -71,14 +76,14 @@ export class ConfirmedChannel {
     return this.#isFull && this.#isOpen;
   }
 
-  /** Resolves when a full buffer has room again, or the channel is gone. */
+  /** Resolves when a full buffer has space again, or the channel is gone. */
   drained(): Promise<void> {
     return new Promise(resolve => void this.#drained.push(resolve));
   }
 
   /**
-   * Writes one message; `settle` is called once, when the broker has answered for it. What is written in one turn of the
-   * process goes out together.
+   * Writes one message. `settle` is called once, when the broker has answered. Everything written in one turn of the
+   * event loop is sent together.
    */
   write(id: string, publication: Publication, settle: (outcome: PublishOutcome) => void): void {
     const { exchange, routingKey } = publication;
@@ -86,7 +91,7 @@ export class ConfirmedChannel {
     try {
       this.#sink.add(publication, error => this.#settle(pending, error));
     } catch (error) {
-      // Nothing was written: what amqplib cannot encode is the message's own fault, a closed channel is not.
+      // Nothing was written. A message that amqplib cannot encode is at fault itself; a closed channel is not its fault.
       const text = error instanceof Error ? error.message : String(error);
       return settle(
         this.#isOpen
@@ -95,6 +100,7 @@ export class ConfirmedChannel {
       );
     }
     this.#pending.add(pending);
+    this.#link.pulse.written();
     if (this.#sink.hasEnough) this.#flush();
     else if (!this.#isFlushing) {
       this.#isFlushing = true;
@@ -112,7 +118,7 @@ export class ConfirmedChannel {
     for (const resolve of this.#drained.splice(0)) resolve();
   }
 
-  /** Copies of one task may be under way to several places: it is the oldest on this way. */
+  /** Copies of one task may be in flight on several routes: marks the oldest on this route. */
   #markReturned({ fields, properties }: Message): void {
     const id: unknown = properties.headers?.['id'];
     const { exchange, routingKey, replyText } = fields as typeof fields & { replyText?: string };
@@ -127,6 +133,7 @@ export class ConfirmedChannel {
 
   #settle(pending: Pending, error: unknown): void {
     this.#pending.delete(pending);
+    this.#link.pulse.answered();
     pending.settle(this.#outcome(pending, error));
   }
 
@@ -138,7 +145,7 @@ export class ConfirmedChannel {
     return this.#outcomeOfClose();
   }
 
-  /** The server closes a channel, or speaks of a broken frame, because of what came on it. Everything else is an outage. */
+  /** The server closes a channel, or reports a frame error, because of what we sent on it. Anything else is an outage. */
   #outcomeOfClose(): PublishOutcome {
     const cause = this.#closedBy ?? this.#link.reason();
     const text = cause instanceof Error ? cause.message : 'the connection was lost';

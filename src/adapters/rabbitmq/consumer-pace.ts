@@ -1,47 +1,54 @@
-import { systemClock } from '../../runtime/clock.ts';
+import { systemClock, type Clock } from '../../runtime/clock.ts';
 
-/** A message that nobody took for this long belongs to whoever has a place for it. */
-export const LATE_MS = 1_000;
 const WINDOW_MS = 500;
 /**
- * Further windows in times of the places, by the tasks that a place runs in a second: one for what is begun next, and where
- * tasks are so short that many are begun early another, for two batches of those, two that are being settled and one that
- * comes. What they hold is run within half a second.
+ * Size of the extra windows as a multiple of the slots, by tasks per second and slot: one multiple for the tasks that
+ * begin next. Where tasks are so short that prefetch overcommits: two batches of those, two being settled and one
+ * arriving. All of it runs within half a second.
  */
 const WIDTHS: readonly (readonly [tasksPerSecond: number, width: number])[] = [
   [80, 28],
   [4, 3],
 ];
-/** Messages that go back are counted by quorum queues: not every minute, let alone more often. */
-const REST_MS = 120_000;
+/**
+ * After messages were returned, no extra window is opened for this long, and longer each time: quorum queues count
+ * returns. A single stall costs seconds; tasks that alternate between short and long cost one return every two minutes.
+ */
+const FIRST_REST_MS = 2_000;
+const LONGEST_REST_MS = 120_000;
 
-/** Whether the tasks of a queue are short, as its acknowledgements tell. */
+/** Whether the tasks of a queue are short, judged by its acknowledgements. */
 export class ConsumerPace {
-  readonly #places: number;
+  readonly #slots: number;
+  readonly #clock: Pick<Clock, 'monotonic'>;
   #width = 0;
   #since = 0;
   #acknowledged = 0;
-  #narrowedAt = -Infinity;
+  #restMs = 0;
+  #restUntil = -Infinity;
 
-  /** @param places tasks that run at once */
-  constructor(places: number) {
-    this.#places = places;
+  /** @param slots tasks that run at once */
+  constructor(slots: number, clock: Pick<Clock, 'monotonic'> = systemClock) {
+    this.#slots = slots;
+    this.#clock = clock;
   }
 
   get isWide(): boolean {
     return this.#width > 0;
   }
 
-  /** Told of acknowledgements: the width of a further window that is worth its while, or 0 where it is open. */
+  /**
+   * Counts acknowledgements. Returns the width of an extra window worth opening; 0 where none is, or it is open already.
+   */
   widerBy(count: number): number {
-    const now = systemClock.monotonic();
+    const now = this.#clock.monotonic();
     if (now - this.#since > WINDOW_MS) {
       this.#since = now;
       this.#acknowledged = 0;
     }
     this.#acknowledged += count;
-    if (now - this.#narrowedAt <= REST_MS) return 0;
-    const perSecond = (this.#acknowledged / this.#places) * (1_000 / WINDOW_MS);
+    if (now < this.#restUntil) return 0;
+    const perSecond = (this.#acknowledged / this.#slots) * (1_000 / WINDOW_MS);
     const [, width] = WIDTHS.find(([least]) => perSecond >= least) ?? [0, 0];
     return width > this.#width ? width : 0;
   }
@@ -50,8 +57,17 @@ export class ConsumerPace {
     this.#width = width;
   }
 
+  /** The extra windows are gone for a reason unrelated to the tasks: a lost connection, a pause. */
   narrow(): void {
-    if (this.isWide) this.#narrowedAt = systemClock.monotonic();
+    this.#width = 0;
+  }
+
+  /** The extra windows were shut because their messages were not taken in time and were returned. */
+  narrowLate(): void {
+    const now = this.#clock.monotonic();
+    const isLongAgo = now - this.#restUntil > LONGEST_REST_MS;
+    this.#restMs = isLongAgo ? FIRST_REST_MS : Math.min(2 * this.#restMs, LONGEST_REST_MS);
+    this.#restUntil = now + this.#restMs;
     this.#width = 0;
   }
 }

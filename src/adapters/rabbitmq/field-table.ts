@@ -3,8 +3,8 @@ import { KnownTexts } from './known-texts.ts';
 const known = new KnownTexts();
 
 /**
- * Reads AMQP's field tables, those of other clients too: Celery's py-amqp writes a large integer as `L`, which amqplib
- * does not know.
+ * Reads AMQP field tables, also from other clients: Celery's py-amqp writes a large integer as `L`, which amqplib does
+ * not know.
  */
 class FieldReader {
   readonly #bytes: Buffer;
@@ -17,7 +17,7 @@ class FieldReader {
     this.#end = end;
   }
 
-  /** Keys are its own, whatever they are called. */
+  /** Every key becomes an own property, `__proto__` too. */
   table(): Record<string, unknown> {
     const fields: Record<string, unknown> = {};
     while (this.#at < this.#end) {
@@ -36,7 +36,7 @@ class FieldReader {
     return values;
   }
 
-  /** By its tag. A `bigint` would fit 64 bits, but no header of anybody's means one. */
+  /** Reads a value by its tag. A `bigint` would hold all 64 bits, but no known header needs one. */
   #value(): unknown {
     const bytes = this.#bytes;
     const tag = bytes[this.#skip(1)] as number;
@@ -105,7 +105,7 @@ class FieldReader {
     return known.read(this.#bytes, from, this.#at);
   }
 
-  /** Where something begins that has its length before it. */
+  /** The start of a value that is prefixed with its length. */
   #blob(): number {
     return this.#skip(this.#bytes.readUInt32BE(this.#skip(4)));
   }
@@ -118,13 +118,47 @@ class FieldReader {
   }
 }
 
-/** The fields of a table without its length. */
+/** The fields of a table, without its length prefix. */
 export function readTable(bytes: Buffer, from: number, end: number): Record<string, unknown> {
   return new FieldReader(bytes, from, end).table();
 }
 
-/** A text with its length in one byte before it. */
+/** A text prefixed with its length in one byte. */
 export function readShortText(bytes: Buffer, at: number): string {
   const from = at + 1;
   return known.read(bytes, from, Math.min(from + bytes.readUInt8(at), bytes.length));
+}
+
+/**
+ * Headers for amqplib's own encoder, with integers that Celery's py-amqp can read. By default amqplib writes a small one
+ * as `b`, which py-amqp reads as unsigned, and a 16-bit one as `s`, which py-amqp takes for a text: it cannot read that
+ * message at all, and a worker that receives it while starting exits.
+ */
+export function toDriverTable(headers: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => [name, toDriverField(value)]),
+  );
+}
+
+function toDriverField(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(each => toDriverField(each ?? null));
+  if (typeof value === 'number') return toDriverNumber(value);
+  const isTable = typeof value === 'object' && value !== null && !Buffer.isBuffer(value);
+  return isTable ? toDriverTable(value as Readonly<Record<string, unknown>>) : value;
+}
+
+/** py-amqp reads 64 bits as unsigned, all other clients as signed: a negative integer of that size is sent as a double. */
+function toDriverNumber(value: number): unknown {
+  if (isInt32(value)) return { '!': 'int', value };
+  return { '!': isInt64(value) ? 'long' : 'double', value };
+}
+
+/** Whether it is written as signed 32 bits. Minus zero is not an integer. */
+export function isInt32(value: number): boolean {
+  return (value | 0) === value && !Object.is(value, -0);
+}
+
+/** Whether it is written as 64 bits. */
+export function isInt64(value: number): boolean {
+  return value > 0 && Number.isSafeInteger(value);
 }

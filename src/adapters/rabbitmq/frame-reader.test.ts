@@ -5,7 +5,7 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { readDeliveries } from './frame-reader.ts';
 
-/** The insides of amqplib that frames are read with. */
+/** The internals of amqplib that read frames. */
 interface Connection {
   recvFrame: () => unknown;
 }
@@ -64,7 +64,7 @@ function framesOf(message: Message): Buffer {
   ]);
 }
 
-/** What a connection reads of bytes that come in these pieces. */
+/** What a connection reads from bytes that arrive in these pieces. */
 function read(pieces: readonly Buffer[], prepare: (connection: Connection) => void): unknown[] {
   const stream = new PassThrough();
   const connection = new Connection(stream);
@@ -122,7 +122,7 @@ describe('frames of deliveries', () => {
         const ours = read(pieces, connection => {
           const { recvFrame } = connection;
           readDeliveries(connection);
-          // They are amqplib's insides: they must be where they were.
+          // These are internals of amqplib: they must still be there.
           expect(connection.recvFrame).not.toBe(recvFrame);
         });
         expect(ours).toEqual(theirs);

@@ -1,6 +1,6 @@
 import { readShortText, readTable } from './field-table.ts';
 
-/** The part of amqplib's connection that frames come through. Not in its types; a test holds it to that. */
+/** The part of amqplib's connection that receives frames. Not in its types; a test checks that it is there. */
 interface FrameSource {
   rest: Buffer;
   maxFrameSize: number;
@@ -14,10 +14,10 @@ const BASIC_CLASS = 60;
 const BASIC_DELIVER = 0x3c_003c;
 
 /**
- * Reads the frames of deliveries in the place of amqplib, which has read all others. A header that amqplib cannot read
- * costs it the connection, and RabbitMQ delivers the message again to the next one: one message of a Python producer would
- * keep everybody from consuming. Here such a message comes without headers, and is buried. And it is faster: names that
- * come with every message are read once.
+ * Reads the frames of deliveries instead of amqplib, which still reads all others. A header that amqplib cannot read
+ * costs it the connection, and RabbitMQ redelivers the message to the next one: a single message of a Python producer
+ * would stop all consumers. Here such a message arrives without headers, and is buried. It is also faster: names that
+ * come with every message are decoded once.
  */
 export function readDeliveries(connection: unknown): void {
   const source = connection as Partial<FrameSource>;
@@ -25,7 +25,7 @@ export function readDeliveries(connection: unknown): void {
   if (typeof original !== 'function' || !Buffer.isBuffer(source.rest)) return;
   let [bytes, at] = [source.rest, 0];
   source.recvFrame = function (this: FrameSource): unknown {
-    // It has read something itself.
+    // amqplib has read something itself.
     if (this.rest !== bytes) [bytes, at] = [this.rest, 0];
     const end = frameEnd(bytes, at, this.maxFrameSize);
     const frame = end === null ? null : readFrame(bytes, at, end);
@@ -38,7 +38,7 @@ export function readDeliveries(connection: unknown): void {
   };
 }
 
-/** Where the last byte of a frame is; null: it is not all here, or is no frame. */
+/** The index of a frame's last byte; null: it is incomplete, or not a frame. */
 function frameEnd(bytes: Buffer, at: number, most: number): number | null {
   if (at + FRAME_HEADER_BYTES > bytes.length) return null;
   const size = bytes.readUInt32BE(at + 3);
@@ -46,7 +46,7 @@ function frameEnd(bytes: Buffer, at: number, most: number): number | null {
   return (most > 0 && size > most) || bytes[end] !== FRAME_END ? null : end;
 }
 
-/** As amqplib would have read it; null: that is left to amqplib. */
+/** The frame as amqplib would have read it; null: leave it to amqplib. */
 function readFrame(bytes: Buffer, at: number, end: number): unknown {
   const channel = bytes.readUInt16BE(at + 1);
   const from = at + FRAME_HEADER_BYTES;
@@ -99,14 +99,14 @@ const PROPERTIES: readonly (readonly [name: string, kind: Kind])[] = [
 ];
 const HIGHEST_BIT = 0x80_00;
 
-/** Properties up to what cannot be read; headers that cannot be are none. */
+/** Properties up to the first unreadable one; unreadable headers are left out. */
 export function readProperties(bytes: Buffer, from: number, end: number): Record<string, unknown> {
   const flags = bytes.readUInt16BE(from);
   const fields: Record<string, unknown> = {};
   let at = from + 2;
-  for (let place = 0; place < PROPERTIES.length; place++) {
-    if ((flags & (HIGHEST_BIT >> place)) === 0) continue;
-    const [name, kind] = PROPERTIES[place] as (typeof PROPERTIES)[number];
+  for (let index = 0; index < PROPERTIES.length; index++) {
+    if ((flags & (HIGHEST_BIT >> index)) === 0) continue;
+    const [name, kind] = PROPERTIES[index] as (typeof PROPERTIES)[number];
     const next = at + lengthOf(kind, bytes, at);
     fields[name] = readProperty(kind, bytes, at, Math.min(next, end));
     at = next;

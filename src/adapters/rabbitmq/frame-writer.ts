@@ -1,6 +1,7 @@
 import type { WireMessage } from '../../wire/message.ts';
+import { isInt32, isInt64 } from './field-table.ts';
 
-/** Where a message goes, and the message. */
+/** A message and its destination. */
 export interface Publication extends WireMessage {
   readonly exchange: string;
   readonly routingKey: string;
@@ -16,34 +17,34 @@ const PERSISTENT = 2;
 const FLAGS = 0xfc00;
 const REPLY_TO = 0x0200;
 
-/** Headers that do not fit here are larger than any server takes. */
+/** Headers that do not fit here are larger than any server accepts. */
 const MOST_HEAD_BYTES = 131_072;
-/** As much is gathered at least, where there is as much, before somebody should take it. */
+/** Gather at least this much, if there is as much, before it should be taken. */
 const ENOUGH_BYTES = 65_536;
-/** A larger body goes past the scratch. */
+/** A larger body bypasses the scratch buffer. */
 const LARGE_BODY_BYTES = 16_384;
 const SCRATCH_BYTES = ENOUGH_BYTES + MOST_HEAD_BYTES + 2 * LARGE_BODY_BYTES;
 
 /**
- * Writes `basic.publish` with its frames, many messages into one buffer: each write of a socket costs more than the
- * message. Each header costs amqplib's own encoder several calls and an object. Type tags are those of Celery's py-amqp,
- * which every client reads: integers as `I`, because it takes amqplib's 16-bit `s` for a short text.
+ * Writes `basic.publish` with its frames, many messages into one buffer: a socket write costs more than a message, and
+ * amqplib's own encoder spends several calls and an object on each header. Type tags are those of Celery's py-amqp,
+ * which every client reads: integers as `I`, because py-amqp takes amqplib's 16-bit `s` for a short text.
  */
 export class FrameWriter {
   readonly #bytes = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
   readonly #names = new Map<string, Uint8Array>();
-  /** What was written before the scratch was begun anew. */
+  /** Written before the current scratch buffer was started. */
   #full: Buffer[] = [];
   #at = 0;
-  /** Where the headers of this message must end. */
+  /** The index at which the headers of this message must end. */
   #limit = 0;
 
-  /** Time to take what there is. */
+  /** Enough was gathered to be taken. */
   get hasEnough(): boolean {
     return this.#at >= ENOUGH_BYTES || this.#full.length > 0;
   }
 
-  /** Adds all frames of a message. Throws, having added nothing, what cannot be put into frames of `frameMax` bytes. */
+  /** Adds all frames of a message. Throws, and adds nothing, if it cannot be put into frames of `frameMax` bytes. */
   add(channel: number, publication: Publication, frameMax: number): void {
     const start = this.#at;
     try {
@@ -61,7 +62,7 @@ export class FrameWriter {
     if (this.#at >= ENOUGH_BYTES) this.#begin();
   }
 
-  /** All that was added since the last time, in order. */
+  /** Everything added since the last call, in order. */
   take(): readonly Buffer[] {
     this.#begin();
     const taken = this.#full;
@@ -69,7 +70,7 @@ export class FrameWriter {
     return taken;
   }
 
-  /** A socket may hold on to what it was given: it gets a copy. */
+  /** A socket may keep a reference to what it was given, so it gets a copy. */
   #begin(): void {
     if (this.#at > 0) this.#full.push(Buffer.from(this.#bytes.subarray(0, this.#at)));
     this.#at = 0;
@@ -120,7 +121,7 @@ export class FrameWriter {
   }
 
   #table(table: Readonly<Record<string, unknown>>): void {
-    const start = this.#room(4);
+    const start = this.#reserve(4);
     this.#at += 4;
     for (const name in table) {
       if (table[name] === undefined) continue;
@@ -146,26 +147,26 @@ export class FrameWriter {
 
   #array(values: readonly unknown[]): void {
     this.#octet(TAG.array);
-    const start = this.#room(4);
+    const start = this.#reserve(4);
     this.#at += 4;
     for (const value of values) this.#value(value ?? null);
     putUint32(this.#bytes, start, this.#at - start - 4);
   }
 
   #number(value: number): void {
-    if ((value | 0) === value) {
+    if (isInt32(value)) {
       this.#octet(TAG.int32);
       this.#uint32(value);
-    } else if (Number.isSafeInteger(value)) {
+    } else if (isInt64(value)) {
       this.#octet(TAG.int64);
-      this.#at = this.#bytes.writeBigInt64BE(BigInt(value), this.#room(8));
+      this.#at = this.#bytes.writeBigInt64BE(BigInt(value), this.#reserve(8));
     } else {
       this.#octet(TAG.double);
-      this.#at = this.#bytes.writeDoubleBE(value, this.#room(8));
+      this.#at = this.#bytes.writeDoubleBE(value, this.#reserve(8));
     }
   }
 
-  /** The names of the protocol come with every message: encoded once. */
+  /** The protocol's names come with every message: they are encoded once. */
   #name(name: string): void {
     let bytes = this.#names.get(name);
     if (bytes === undefined) {
@@ -174,7 +175,7 @@ export class FrameWriter {
       bytes[0] = bytes.length - 1;
       if (this.#names.size < MOST_NAMES) this.#names.set(name, bytes);
     }
-    const start = this.#room(bytes.length);
+    const start = this.#reserve(bytes.length);
     // Byte by byte: for so few that is faster than a call of `set`.
     for (let at = 0; at < bytes.length; at++) this.#bytes[start + at] = bytes[at] as number;
     this.#at = start + bytes.length;
@@ -182,14 +183,14 @@ export class FrameWriter {
 
   #longText(text: string): void {
     this.#octet(TAG.text);
-    const start = this.#room(4 + 3 * text.length);
+    const start = this.#reserve(4 + 3 * text.length);
     const length = this.#text(text, start + 4);
     putUint32(this.#bytes, start, length);
     this.#at = start + 4 + length;
   }
 
   #shortText(text: string): void {
-    const start = this.#room(1 + 3 * text.length);
+    const start = this.#reserve(1 + 3 * text.length);
     const length = this.#text(text, start + 1);
     if (length > 255)
       throw new RangeError(`${JSON.stringify(text.slice(0, 60))}… is longer than 255 bytes`);
@@ -197,7 +198,7 @@ export class FrameWriter {
     this.#at = start + 1 + length;
   }
 
-  /** Writes a text; how many bytes it has. Most are short and ASCII, for which a call of `write` is a long way. */
+  /** Writes a text and returns its length in bytes. Most are short and ASCII, for which calling `write` is slow. */
   #text(text: string, start: number): number {
     if (text.length > SHORT_TEXT) return this.#bytes.write(text, start);
     for (let at = 0; at < text.length; at++) {
@@ -209,7 +210,7 @@ export class FrameWriter {
   }
 
   #frame(type: number, channel: number): number {
-    const start = this.#room(FRAME_BYTES);
+    const start = this.#reserve(FRAME_BYTES);
     this.#at = frameHead(this.#bytes, start, type, channel);
     return start;
   }
@@ -220,32 +221,32 @@ export class FrameWriter {
   }
 
   #octet(value: number): void {
-    this.#bytes[this.#room(1)] = value;
+    this.#bytes[this.#reserve(1)] = value;
     this.#at += 1;
   }
 
   #uint16(value: number): void {
-    const start = this.#room(2);
+    const start = this.#reserve(2);
     this.#bytes[start] = value >>> 8;
     this.#bytes[start + 1] = value;
     this.#at = start + 2;
   }
 
   #uint32(value: number): void {
-    putUint32(this.#bytes, this.#room(4), value);
+    putUint32(this.#bytes, this.#reserve(4), value);
     this.#at += 4;
   }
 
-  /** Where the next bytes go, when there are as many as that. */
-  #room(bytes: number): number {
+  /** The index for the next bytes; throws if so many do not fit. */
+  #reserve(bytes: number): number {
     if (this.#at + bytes > this.#limit) throw new RangeError('its headers are too large');
     return this.#at;
   }
 }
 
-/** Names of users are many; those of the protocol are thirty. */
+/** User header names are unbounded; the protocol has thirty. */
 const MOST_NAMES = 200;
-/** Longer ones are written faster by the runtime. */
+/** For longer ones the runtime is faster. */
 const SHORT_TEXT = 80;
 
 const TAG = {
@@ -267,7 +268,7 @@ function writeBodyFrame(bytes: Buffer, start: number, channel: number, body: Uin
   return at + body.length + 1;
 }
 
-/** Type and channel; the length follows when it is known. Returns where the payload begins. */
+/** Type and channel; the length is filled in later. Returns the index of the payload. */
 function frameHead(bytes: Buffer, at: number, type: number, channel: number): number {
   bytes[at] = type;
   bytes[at + 1] = channel >>> 8;

@@ -1,6 +1,6 @@
-/** Many more than there are names in anybody's headers: two that share a slot would drive each other out all the time. */
+/** Far more than any message has header names: two names in one slot would keep evicting each other. */
 const SLOTS = 1_024;
-/** Longer texts are ids, digests and values, which come once. */
+/** Longer texts are ids, digests and values, which do not repeat. */
 const LONGEST = 32;
 
 interface Known {
@@ -9,8 +9,8 @@ interface Known {
 }
 
 /**
- * Texts that come with every message: the names of headers, of tasks, of who sent them. Making a text of bytes takes
- * longer than finding the one that was made last time.
+ * Texts that come with every message: names of headers, tasks and senders. Decoding bytes takes longer than finding the
+ * text decoded last time.
  */
 export class KnownTexts {
   readonly #slots: (Known | null)[] = Array.from({ length: SLOTS }, () => null);
@@ -28,7 +28,7 @@ export class KnownTexts {
   }
 }
 
-/** By its length and four of its bytes. */
+/** Hashes the length and four of the bytes. */
 function slotOf(bytes: Buffer, from: number, length: number): number {
   let mixed = length;
   mixed = mixed * 31 + (bytes[from] as number);

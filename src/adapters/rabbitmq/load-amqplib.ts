@@ -2,7 +2,7 @@ import { outlastError } from '../../errors/error.ts';
 
 export type Amqplib = Pick<typeof import('amqplib'), 'connect'>;
 
-/** The driver is an optional peer: it is loaded when a RabbitMQ is used, and not before. */
+/** The driver is an optional peer dependency: it is loaded only when RabbitMQ is used. */
 export async function loadAmqplib(): Promise<Amqplib> {
   try {
     return (await import('amqplib')).default;

@@ -1,19 +1,20 @@
 import type { ConfirmChannel } from 'amqplib';
+import { toDriverTable } from './field-table.ts';
 import { FrameWriter, type Publication } from './frame-writer.ts';
 
 type Confirm = (error: unknown) => void;
 
-/** Where messages are put. */
+/** Takes messages to be sent. */
 export interface MessageSink {
-  /** Adds a message and has its confirmation told. Throws when it was not added. */
+  /** Adds a message; `confirm` gets its confirmation. Throws when it was not added. */
   add(publication: Publication, confirm: Confirm): void;
-  /** So much was added that it should go at once. */
+  /** Enough was added to send it at once. */
   readonly hasEnough: boolean;
-  /** Hands on what was added; false when the buffer is full. */
+  /** Sends what was added; false when the buffer is full. */
   flush(): boolean;
 }
 
-/** What amqplib's channel is made of. Not in its types; a test holds it to that. */
+/** The internals of amqplib's channel. Not in its types; a test checks that they are there. */
 interface ChannelInside {
   readonly ch: number;
   readonly connection: {
@@ -24,7 +25,7 @@ interface ChannelInside {
   pushConfirmCallback(confirm: Confirm): void;
 }
 
-/** How messages are put on this channel: by our own frames, or by amqplib's where it is made otherwise. */
+/** Writes messages to this channel: with our own frames, or through amqplib where its internals differ. */
 export function publishOn(channel: ConfirmChannel): MessageSink {
   return publishByFrames(channel) ?? publishByDriver(channel);
 }
@@ -50,25 +51,23 @@ function publishByFrames(channel: ConfirmChannel): MessageSink | null {
     },
     flush: () => {
       const { connection, ch } = inside;
-      const place = connection.channels[ch];
+      const open = connection.channels[ch];
       let hasRoom = true;
-      // Of a channel that was closed since, all that was added has been answered for.
-      for (const frames of writer.take()) hasRoom = place?.buffer.write(frames) ?? true;
+      // If the channel was closed since, everything added has been settled already.
+      for (const frames of writer.take()) hasRoom = open?.buffer.write(frames) ?? true;
       connection.sentSinceLastCheck = true;
       return hasRoom;
     },
   };
 }
 
-/** Slower, and through nothing but what amqplib promises. */
+/** Slower, and uses only amqplib's public API. */
 export function publishByDriver(channel: ConfirmChannel): MessageSink {
   let hasRoom = true;
   return {
     add: ({ exchange, routingKey, headers, properties, body }, confirm) => {
       const content = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
-      const table = Object.fromEntries(
-        Object.entries(headers).map(([name, value]) => [name, toField(value)]),
-      );
+      const table = toDriverTable(headers);
       const options = { ...properties, headers: table, mandatory: true, persistent: true };
       hasRoom = channel.publish(exchange, routingKey, content, options, confirm);
     },
@@ -81,11 +80,4 @@ export function publishByDriver(channel: ConfirmChannel): MessageSink {
       return had;
     },
   };
-}
-
-/** Integers as `I`, as the frames of our own have them. */
-function toField(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(toField);
-  const isInt32 = typeof value === 'number' && (value | 0) === value;
-  return isInt32 ? { '!': 'int', value } : value;
 }

@@ -1,4 +1,4 @@
-import type { PublishOutcome } from '../../broker/broker.ts';
+import type { PublishManner, PublishOutcome } from '../../broker/broker.ts';
 import { isOutlastError } from '../../errors/error.ts';
 import { sleep, systemClock } from '../../runtime/clock.ts';
 import type { Envelope, EnvelopeOptions } from '../../task/envelope.ts';
@@ -8,11 +8,15 @@ import { ConfirmedChannel } from './confirm-channel.ts';
 import type { Publication } from './frame-writer.ts';
 import { replyCode } from './rabbitmq-errors.ts';
 import type { OpenLink, RabbitLink } from './rabbitmq-link.ts';
-import { ensureQueue, type QueueShape } from './topology.ts';
+import { FewAtOnce } from './few-at-once.ts';
+import { FollowUpQueues } from './follow-up-queues.ts';
+import { within } from './within.ts';
+import { RouteWindows, type RouteWindow } from './route-windows.ts';
+import { ensureQueue, isCeleryQueue, type QueueShape } from './topology.ts';
 
-/** Shorter than any send timeout: whoever gives up first must not write afterwards. */
-const BLOCKED_PATIENCE_MS = 5_000;
-/** A broker that confirms nothing for so long gets no more to hold. */
+/** Shorter than any send timeout: a caller that has given up must not have its message written afterwards. */
+const TIMEOUT_MS = 5_000;
+/** A broker that confirms nothing gets no more than this to hold. */
 const MOST_UNDER_WAY = 20_000;
 
 type Settle = (outcome: PublishOutcome) => void;
@@ -20,12 +24,14 @@ type Settle = (outcome: PublishOutcome) => void;
 interface Prepared {
   readonly envelope: Envelope;
   readonly options: EnvelopeOptions;
-  /** The queue to make sure of; null where the sender named an exchange of his own. */
+  /** The queue to ensure; null where the sender named an exchange. */
   readonly queue: string | null;
+  /** False: the queue name came from outside. */
+  readonly mayDeclare: boolean;
   readonly settle: Settle;
 }
 
-/** To a queue of ours through the default exchange, or by an exchange of the sender's own. */
+/** To a queue of ours through the default exchange, or through an exchange named by the sender. */
 type Route = 'queue' | 'exchange';
 
 interface ChannelState {
@@ -35,27 +41,35 @@ interface ChannelState {
   isClosed: boolean;
 }
 
-/** Publishing with confirmation, on a connection of its own: an alarm blocks publishers, and their acks with them. */
+/** Publishes with confirmation, on its own connection: an alarm blocks publishers, and acks on the same connection. */
 export class Publisher {
   readonly #link: RabbitLink;
   readonly #shape: QueueShape;
   readonly #origin: string;
   /**
-   * By what may close them. Only an exchange that somebody named can be missing or forbidden; who sends to one of those
-   * must not take with him what goes to queues that were made sure of.
+   * By what may close them. Only an exchange named by a sender can be missing or forbidden; a message to one must not
+   * take down messages to queues that were ensured.
    */
   readonly #channels = new Map<Route, ChannelState>();
-  /** Queues known to be there, by connection. */
+  /** Queues known to exist, by connection. */
   #known: { readonly link: OpenLink; readonly queues: Map<string, Promise<string | null>> } | null =
     null;
+  readonly #followUpQueues: FollowUpQueues;
+
+  readonly #finding = new FewAtOnce(8, 2_000);
+  readonly #windows = new RouteWindows();
 
   constructor(link: RabbitLink, shape: QueueShape, origin: string) {
     this.#link = link;
     this.#shape = shape;
     this.#origin = origin;
+    this.#followUpQueues = new FollowUpQueues(shape);
   }
 
-  async publish(messages: readonly Envelope[]): Promise<readonly PublishOutcome[]> {
+  async publish(
+    messages: readonly Envelope[],
+    { toExisting = false, alsoDeclare = [] }: PublishManner = {},
+  ): Promise<readonly PublishOutcome[]> {
     const outcomes: PublishOutcome[] = [];
     await new Promise<void>(resolve => {
       let left = messages.length;
@@ -66,26 +80,27 @@ export class Publisher {
           outcomes[index] = outcome;
           if (--left === 0) resolve();
         };
-        const one = this.#prepare(envelope, settle);
+        const one = this.#prepare(envelope, !toExisting, settle);
         if (one !== null) prepared.push(one);
       }
-      if (prepared.length > 0) void this.#send(prepared);
+      if (prepared.length > 0) void this.#send(prepared, alsoDeclare);
     });
     return outcomes;
   }
 
-  #prepare(envelope: Envelope, settle: Settle): Prepared | null {
+  #prepare(envelope: Envelope, mayDeclare: boolean, settle: Settle): Prepared | null {
     try {
       const options = readOptions(envelope);
       const isOwnRoute = (options.exchange ?? '') !== '';
-      return { envelope, options, queue: isOwnRoute ? null : envelope.queue, settle };
+      const queue = isOwnRoute ? null : envelope.queue;
+      return { envelope, options, queue, mayDeclare, settle };
     } catch (error) {
       settle(notEncoded(error));
       return null;
     }
   }
 
-  /** Made when it is written: what is made earlier, and kept, costs more than the making. */
+  /** Built when it is written: building it earlier and keeping it costs more. */
   #publicationOf({ envelope, options }: Prepared): Publication {
     const { headers, properties, body } = encodeMessage(envelope, this.#origin, options);
     const { exchange = '', routingKey } = options;
@@ -93,12 +108,14 @@ export class Publisher {
     return { headers, properties, body, exchange, routingKey: key };
   }
 
-  async #send(prepared: readonly Prepared[]): Promise<void> {
+  async #send(prepared: readonly Prepared[], alsoDeclare: readonly string[]): Promise<void> {
     let begun = 0;
     try {
       const link = await this.#link.open();
       await this.#untilUnblocked(link);
-      const refused = await this.#ensureQueues(link, prepared);
+      if (alsoDeclare.length > 0) await this.#followUpQueues.declare(link, alsoDeclare);
+      const looking = this.#ensureQueues(link, prepared);
+      const refused = await within(TIMEOUT_MS, looking, 'has not reported on a queue');
       for (const item of prepared) {
         const why = item.queue === null ? undefined : refused.get(item.queue);
         if (why !== undefined) {
@@ -106,14 +123,18 @@ export class Publisher {
           item.settle({ status: 'refused', error: why });
           continue;
         }
-        // Asked for each: a message at fault may have closed it, and those not yet written go on another.
+        const window = this.#windows.of(routeOf(item));
+        if (!window.hasRoom && !(await window.untilFree()))
+          throw new Error(`${routeOf(item)} has confirmed nothing for a while`);
+        // Looked up for each: a faulty message may have closed it, and the rest go on another.
         const state = this.#openChannel(link, item.queue === null ? 'exchange' : 'queue');
-        const channel = state.channel ?? (await state.opening);
+        const channel =
+          state.channel ?? (await within(TIMEOUT_MS, state.opening, 'has opened no channel'));
         if (channel.underWay >= MOST_UNDER_WAY)
           throw new Error(`the broker has ${channel.underWay} messages to confirm`);
         begun++;
-        this.#write(channel, item);
-        if (channel.isFull) await channel.drained();
+        this.#write(channel, item, window);
+        if (channel.isFull) await within(TIMEOUT_MS, channel.drained(), 'has read nothing');
       }
     } catch (error) {
       for (const { settle } of prepared.slice(begun))
@@ -121,17 +142,23 @@ export class Publisher {
     }
   }
 
-  #write(channel: ConfirmedChannel, item: Prepared): void {
+  #write(channel: ConfirmedChannel, item: Prepared, window: RouteWindow): void {
     let publication: Publication;
     try {
       publication = this.#publicationOf(item);
     } catch (error) {
       return item.settle(notEncoded(error));
     }
-    channel.write(item.envelope.id, publication, this.#watchRoute(item));
+    const { length } = publication.body;
+    const settle = this.#watchRoute(item);
+    window.written(length);
+    channel.write(item.envelope.id, publication, outcome => {
+      window.settled(length, outcome);
+      settle(outcome);
+    });
   }
 
-  /** A queue that was there and takes nothing any more was deleted: the next attempt declares it again. */
+  /** A known queue that no longer takes messages was deleted: the next attempt declares it again. */
   #watchRoute({ queue, settle }: Prepared): Settle {
     if (queue === null) return settle;
     return outcome => {
@@ -140,14 +167,14 @@ export class Publisher {
     };
   }
 
-  /** Writing to a server that reads nothing would fill our memory, and everything would be sent twice later. */
+  /** Writing to a server that reads nothing would fill our memory, and later everything would be sent twice. */
   async #untilUnblocked(link: OpenLink): Promise<void> {
     const reason = link.blocked();
     if (reason === null) return;
-    const patience = new AbortController();
+    const timeout = new AbortController();
     await Promise.race([
-      link.unblocked().then(() => patience.abort()),
-      sleep(systemClock, BLOCKED_PATIENCE_MS, patience.signal),
+      link.unblocked().then(() => timeout.abort()),
+      sleep(systemClock, TIMEOUT_MS, timeout.signal),
     ]);
     if (link.blocked() !== null)
       throw new Error(`RabbitMQ takes no messages at the moment: ${reason}`);
@@ -170,7 +197,7 @@ export class Publisher {
     return made;
   }
 
-  /** Why messages of these queues cannot be published, by queue; those that can are not listed. */
+  /** Why messages to these queues cannot be published, by queue; queues without a problem are not listed. */
   async #ensureQueues(
     link: OpenLink,
     prepared: readonly Prepared[],
@@ -178,11 +205,13 @@ export class Publisher {
     if (this.#known?.link !== link) this.#known = { link, queues: new Map() };
     const { queues } = this.#known;
     const refused = new Map<string, string>();
+    // All messages of a call are published in the same manner.
+    const mayDeclare = prepared.every(item => item.mayDeclare);
     for (const queue of new Set(prepared.map(item => item.queue))) {
       if (queue === null) continue;
       let answer = queues.get(queue);
       if (answer === undefined) {
-        answer = this.#ensureQueue(link, queue);
+        answer = mayDeclare ? this.#ensureQueue(link, queue) : this.#findQueue(link, queue);
         queues.set(queue, answer);
       }
       const why = await answer.catch((error: unknown) => {
@@ -196,17 +225,33 @@ export class Publisher {
     return refused;
   }
 
+  /** Messages may name a thousand queues, and a connection has two thousand channels: only a few are checked at once. */
+  async #findQueue(link: OpenLink, queue: string): Promise<string | null> {
+    return await this.#finding.run(async () => {
+      try {
+        if (await isCeleryQueue(link.model, queue)) return null;
+        return `queue ${queue} is not known here, and no worker of Celery or Outlast has declared it`;
+      } catch (error) {
+        if (replyCode(error) === null) throw error;
+        return `queue ${queue} cannot be looked at: ${textOf(error)}`;
+      }
+    });
+  }
+
   async #ensureQueue(link: OpenLink, queue: string): Promise<string | null> {
     try {
       await ensureQueue(link.model, queue, this.#shape);
       return null;
     } catch (error) {
-      // The server's own words about this queue; anything else is the connection.
+      // The server's error about this queue; anything else concerns the connection.
       if (replyCode(error) === null) throw error;
       return `queue ${queue} cannot be declared: ${textOf(error)}`;
     }
   }
 }
+
+const routeOf = ({ queue, options }: Prepared): string =>
+  queue === null ? `exchange ${options.exchange ?? ''}` : `queue ${queue}`;
 
 const notEncoded = (error: unknown): PublishOutcome => ({
   status: 'refused',

@@ -1,37 +1,50 @@
-import type { ConsumeMessage } from 'amqplib';
+import type { ConsumeMessage, GetMessage } from 'amqplib';
 import type { Delivery } from '../../broker/broker.ts';
-import { AheadBudget, MOST_BYTES } from '../../runtime/ahead-budget.ts';
+import { AheadBudget, ByteAllowance, MOST_BYTES } from '../../runtime/ahead-budget.ts';
 import { backoffMs, type BackoffPolicy } from '../../runtime/backoff.ts';
 import { sleep, systemClock } from '../../runtime/clock.ts';
 import { decodeMessage } from '../../wire/decode-message.ts';
 import { lost } from './rabbitmq-errors.ts';
 import type { OpenLink, RabbitLink } from './rabbitmq-link.ts';
-import { ConsumerPace, LATE_MS } from './consumer-pace.ts';
+import { ConsumerPace } from './consumer-pace.ts';
 import { BorrowedWindows } from './borrowed-windows.ts';
 import type { SharedWindows } from './shared-windows.ts';
 import { Subscription, type ConsumingEnd } from './subscription.ts';
 import { ensureQueue, type QueueShape } from './topology.ts';
 
-/** A queue that cannot be consumed (no permission, its node is down) is tried again, not hammered. */
+/** A queue that cannot be consumed (no permission, its node is down) is retried with a backoff. */
 const RESUBSCRIBE: BackoffPolicy = { baseMs: 100, maxMs: 10_000, jitter: 'full' };
+
+/** Messages of an extra window that the worker did not take for this long go back, to a process with a free slot. */
+const LATE_MS = 1_000;
+/** For the first window, which is no larger than needed: quorum queues count returns. */
+const FIRST_LATE_MS = 2_000;
+const LOOK_MS = 250;
 
 export interface ConsumerOptions {
   readonly link: RabbitLink;
   readonly shape: QueueShape;
-  /** Messages held here without an answer. */
+  /** Unacknowledged messages held here. */
   readonly prefetch: number;
-  /** Held together with other queues: `prefetch` is then what all of them may hold. */
+  /** Shared with other queues: `prefetch` is then their common limit. */
   readonly windows?: SharedWindows;
-  /** Told of every failure; consuming goes on by itself. */
+  /** The largest message that is accepted whole. */
+  readonly maxMessageBytes?: number;
+  /** Called with every failure; consuming resumes by itself. */
   readonly onTrouble: (error: unknown) => void;
 }
 
 /**
  * Consumes one queue into a buffer.
  *
- *   idle ──resume──► subscribing ──► consuming ──lost, or cancelled by the server──► subscribing, a little later
- *     ▲                                 │
- *     └─────────────pause───────────────┘   what nobody has taken goes back; what was taken can still be answered
+ *   idle ──take──► subscribing ──► consuming ──lost, or cancelled by the server──► subscribing, a little later
+ *                      ▲               │
+ *   the queue is empty,│             pause, or no message was taken for long: untaken messages go back;
+ *   or tasks are short │               ▼                                      taken ones can still be answered
+ *                      └──────────── pulling: `take` gets no more than it asks for, and nothing is pushed
+ *
+ * While tasks are long, the queue is polled: a message pushed to a process without a free slot waits there although
+ * another process may have one, and returning it again and again would use up the delivery limit of a quorum queue.
  */
 export class QueueConsumer {
   readonly #queue: string;
@@ -43,9 +56,11 @@ export class QueueConsumer {
   readonly #borrowed: BorrowedWindows | null;
   #buffer: Buffered[] = [];
   #isWanted = false;
+  #isPulling = false;
+  #isWatched = false;
   #subscription: Subscription | null = null;
   #isWorking = false;
-  /** When it last consumed; null: never. Heartbeats end a connection that is only believed to be there. */
+  /** When it last consumed; null: never. Heartbeats end a connection that only seems to be open. */
   #consumedAt: number | null = null;
 
   constructor(queue: string, options: ConsumerOptions, onMessage: () => void) {
@@ -56,34 +71,70 @@ export class QueueConsumer {
     this.#borrowed = options.windows ? this.#borrowFrom(options.windows) : null;
   }
 
-  /** Up to `limit` messages that are here already. */
-  take(limit: number): readonly Delivery[] {
+  /** Up to `limit` messages that are buffered; when pulling, that are in the queue. */
+  take(
+    limit: number,
+    allowance: ByteAllowance = new ByteAllowance(),
+  ): readonly Delivery[] | Promise<readonly Delivery[]> {
+    if (this.#isPulling && this.#subscription?.isOpen === true)
+      return limit > 0 ? this.#pull(this.#subscription, limit, allowance) : [];
     this.#resume();
-    const taken = this.#buffer.splice(0, limit).map(({ delivery }) => delivery);
-    if (taken.length < limit) this.#borrowed?.look();
+    const taken: Delivery[] = [];
+    for (const { tag, message } of this.#buffer) {
+      if (taken.length >= limit || allowance.isSpent) break;
+      taken.push(this.#decode(tag, message, allowance));
+    }
+    this.#buffer.splice(0, taken.length);
+    if (taken.length < limit && this.#buffer.length === 0) this.#borrowed?.look();
+    // The rest can be taken without waiting for another message.
+    if (allowance.isSpent && this.#buffer.length > 0) setImmediate(this.#onMessage);
     return taken;
   }
 
   /** How long it has not been consuming; null: it never was. */
   get silentMs(): number | null {
     if (this.#subscription?.isConsuming === true) return 0;
+    if (this.#isPulling && this.#subscription?.isOpen === true) return 0;
     return this.#consumedAt === null ? null : systemClock.monotonic() - this.#consumedAt;
+  }
+
+  async #pull(
+    subscription: Subscription,
+    limit: number,
+    allowance: ByteAllowance,
+  ): Promise<readonly Delivery[]> {
+    const taken: Delivery[] = [];
+    const most = Math.min(limit, this.#options.prefetch);
+    let message: GetMessage | null = null;
+    if (allowance.isSpent) return taken;
+    do {
+      message = await subscription.get(this.#queue);
+      if (message !== null)
+        taken.push(this.#decode(this.#tagOf(subscription, message), message, allowance));
+    } while (message !== null && taken.length < most && !allowance.isSpent);
+    // The queue is empty, so the next message finds a free slot.
+    if (message === null && this.#isPulling) this.#resume();
+    return taken;
   }
 
   #resume(): void {
     if (this.#closing.signal.aborted) return;
     this.#isWanted = true;
+    this.#isPulling = false;
     if (!this.#isWorking) void this.#work();
   }
 
-  /** Of a channel that is gone nothing can be answered: the server has delivered its messages again. */
+  /** Messages of a closed channel cannot be answered: the server has delivered them again. */
   acknowledge(tags: readonly TagParts[]): void {
     const ours = tags.filter(({ subscription }) => subscription === this.#subscription?.name);
     const deliveryTags = ours.map(({ deliveryTag }) => deliveryTag);
     this.#subscription?.acknowledge(deliveryTags);
     this.#borrowed?.release(deliveryTags);
     const width = this.#pace.widerBy(ours.length);
-    if (width > 0) void this.#widen(width);
+    if (width === 0) return;
+    // Tasks are short: pushed messages do not wait.
+    if (this.#isPulling) this.#resume();
+    else void this.#widen(width);
   }
 
   giveBack({ subscription, deliveryTag }: TagParts): void {
@@ -92,64 +143,80 @@ export class QueueConsumer {
     this.#borrowed?.release([deliveryTag]);
   }
 
-  /** Stops consuming and gives back what nobody has taken. The next `take` goes on. */
+  /** Stops consuming and returns messages that were not taken. The next `take` pulls. */
   async pause(): Promise<void> {
     this.#isWanted = false;
-    // Cancelled first: otherwise the server would give them straight back to us.
+    this.#isPulling = true;
+    // Cancel first: otherwise the server would push them straight back to us.
     await Promise.all([this.#subscription?.stop(), this.#borrowed?.shutAll()]);
     this.#pace.narrow();
-    for (const { delivery } of this.#buffer.splice(0)) this.giveBack(readTag(delivery.tag));
+    for (const { tag } of this.#buffer.splice(0)) this.giveBack(readTag(tag));
   }
 
-  /** While tasks are short further windows are open, so that the next batch is here when this one is done. */
+  /** While tasks are short, extra windows are open, so that the next batch is here when this one is done. */
   async #widen(width: number): Promise<void> {
     const subscription = this.#subscription;
     const window = this.#budget.allows(this.#share * width);
     if (!this.#isWanted || !subscription?.isOpen || window === 0) return;
-    const isFirst = !this.#pace.isWide;
     this.#pace.widen(width);
-    const lookAgain = (): void => {
-      const timer = setTimeout(() => {
-        if (!this.#pace.isWide || this.#subscription !== subscription) return;
-        if (this.#isLate() || this.#isHeavy()) void this.#narrow(subscription);
-        else lookAgain();
-      }, LATE_MS / 4);
-      timer.unref();
-    };
-    if (isFirst) lookAgain();
+    this.#watch();
     try {
       await subscription.widen(this.#queue, window, message =>
         this.#receive(subscription, message, true),
       );
-      // Shut again while it was being opened.
+      // It was shut while it was being opened.
       if (!this.#pace.isWide) await subscription.narrow();
     } catch {
-      // The channel is gone: its first consumer says why.
+      // The channel is gone; its first consumer reports the reason.
       this.#pace.narrow();
     }
   }
 
-  #isLate(): boolean {
+  /** Checks the buffer periodically while it is not empty. */
+  #watch(): void {
+    if (this.#isWatched) return;
+    this.#isWatched = true;
+    const setAt = systemClock.monotonic();
+    const timer = setTimeout(() => {
+      this.#isWatched = false;
+      if (this.#buffer.length === 0 && !this.#pace.isWide) return;
+      // This process stood still, so the worker could not take anything.
+      const isStalled = systemClock.monotonic() - setAt > 2 * LOOK_MS;
+      if (!isStalled) this.#look();
+      this.#watch();
+    }, LOOK_MS);
+    timer.unref();
+  }
+
+  #look(): void {
+    const subscription = this.#subscription;
+    if (subscription === null || !this.#isWanted) return;
+    if (this.#pace.isWide) {
+      if (this.#isLate(LATE_MS) || this.#isHeavy()) void this.#narrow(subscription);
+    } else if (this.#isLate(FIRST_LATE_MS)) void this.pause();
+  }
+
+  #isLate(lateMs: number): boolean {
     const [first] = this.#buffer;
-    return first !== undefined && systemClock.monotonic() - first.at > LATE_MS;
+    return first !== undefined && systemClock.monotonic() - first.at > lateMs;
   }
 
   #isHeavy(): boolean {
     return this.#buffer.reduce((sum, { bytes }) => sum + bytes, 0) > MOST_BYTES;
   }
 
-  /** What the queue would have if all were alike. */
+  /** The queue's quota if all queues were equal. */
   get #share(): number {
     return this.#options.windows?.share ?? this.#options.prefetch;
   }
 
-  /** Tasks are longer than they were, or larger: what further windows hold belongs to others. */
+  /** Tasks got longer, or larger: return the messages of extra windows to other processes. */
   async #narrow(subscription: Subscription): Promise<void> {
-    this.#pace.narrow();
+    this.#pace.narrowLate();
     await subscription.narrow();
     const extra = this.#buffer.filter(({ isExtra }) => isExtra);
     this.#buffer = this.#buffer.filter(({ isExtra }) => !isExtra);
-    for (const { delivery } of extra) this.giveBack(readTag(delivery.tag));
+    for (const { tag } of extra) this.giveBack(readTag(tag));
   }
 
   async close(): Promise<void> {
@@ -158,7 +225,7 @@ export class QueueConsumer {
     await this.#subscription?.close();
   }
 
-  /** One round for every time the queue has to be subscribed to. */
+  /** One iteration per subscription to the queue. */
   async #work(): Promise<void> {
     this.#isWorking = true;
     let failures = 0;
@@ -181,7 +248,7 @@ export class QueueConsumer {
     this.#isWorking = false;
   }
 
-  /** Null when there is no connection yet: the link itself waits between two attempts. */
+  /** Null when there is no connection yet: the link itself waits between attempts. */
   async #openLink(): Promise<OpenLink | null> {
     try {
       return await this.#options.link.open();
@@ -206,18 +273,19 @@ export class QueueConsumer {
       this.#receive(current, message, false),
     );
     this.#consumedAt = systemClock.monotonic();
-    // The server cancels all consumers of a queue; the next round begins with the first window alone.
+    // The server cancels all consumers of a queue; the next iteration starts with the first window only.
     this.#pace.narrow();
     if (current.isOpen) await this.#borrowed?.shutAll();
     return end;
   }
 
   /**
-   * Everything on a channel that is gone is delivered again: our copies are none any more. Also while the queue is paused:
-   * what was taken from it before is held in windows that others wait for.
+   * The server redelivers everything from a closed channel, so our copies are void. This also applies while the queue is
+   * paused: messages taken earlier occupy windows that other queues wait for.
    */
   #forget(): void {
     this.#buffer = [];
+    this.#isPulling = false;
     this.#pace.narrow();
     this.#borrowed?.drop();
   }
@@ -227,7 +295,7 @@ export class QueueConsumer {
       state: () => {
         const isSubscribed = this.#isWanted && this.#subscription?.isConsuming === true;
         return {
-          // Further windows bring enough by themselves.
+          // Extra windows bring enough messages by themselves.
           isConsuming: isSubscribed && !this.#pace.isWide,
           held: this.#subscription?.held ?? 0,
           untaken: this.#buffer.length,
@@ -245,29 +313,47 @@ export class QueueConsumer {
   }
 
   #receive(subscription: Subscription, message: ConsumeMessage, isExtra: boolean): void {
-    const { fields, properties, content } = message;
-    const { deliveryTag } = fields;
-    // It has crossed our cancelling on the way.
+    const { deliveryTag } = message.fields;
+    // It was on its way when we cancelled.
     if (!this.#isWanted) {
       subscription.giveBack(deliveryTag);
       return this.#borrowed?.release([deliveryTag]);
     }
-    const { headers } = properties;
-    const delivery = {
-      tag: writeTag({ queue: this.#queue, subscription: subscription.name, deliveryTag }),
-      message: decodeMessage({ headers, properties, body: content, queue: this.#queue }),
-    };
-    this.#budget.note(content.length);
-    const bytes = content.length;
-    this.#buffer.push({ delivery, isExtra, bytes, at: systemClock.monotonic() });
+    const bytes = message.content.length;
+    this.#budget.note(bytes);
+    const tag = this.#tagOf(subscription, message);
+    this.#buffer.push({ tag, message, isExtra, bytes, at: systemClock.monotonic() });
+    this.#watch();
     this.#onMessage();
+  }
+
+  #tagOf(subscription: Subscription, { fields }: ConsumeMessage | GetMessage): string {
+    const { deliveryTag } = fields;
+    return writeTag({ queue: this.#queue, subscription: subscription.name, deliveryTag });
+  }
+
+  /** On take, not on arrival: a few kilobytes of a window may inflate to gigabytes. */
+  #decode(
+    tag: string,
+    { properties, content }: ConsumeMessage | GetMessage,
+    allowance: ByteAllowance,
+  ): Delivery {
+    const { headers } = properties;
+    const incoming = { headers, properties, body: content, queue: this.#queue };
+    const message = decodeMessage(incoming, this.#options.maxMessageBytes);
+    const bytes = 'body' in message ? message.body.length : content.length;
+    this.#budget.note(bytes);
+    allowance.spend(bytes);
+    return { tag, message };
   }
 }
 
-/** A message that nobody has taken yet. */
+/** A message that was not taken yet. */
 interface Buffered {
-  readonly delivery: Delivery;
-  /** It came through a further window. */
+  readonly tag: string;
+  /** As received, not decoded yet. */
+  readonly message: ConsumeMessage;
+  /** It came through an extra window. */
   readonly isExtra: boolean;
   readonly bytes: number;
   readonly at: number;

@@ -1,8 +1,11 @@
 import { hostname } from 'node:os';
-import type { Broker, Delivery, PublishOutcome } from '../../broker/broker.ts';
+import type { Broker, Delivery, PublishManner, PublishOutcome } from '../../broker/broker.ts';
+import { publishWithin } from '../../broker/publish-within.ts';
 import type { RabbitTarget } from '../../config/broker-target.ts';
+import { ByteAllowance } from '../../runtime/ahead-budget.ts';
 import { sleep, systemClock } from '../../runtime/clock.ts';
 import type { Envelope } from '../../task/envelope.ts';
+import { MAX_MESSAGE_BYTES } from '../../wire/message.ts';
 import { Publisher } from './publisher.ts';
 import { QueueConsumer, readTag, type TagParts } from './queue-consumer.ts';
 import { Replier } from './replier.ts';
@@ -10,61 +13,86 @@ import { RabbitLink } from './rabbitmq-link.ts';
 import { SharedWindows } from './shared-windows.ts';
 
 export interface RabbitBrokerOptions {
-  /** Messages held without an answer: as many as run at once, of each queue that is consumed alone. */
+  /** Unacknowledged messages: as many as run at once, for each queue that is consumed alone. */
   readonly prefetch: number;
-  /** Told of failures that are overcome by trying again. */
+  /** The largest message that is accepted whole. @default 16777216 */
+  readonly maxMessageBytes?: number;
+  /** Called with failures that are retried. */
   readonly onTrouble: (error: unknown) => void;
-  /** The server has stopped taking messages (memory, disk), or takes them again (null). */
+  /** The server has stopped accepting messages (memory, disk), or accepts them again (null). */
   readonly onBlocked: (reason: string | null) => void;
 }
 
-/** How long the last answers may take to be written. */
-const GOODBYE_MS = 2_000;
+/** How long the last acknowledgements may take to be written. */
+const CLOSE_MS = 2_000;
 
 /**
- * RabbitMQ in Celery's own topology and protocol. Publishing and consuming have a connection each: an alarm blocks
- * publishers, and on a shared connection the acknowledgements with them. Nothing is connected before it is needed.
+ * RabbitMQ with Celery's own topology and protocol. Publishing and consuming use separate connections: an alarm blocks
+ * publishers, and on a shared connection their acknowledgements too. It connects when first needed.
  */
 export class RabbitBroker implements Broker {
   readonly isPushing = true;
+  readonly hasQueues = true;
   readonly reply?: NonNullable<Broker['reply']>;
   readonly #publishing: RabbitLink;
   readonly #consuming: RabbitLink;
   readonly #publisher: Publisher;
+  readonly #maxMessageBytes: number;
   readonly #consumers = new Map<string, QueueConsumer>();
   readonly #hints = new Set<{ readonly queues: ReadonlySet<string>; readonly hint: () => void }>();
+  #blockedBy: string | null = null;
   readonly #makeConsumer: (queue: string, isAlone: boolean) => QueueConsumer;
 
   constructor(target: RabbitTarget, options: RabbitBrokerOptions) {
-    const { prefetch, onTrouble, onBlocked } = options;
-    this.#publishing = new RabbitLink(target.hosts, 'publisher', { onBlocked });
+    const { prefetch, maxMessageBytes = MAX_MESSAGE_BYTES, onTrouble, onBlocked } = options;
+    this.#maxMessageBytes = maxMessageBytes;
+    this.#publishing = new RabbitLink(target.hosts, 'publisher', {
+      onBlocked: reason => {
+        this.#blockedBy = reason;
+        onBlocked(reason);
+      },
+    });
     // A consumer sends nothing that could be blocked.
     this.#consuming = new RabbitLink(target.hosts, 'consumer', { onBlocked: () => undefined });
     const origin = `gen${process.pid}@${hostname()}`;
     this.#publisher = new Publisher(this.#publishing, target, origin);
     const replier = new Replier(this.#publishing);
     if (target.replies === 'on') this.reply = replies => replier.reply(replies);
-    const shared = { link: this.#consuming, shape: target, prefetch, onTrouble };
-    // With `begin` nothing is held that runs, and every queue was given its share already.
+    const shared = {
+      link: this.#consuming,
+      shape: target,
+      prefetch,
+      maxMessageBytes,
+      onTrouble,
+    };
+    // With `begin` no running task is held here, and every queue has its quota already.
     const windows = target.ackOn === 'commit' ? { windows: new SharedWindows(prefetch) } : {};
     this.#makeConsumer = (queue, isAlone) =>
       new QueueConsumer(queue, isAlone ? shared : { ...shared, ...windows }, () =>
-        this.#tell(queue),
+        this.#notify(queue),
       );
   }
 
-  publish(messages: readonly Envelope[]): Promise<readonly PublishOutcome[]> {
-    return this.#publisher.publish(messages);
+  publish(
+    messages: readonly Envelope[],
+    manner?: PublishManner,
+  ): Promise<readonly PublishOutcome[]> {
+    return publishWithin(messages, this.#maxMessageBytes, some =>
+      this.#publisher.publish(some, manner),
+    );
   }
 
-  /** What has been pushed to us so far; consuming a queue begins with the first take from it. */
-  take(queues: readonly string[], limit: number): Promise<readonly Delivery[]> {
+  /** Messages pushed to us so far; the first take from a queue starts consuming it. */
+  async take(queues: readonly string[], limit: number): Promise<readonly Delivery[]> {
     const taken: Delivery[] = [];
-    // All of them first: what they share depends on how many they are.
+    // Create all of them first: their quota depends on how many there are.
     const consumers = queues.map(queue => this.#consumer(queue, queues.length === 1));
-    for (const consumer of consumers)
-      taken.push(...consumer.take(Math.max(limit - taken.length, 0)));
-    return Promise.resolve(taken);
+    const allowance = new ByteAllowance();
+    for (const consumer of consumers) {
+      const some = consumer.take(Math.max(limit - taken.length, 0), allowance);
+      taken.push(...(some instanceof Promise ? await some : some));
+    }
+    return taken;
   }
 
   ack(deliveries: readonly Delivery[]): Promise<void> {
@@ -79,14 +107,22 @@ export class RabbitBroker implements Broker {
     return Promise.resolve();
   }
 
-  /** Whoever gives back cannot begin anything now: nothing more is pushed to us before the next take. */
+  /** A worker that gives back cannot begin anything now: nothing more is pushed to us until a take finds a queue empty. */
   async giveBack(deliveries: readonly Delivery[]): Promise<void> {
     const tags = deliveries.map(({ tag }) => readTag(tag));
     await this.#pause(new Set(tags.map(({ queue }) => queue)));
     for (const tag of tags) this.#consumers.get(tag.queue)?.giveBack(tag);
   }
 
-  /** When the last one who waited for a queue has left, what was not taken from it goes back. */
+  requeue(deliveries: readonly Delivery[]): Promise<void> {
+    for (const { tag } of deliveries) {
+      const parts = readTag(tag);
+      this.#consumers.get(parts.queue)?.giveBack(parts);
+    }
+    return Promise.resolve();
+  }
+
+  /** When the last waiter for a queue has left, messages that were not taken from it go back. */
   onReady(queues: readonly string[], hint: () => void): () => void {
     const entry = { queues: new Set(queues), hint };
     this.#hints.add(entry);
@@ -108,9 +144,13 @@ export class RabbitBroker implements Broker {
     return longest;
   }
 
+  blockedBy(): string | null {
+    return this.#blockedBy;
+  }
+
   async close(): Promise<void> {
     const consumers = [...this.#consumers.values()].map(consumer => consumer.close());
-    await Promise.race([Promise.all(consumers), sleep(systemClock, GOODBYE_MS)]);
+    await Promise.race([Promise.all(consumers), sleep(systemClock, CLOSE_MS)]);
     await Promise.all([this.#publishing.close(), this.#consuming.close()]);
   }
 
@@ -127,7 +167,7 @@ export class RabbitBroker implements Broker {
     await Promise.all(pausing.filter(pause => pause !== null));
   }
 
-  #tell(queue: string): void {
+  #notify(queue: string): void {
     for (const entry of this.#hints) if (entry.queues.has(queue)) entry.hint();
   }
 }

@@ -14,22 +14,26 @@ const MISSING_FILE = new Set(['ENOENT', 'EACCES', 'EISDIR']);
 
 const codeOf = (error: unknown): unknown => (error as { readonly code?: unknown }).code;
 
-/** The reply code of the server, where the error tells of one. */
+/** The server's reply code, if the error has one. */
 export function replyCode(error: unknown): number | null {
   const code = codeOf(error);
   if (typeof code === 'number') return code;
-  // During the handshake amqplib tells it in words only.
-  const told =
+  // During the handshake amqplib puts it in the message only.
+  const quoted =
     error instanceof Error ? /: (\d{3}) \([A-Z-]+\)/.exec(error.message)?.[1] : undefined;
-  return told === undefined ? null : Number(told);
+  return quoted === undefined ? null : Number(quoted);
 }
 
-/** What a server, or the way to it, said no with; `isPermanent` where waiting does not help. */
+/** Why a connection attempt failed; `isPermanent` where waiting does not help. */
 export function connectFailure(error: unknown, host: RabbitHost): OutlastError {
   if (isOutlastError(error)) return error;
-  const place = `${host.hostname}:${host.port}`;
+  const address = `${host.hostname}:${host.port}`;
   const { message, hint, isPermanent } = explain(error, host);
-  return unavailable('connection', `RabbitMQ at ${place} ${message}`, { hint, isPermanent, error });
+  return unavailable('connection', `RabbitMQ at ${address} ${message}`, {
+    hint,
+    isPermanent,
+    error,
+  });
 }
 
 function explain(error: unknown, host: RabbitHost): Trouble {
@@ -42,7 +46,7 @@ function explain(error: unknown, host: RabbitHost): Trouble {
       isPermanent: true,
     };
   }
-  // The reason is in a frame that amqplib names and does not show; only an unusable virtual host ends there.
+  // The reason is in a frame that amqplib names but does not show; only an unusable virtual host fails this way.
   if (text.startsWith('Expected ConnectionOpenOk')) {
     return {
       message: `refuses virtual host ${host.vhost}: it does not exist, or ${host.username} may not use it`,
@@ -71,7 +75,7 @@ function explain(error: unknown, host: RabbitHost): Trouble {
   };
 }
 
-/** A connection or channel that was there and is not any more. */
+/** A connection or channel that was open and is gone. */
 export function lost(scope: Scope, error: unknown): OutlastError {
   const text = error instanceof Error ? error.message : 'it was closed';
   return unavailable(scope, `the ${scope} to RabbitMQ is gone: ${text}`, {

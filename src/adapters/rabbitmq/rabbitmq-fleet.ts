@@ -13,6 +13,7 @@ import type { RabbitTarget } from '../../config/broker-target.ts';
 import { backoffMs, type BackoffPolicy } from '../../runtime/backoff.ts';
 import { sleep, systemClock } from '../../runtime/clock.ts';
 import { CONTROL_EXCHANGE, EVENT_EXCHANGE, REPLY_EXCHANGE } from '../../wire/celery-names.ts';
+import { toDriverTable } from './field-table.ts';
 import { lost } from './rabbitmq-errors.ts';
 import { RabbitLink, type OpenLink } from './rabbitmq-link.ts';
 import { ensureExchange, type ExchangeShape } from './topology.ts';
@@ -24,12 +25,12 @@ const SHAPES: Readonly<Record<string, ExchangeShape>> = {
   [EVENT_EXCHANGE]: { type: 'topic', durable: true },
 };
 
-/** As Celery's `control_queue_ttl`: what a process that stood still has missed for so long is nobody's wish any more. */
+/** As Celery's `control_queue_ttl`: a request that a stalled process has missed for this long is out of date. */
 const REQUEST_TTL_MS = 300_000;
-/** A mailbox that cannot be had (no permission) is tried again, not hammered. */
+/** A mailbox that cannot be created (no permission) is retried with a backoff. */
 const RELISTEN: BackoffPolicy = { baseMs: 100, maxMs: 10_000, jitter: 'full' };
-/** How long the last words may take to be written. */
-const GOODBYE_MS = 1_000;
+/** How long the last messages may take to be written. */
+const CLOSE_MS = 1_000;
 
 interface Outgoing {
   readonly link: OpenLink;
@@ -39,20 +40,21 @@ interface Outgoing {
 }
 
 /**
- * Celery's events and remote control on RabbitMQ, on one connection of its own: nothing here can hold up messages. The
- * mailbox belongs to the connection and goes with it; every new one has a new name, so none waits for a dead one to be noticed.
+ * Celery's events and remote control on RabbitMQ, on a separate connection: nothing here can delay task messages. The
+ * mailbox belongs to the connection and disappears with it. Each one has a new name, so that it need not wait until the
+ * server notices that the old connection is dead.
  */
 export class RabbitFleet implements Fleet {
   readonly place: FleetPlace;
   readonly #link: RabbitLink;
   readonly #options: FleetOptions;
   readonly #closing = new AbortController();
-  /** What does not work at the moment, and was told. */
+  /** What does not work at the moment, and was reported. */
   readonly #troubles = new Set<keyof Fleet>();
   #outgoing: Outgoing | null = null;
 
   constructor({ hosts }: RabbitTarget, options: FleetOptions) {
-    // The URL is refused where it names no host.
+    // Config refuses a URL without a host.
     const { hostname, port, username, vhost, isTls } = hosts[0] as RabbitHost;
     this.place = {
       transport: 'amqp',
@@ -74,21 +76,21 @@ export class RabbitFleet implements Fleet {
     await this.#publish(REPLY_EXCHANGE, routingKey, { headers, body });
   }
 
-  listen(hear: (message: RequestMessage) => void): void {
-    void this.#keepListening(hear);
+  listen(onRequest: (message: RequestMessage) => void): void {
+    void this.#keepListening(onRequest);
   }
 
   async close(): Promise<void> {
     this.#closing.abort();
-    const patience = new AbortController();
+    const timeout = new AbortController();
     await Promise.race([
-      this.#closeOutgoing().then(() => patience.abort()),
-      sleep(systemClock, GOODBYE_MS, patience.signal),
+      this.#closeOutgoing().then(() => timeout.abort()),
+      sleep(systemClock, CLOSE_MS, timeout.signal),
     ]);
     await this.#link.close();
   }
 
-  /** By the channel itself: closing the connection would overtake what is still to be written. */
+  /** Closes the channel first: closing the connection would overtake messages still to be written. */
   async #closeOutgoing(): Promise<void> {
     const outgoing = this.#outgoing;
     if (outgoing === null || outgoing.isClosed) return;
@@ -102,7 +104,7 @@ export class RabbitFleet implements Fleet {
   ): Promise<boolean> {
     try {
       const link = await this.#link.open();
-      // It would wait in our memory for the end of the alarm.
+      // It would stay in our memory until the alarm ends.
       if (link.blocked() !== null) return false;
       const outgoing = this.#outgoingOn(link);
       const channel = await outgoing.opening;
@@ -112,18 +114,18 @@ export class RabbitFleet implements Fleet {
         contentEncoding: 'utf-8',
         deliveryMode: 1,
         priority: 0,
-        headers,
+        headers: toDriverTable(headers),
       });
       if (!isRoom) outgoing.isFull = true;
       this.#troubles.delete('tell');
       return true;
     } catch (error) {
-      this.#tellTrouble('tell', error);
+      this.#reportTrouble('tell', error);
       return false;
     }
   }
 
-  /** The channel of this connection. Publishing to an exchange that is not there closes it, so they are made sure of first. */
+  /** The channel of this connection. Publishing to a missing exchange closes it, so the exchanges are ensured first. */
   #outgoingOn(link: OpenLink): Outgoing {
     const known = this.#outgoing;
     if (known?.link === link && !known.isClosed) return known;
@@ -145,31 +147,31 @@ export class RabbitFleet implements Fleet {
     for (const exchange of [EVENT_EXCHANGE, REPLY_EXCHANGE])
       await ensureExchange(model, exchange, SHAPES[exchange] as ExchangeShape);
     const channel = await model.createChannel();
-    channel.on('error', error => this.#tellTrouble('tell', error));
+    channel.on('error', error => this.#reportTrouble('tell', error));
     channel.on('close', () => set({ isClosed: true }));
     channel.on('drain', () => set({ isFull: false }));
     return channel;
   }
 
-  /** One round for every mailbox. */
-  async #keepListening(hear: (message: RequestMessage) => void): Promise<void> {
+  /** One iteration per mailbox. */
+  async #keepListening(onRequest: (message: RequestMessage) => void): Promise<void> {
     let failures = 0;
     while (!this.#closing.signal.aborted) {
       try {
-        const why = await this.#listenOnce(hear, () => (failures = 0));
+        const why = await this.#listenOnce(onRequest, () => (failures = 0));
         throw lost('channel', why);
       } catch (error) {
         if (this.#closing.signal.aborted) return;
-        this.#tellTrouble('listen', error);
+        this.#reportTrouble('listen', error);
         const waitMs = backoffMs(RELISTEN, failures++, 0.5 + Math.random() / 2);
         await sleep(systemClock, waitMs, this.#closing.signal);
       }
     }
   }
 
-  /** Listens until the mailbox is gone, and says why it is. */
+  /** Listens until the mailbox is gone, and returns the reason. */
   async #listenOnce(
-    hear: (message: RequestMessage) => void,
+    onRequest: (message: RequestMessage) => void,
     onReady: () => void,
   ): Promise<unknown> {
     const { model, reason } = await this.#link.open();
@@ -191,7 +193,8 @@ export class RabbitFleet implements Fleet {
     const cancelled = new Promise<void>((resolve, reject) => {
       const receive = (message: Parameters<Parameters<Channel['consume']>[1]>[0]): void => {
         if (message === null) return resolve();
-        hear({ headers: message.properties.headers, body: message.content });
+        const { content: body, properties } = message;
+        onRequest({ bytes: body.length, read: () => ({ headers: properties.headers, body }) });
       };
       channel.consume(queue, receive, { noAck: true, exclusive: true }).then(() => {
         this.#troubles.delete('listen');
@@ -203,7 +206,7 @@ export class RabbitFleet implements Fleet {
     return why ?? reason() ?? new Error('the mailbox was deleted');
   }
 
-  #tellTrouble(what: keyof Fleet, error: unknown): void {
+  #reportTrouble(what: keyof Fleet, error: unknown): void {
     if (this.#troubles.has(what) || this.#closing.signal.aborted) return;
     this.#troubles.add(what);
     this.#options.onTrouble(error);

@@ -7,32 +7,35 @@ import { sleep, systemClock } from '../../runtime/clock.ts';
 import { loadAmqplib } from './load-amqplib.ts';
 import { connectFailure, lost, unavailable } from './rabbitmq-errors.ts';
 import { readDeliveries } from './frame-reader.ts';
+import { LinkPulse } from './link-pulse.ts';
 
-/** Reconnecting at once to a server that restarts only fills its log; later than this nobody wants to wait. */
+/** Reconnecting at once to a restarting server only fills its log; a longer wait than this helps no caller. */
 const RECONNECT: BackoffPolicy = { baseMs: 200, maxMs: 3_000, jitter: 'full' };
-/** How long a goodbye may take before the socket is simply closed. */
-const GOODBYE_MS = 2_000;
+/** How long a clean close may take before the socket is destroyed. */
+const CLOSE_MS = 2_000;
 
-/** One open connection. When it is lost there is another one, with channels of its own. */
+/** One open connection. After a loss there is another one, with its own channels. */
 export interface OpenLink {
   readonly model: ChannelModel;
-  /** Why the server takes nothing at the moment (memory or disk alarm), or null. */
+  /** Why the server accepts nothing at the moment (memory or disk alarm), or null. */
   readonly blocked: () => string | null;
-  /** Resolves when it takes messages again, or is gone. */
+  /** Resolves when it accepts messages again, or is gone. */
   readonly unblocked: () => Promise<void>;
   /** Resolves when the connection is gone. */
   readonly gone: Promise<void>;
-  /** What ended it, where the server said so. */
+  /** What ended it, if the server gave a reason. */
   readonly reason: () => unknown;
+  /** Counts messages that await a confirm; ends a connection that the server does not read from. */
+  readonly pulse: LinkPulse;
 }
 
 export interface LinkEvents {
-  /** The server has stopped taking messages, or takes them again (null). */
+  /** The server has stopped accepting messages, or accepts them again (null). */
   readonly onBlocked: (reason: string | null) => void;
 }
 
 /**
- * A connection that is opened when it is first asked for, and again after it was lost, by the next who asks.
+ * A connection that is opened by the first call of `open`, and again by the first one after a loss.
  *
  *   closed ──open()──► opening ──► open ──lost──► closed, the next opening waits a little
  */
@@ -49,11 +52,11 @@ export class RabbitLink {
     this.#hosts = hosts;
     this.#purpose = purpose;
     this.#events = events;
-    // A fleet that restarts together does not all begin with the same server.
+    // Processes that restart together do not all start with the same server.
     this.#next = Math.floor(Math.random() * hosts.length);
   }
 
-  /** The open connection; whoever asks while it is being opened gets the same. */
+  /** The open connection; callers that ask while it is being opened share it. */
   open(): Promise<OpenLink> {
     this.#opening ??= this.#openOnce();
     return this.#opening;
@@ -100,7 +103,7 @@ export class RabbitLink {
         port,
         username,
         password,
-        // amqplib takes this as it stands in a URL.
+        // amqplib takes this as it is written in a URL.
         vhost: encodeURIComponent(host.vhost),
         heartbeat: host.heartbeatSeconds,
       },
@@ -133,26 +136,32 @@ export class RabbitLink {
     model.on('unblocked', () => tellBlocked(null));
     // Without a listener an error would end the process; `close` follows it.
     model.on('error', error => (reason = error));
+    const pulse = new LinkPulse({
+      model,
+      isBlocked: () => blocked !== null,
+      abandon: error => destroySocket(model, error),
+    });
     const gone = new Promise<void>(resolve => {
       model.on('close', error => {
         reason ??= error;
+        pulse.stop();
         if (blocked !== null) tellBlocked(null);
         destroySocket(model);
-        // A connection that is lost as soon as it stands must not be opened a hundred times a second.
+        // A connection that is lost as soon as it is up must not be reopened a hundred times a second.
         this.#failures = 1;
         this.#forget();
         resolve();
       });
     });
-    return { model, blocked: () => blocked, unblocked, gone, reason: () => reason };
+    return { model, blocked: () => blocked, unblocked, gone, reason: () => reason, pulse };
   }
 
-  /** The next who asks opens another, unless this was the last. */
+  /** The next call of `open` opens another, unless this link is closed. */
   #forget(): void {
     if (!this.#closing.signal.aborted) this.#opening = null;
   }
 
-  /** Says goodbye; a server that does not answer is left. */
+  /** Closes cleanly; does not wait long for a server that does not answer. */
   async close(): Promise<void> {
     this.#closing.abort();
     const opening = this.#opening;
@@ -166,7 +175,7 @@ export class RabbitLink {
     const link = await opening?.catch(() => null);
     if (!link) return;
     const closed = link.model.close().catch(() => undefined);
-    await Promise.race([closed, sleep(systemClock, GOODBYE_MS)]);
+    await Promise.race([closed, sleep(systemClock, CLOSE_MS)]);
     destroySocket(link.model);
   }
 }
@@ -181,8 +190,10 @@ async function tlsOptions(host: RabbitHost): Promise<SocketOptions> {
   };
 }
 
-/** amqplib only ends the stream: on a half-open connection that would wait for the kernel to give up. */
-function destroySocket(model: ChannelModel): void {
-  const { stream } = model.connection as { readonly stream?: { destroy?: () => void } };
-  stream?.destroy?.();
+/** amqplib only ends the stream: a half-open connection would then wait for the kernel to give up. */
+function destroySocket(model: ChannelModel, error?: Error): void {
+  const { stream } = model.connection as {
+    readonly stream?: { destroy?: (error?: Error) => void };
+  };
+  stream?.destroy?.(error);
 }

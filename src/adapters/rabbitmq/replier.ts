@@ -1,12 +1,12 @@
 import type { ConfirmChannel } from 'amqplib';
 import type { PublishOutcome } from '../../broker/broker.ts';
-import { systemClock } from '../../runtime/clock.ts';
 import { toBytes } from '../../task/json.ts';
 import type { Reply } from '../../wire/reply.ts';
 import type { OpenLink, RabbitLink } from './rabbitmq-link.ts';
+import { within } from './within.ts';
 
-/** A server tells of an alarm when the first message waits for its end already: runs must not wait with it. */
-const PATIENCE_MS = 5_000;
+/** A server reports an alarm only when the first message is already blocked: runs must not wait for it. */
+const TIMEOUT_MS = 5_000;
 
 interface OpenChannel {
   readonly link: OpenLink;
@@ -14,8 +14,8 @@ interface OpenChannel {
 }
 
 /**
- * Answers senders as Celery's `rpc://` does: not kept on disk, to a queue that is the sender's own. Not `mandatory`: where
- * the queue is gone nobody waits, and that is an answer too. On a channel apart from tasks, which want the opposite.
+ * Answers senders as Celery's `rpc://` does: not persistent, to the sender's own queue. Not `mandatory`: if the queue is
+ * gone, no sender waits, and that is fine. On a separate channel from tasks, which need the opposite.
  */
 export class Replier {
   readonly #link: RabbitLink;
@@ -30,8 +30,9 @@ export class Replier {
       const link = await this.#link.open();
       const reason = link.blocked();
       if (reason !== null) throw new Error(`RabbitMQ takes no messages at the moment: ${reason}`);
-      const channel = await this.#open(link);
-      return await inTime(Promise.all(replies.map(reply => send(channel, reply))));
+      const channel = await within(TIMEOUT_MS, this.#open(link), 'has opened no channel');
+      const confirmed = Promise.all(replies.map(reply => send(channel, link, reply)));
+      return await within(TIMEOUT_MS, confirmed, 'has confirmed no answer');
     } catch (error) {
       return replies.map(() => unavailable(error));
     }
@@ -50,16 +51,7 @@ export class Replier {
   }
 }
 
-function inTime<T>(confirmed: Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const cancel = systemClock.timer(PATIENCE_MS, () =>
-      reject(new Error(`RabbitMQ has confirmed no answer for ${PATIENCE_MS} ms`)),
-    );
-    confirmed.then(resolve, reject).finally(cancel);
-  });
-}
-
-function send(channel: ConfirmChannel, reply: Reply): Promise<PublishOutcome> {
+function send(channel: ConfirmChannel, { pulse }: OpenLink, reply: Reply): Promise<PublishOutcome> {
   const { replyTo, correlationId, body } = reply;
   const bytes = toBytes(body);
   const content = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -71,9 +63,11 @@ function send(channel: ConfirmChannel, reply: Reply): Promise<PublishOutcome> {
       priority: 0,
       correlationId,
     };
-    channel.publish('', replyTo, content, options, (error: unknown) =>
-      resolve(error ? unavailable(error) : { status: 'confirmed' }),
-    );
+    channel.publish('', replyTo, content, options, (error: unknown) => {
+      pulse.answered();
+      resolve(error ? unavailable(error) : { status: 'confirmed' });
+    });
+    pulse.written();
   });
 }
 

@@ -38,7 +38,7 @@ class Queue {
     this.#push();
   }
 
-  /** As a worker with a place for it. */
+  /** Takes one, like a worker with a free slot. */
   takeOne(): boolean {
     const isThere = this.untaken > 0;
     if (isThere) this.untaken -= 1;
@@ -79,7 +79,7 @@ function setup(places: number, queues = 3) {
   const running = (): number => made.reduce((sum, { held, untaken }) => sum + held - untaken, 0);
   const order = [...made];
   const runs: Queue[] = [];
-  /** Takes, first from the one that is preferred, until all places are used or nothing more comes. */
+  /** Takes, first from the preferred queue, until all slots are used or nothing more comes. */
   const work = async (preferred?: Queue): Promise<void> => {
     for (let idle = 0; idle < 3 && running() < places; idle++) {
       order.push(...order.splice(0, 1));

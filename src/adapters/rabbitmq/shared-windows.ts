@@ -1,46 +1,46 @@
-/** The consumer of one queue, as one of several that share what a process may hold. */
+/** The consumer of one queue, one of several that share the process's limit. */
 export interface Borrower {
   /** Messages it may hold now. */
   readonly window: number;
-  /** Those of them that do not run: nobody has taken them, or they have not come. */
+  /** Those that are not running: not taken yet, or not delivered yet. */
   readonly spare: number;
-  /** Everything it may hold runs. */
+  /** Everything it may hold is running. */
   readonly isFull: boolean;
-  /** Opens a further window of this size. */
+  /** Opens another window of this size. */
   lend(size: number): void;
-  /** Shuts a window that holds nothing, or any; what was in it comes back as it is answered. False: it has none. */
+  /** Shuts an idle window, or any; its messages free their share as they are answered. False: there is none to shut. */
   shrink(which: 'idle' | 'any'): boolean;
 }
 
-/** Of all places: a smaller step would only make more consumers. */
+/** Parts of all slots: a smaller step would only create more consumers. */
 const STEPS = 16;
 
 /**
- * What the queues of a process hold together without an answer: its places, and two steps for each of them.
+ * The unacknowledged messages of all queues of a process: its slots, plus two steps for each queue.
  *
- * RabbitMQ has a window for each consumer, which cannot be changed, and none for all that quorum queues know. So every queue
- * has a window of a step always, by which none starves, and borrows further ones while everything it holds runs. Where all
- * are lent one comes back that is not used, and else one of whoever has two steps that do not run: while all places are
- * used there is always somebody, so that queues are chosen from by their weights and not by what they hold. Nothing goes
- * back to the server for that: what a shut window holds counts until it is answered.
+ * RabbitMQ has a window per consumer, which cannot be changed, and no window across consumers that quorum queues
+ * support. So every queue keeps a window of one step, which prevents starvation, and borrows more while everything it
+ * holds is running. When all are lent, an idle window is reclaimed, or else one from the queue with two steps that are
+ * not running. While all slots are in use there always is such a queue, so queues are picked by weight and not by what
+ * they hold. No message is returned for that: what a shut window holds counts until it is answered.
  */
 export class SharedWindows {
-  /** The window that every queue has. */
+  /** The window that every queue keeps. */
   readonly step: number;
-  readonly #places: number;
+  readonly #slots: number;
   readonly #borrowers = new Set<Borrower>();
   readonly #waiting = new Set<Borrower>();
   #free: number;
 
-  constructor(places: number) {
-    this.#places = places;
-    this.step = Math.ceil(places / STEPS);
-    this.#free = places;
+  constructor(slots: number) {
+    this.#slots = slots;
+    this.step = Math.ceil(slots / STEPS);
+    this.#free = slots;
   }
 
-  /** What each queue would have if they were all alike. */
+  /** Each queue's quota if all were equal. */
   get share(): number {
-    return Math.ceil(this.#places / Math.max(1, this.#borrowers.size));
+    return Math.ceil(this.#slots / Math.max(1, this.#borrowers.size));
   }
 
   join(borrower: Borrower): void {
@@ -48,12 +48,12 @@ export class SharedWindows {
     this.#free += this.step;
   }
 
-  /** It is full, and there may be more in its queue. */
+  /** The borrower is full, and its queue may have more. */
   ask(borrower: Borrower): void {
     if (this.#free > 0) return this.#lend(borrower);
     const others = [...this.#borrowers].filter(other => other !== borrower);
     const isComing = others.some(other => other.shrink('idle'));
-    // Asked for once: what runs in the window that was shut may take its time.
+    // Reclaim only once: the messages in the window being shut may run for a while.
     if (!isComing && !this.#waiting.has(borrower)) {
       const [richest] = others.toSorted((one, two) => two.spare - one.spare);
       if (richest && richest.spare >= 2 * this.step) richest.shrink('any');

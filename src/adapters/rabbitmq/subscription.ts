@@ -1,16 +1,22 @@
-import type { Channel, ChannelModel, ConsumeMessage } from 'amqplib';
+import type { Channel, ChannelModel, ConsumeMessage, GetMessage } from 'amqplib';
+import { systemClock } from '../../runtime/clock.ts';
+import { within } from './within.ts';
 
 let count = 0;
 
-/** `cancelled`: by the server, because the queue was deleted or moves. `closed`: the channel is gone. */
+/** A live server answers at once; heartbeats end the connection to a dead one. */
+const GET_MS = 5_000;
+const CANCEL_MS = 5_000;
+
+/** `cancelled`: by the server, because the queue was deleted or is moving. `closed`: the channel is gone. */
 export type ConsumingEnd = 'stopped' | 'cancelled' | 'closed';
 
 /**
- * One channel for one queue. Delivery tags are the channel's own: an answer on another one would close that. A queue
- * that is given up and taken up again stays on its channel, so that what was taken before can still be answered.
+ * One channel for one queue. Delivery tags belong to the channel: an answer on another one would close that. A queue
+ * that is paused and resumed stays on its channel, so that messages taken before can still be answered.
  */
 export class Subscription {
-  /** Never used again, also not by the next connection: a late answer finds no channel of its name. */
+  /** Never reused, not even by the next connection: a late answer finds no channel of this name. */
   readonly name: string = String(++count);
   readonly #channel: Channel;
   readonly #first: number;
@@ -37,8 +43,8 @@ export class Subscription {
   }
 
   /**
-   * @param first the window of its first consumer, where further ones may come
-   * @param onClose told when the channel is gone, whether anything was consumed on it at the time or not
+   * @param first the window of its first consumer; more consumers may follow
+   * @param onClose called when the channel is gone, whether it was consuming at the time or not
    */
   static async open(
     model: ChannelModel,
@@ -48,7 +54,7 @@ export class Subscription {
     return new Subscription(await model.createChannel(), first, onClose);
   }
 
-  /** Messages without an answer. */
+  /** Unacknowledged messages. */
   get held(): number {
     return this.#held.size;
   }
@@ -57,17 +63,17 @@ export class Subscription {
     return this.#isOpen;
   }
 
-  /** The server has agreed to push messages, and nothing has ended that. */
+  /** The server has agreed to push messages, and this has not ended. */
   get isConsuming(): boolean {
     return this.#isOpen && this.#consumerTag !== null;
   }
 
-  /** What the server closed the channel with. */
+  /** The error with which the server closed the channel. */
   get reason(): Error | null {
     return this.#reason;
   }
 
-  /** Consumes until it ends, and says how. */
+  /** Consumes until it ends, and returns how it ended. */
   async consume(queue: string, receive: (message: ConsumeMessage) => void): Promise<ConsumingEnd> {
     this.#isStopping = false;
     const ended = new Promise<ConsumingEnd>(resolve => {
@@ -78,14 +84,14 @@ export class Subscription {
       this.#consumerTag = null;
       this.#end('cancelled');
     });
-    // Asked to stop before there was anything to stop.
+    // `stop` was called before there was a consumer to cancel.
     if (this.#isStopping) await this.stop();
     return await ended;
   }
 
   /**
-   * A further consumer of the queue, with a window of its own: that of a consumer cannot be changed, and one that takes
-   * the place of another begins with an empty window.
+   * An additional consumer of the queue, with its own window: the window of a consumer cannot be changed, and a consumer
+   * that replaces another starts with an empty one.
    */
   async widen(
     queue: string,
@@ -101,14 +107,14 @@ export class Subscription {
     if (this.#isStopping) await this.narrow();
   }
 
-  /** One more consumer of the queue, with a window of its own. Resolves with what ends it. */
+  /** One more consumer of the queue, with its own window. Resolves with a function that ends it. */
   async further(
     queue: string,
     window: number,
     receive: (message: ConsumeMessage) => void,
   ): Promise<() => Promise<void>> {
     const consumerTag = await this.#start(queue, window, message => message && receive(message));
-    return async () => void (await this.#channel.cancel(consumerTag).catch(() => undefined));
+    return () => this.#cancel(consumerTag);
   }
 
   async #start(
@@ -116,7 +122,7 @@ export class Subscription {
     window: number,
     receive: (message: ConsumeMessage | null) => void,
   ): Promise<string> {
-    // In one breath: the window is that of the consumers that come after it, and another may be on its way.
+    // Sent together: the window applies to consumers started after it, and another start may be under way.
     const [, { consumerTag }] = await Promise.all([
       this.#channel.prefetch(window),
       this.#channel.consume(queue, message => {
@@ -127,31 +133,61 @@ export class Subscription {
     return consumerTag;
   }
 
-  /** Ends all further consumers; what was delivered to them can still be answered. */
+  /** Polls the next message of the queue; null: there is none, or the server did not answer. */
+  get(queue: string): Promise<GetMessage | null> {
+    const asking = async (): Promise<GetMessage | false> => await this.#channel.get(queue);
+    return new Promise(resolve => {
+      let isLate = false;
+      const cancel = systemClock.timer(GET_MS, () => {
+        isLate = true;
+        resolve(null);
+      });
+      const answer = (message: GetMessage | false): void => {
+        cancel();
+        if (message === false) return resolve(null);
+        this.#held.add(message.fields.deliveryTag);
+        if (isLate) this.giveBack(message.fields.deliveryTag);
+        else resolve(message);
+      };
+      // The channel is gone; its consumer reports the reason.
+      asking().then(answer, () => answer(false));
+    });
+  }
+
+  /**
+   * RabbitMQ answers when the queue has: one whose process hangs would block a worker that is returning messages of all
+   * its queues. If it fails, the channel reports the reason.
+   */
+  async #cancel(consumerTag: string): Promise<void> {
+    const cancelling = async (): Promise<unknown> => await this.#channel.cancel(consumerTag);
+    await within(CANCEL_MS, cancelling(), 'has not ended a consumer').catch(() => undefined);
+  }
+
+  /** Ends all additional consumers; their messages can still be answered. */
   async narrow(): Promise<void> {
     const tags = [...this.#furtherTags];
     this.#furtherTags.clear();
-    await Promise.all(tags.map(tag => this.#channel.cancel(tag).catch(() => undefined)));
+    await Promise.all(tags.map(tag => this.#cancel(tag)));
   }
 
-  /** Ends `consume`; what is on its way still comes. */
+  /** Ends `consume`; messages on their way still arrive. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     const consumerTag = this.#consumerTag;
     this.#consumerTag = null;
     await this.narrow();
     if (consumerTag === null) return;
-    await this.#channel.cancel(consumerTag).catch(() => undefined);
+    await this.#cancel(consumerTag);
     this.#end('stopped');
   }
 
   /**
-   * Once for every message: a second answer would close the channel, and is ignored. One frame answers for all that were
-   * delivered before the first that has no answer yet.
+   * Once per message: a second answer would close the channel, so it is ignored. One frame acknowledges everything
+   * delivered before the first message that is still open.
    */
   acknowledge(deliveryTags: readonly number[]): void {
     const ours = deliveryTags.filter(tag => this.#held.delete(tag));
-    // Tags grow, and a set keeps the order in which they came.
+    // Tags increase, and a set keeps insertion order.
     const [open = Infinity] = this.#held;
     const early = Math.max(...ours.filter(tag => tag < open));
     if (early > 0) this.#send(early, message => this.#channel.ack(message, true));
@@ -167,11 +203,11 @@ export class Subscription {
     try {
       answer({ fields: { deliveryTag } } as ConsumeMessage);
     } catch {
-      // The channel is just closing: the server delivers the message again, and the ledger answers for it.
+      // The channel is closing: the server redelivers the message, and the ledger recognizes it.
     }
   }
 
-  /** By the channel itself: closing the connection would overtake answers that are still to be written. */
+  /** Closes the channel first: closing the connection would overtake answers still to be written. */
   async close(): Promise<void> {
     if (this.#isOpen) await this.#channel.close().catch(() => undefined);
   }

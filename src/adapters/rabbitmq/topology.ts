@@ -10,9 +10,9 @@ export interface QueueShape {
 const [NOT_FOUND, PRECONDITION_FAILED] = [404, 406];
 
 /**
- * Makes sure that a queue is there. One that is there is taken as it is: declaring it with other arguments than
- * Celery did closes the channel. A missing one is declared as Celery does it: queue, direct exchange and binding, all of
- * the same name, all durable.
+ * Ensures that a queue exists. An existing one is used as it is: declaring it with other arguments than Celery did
+ * closes the channel. A missing one is declared as Celery does: queue, direct exchange and binding, all with the same
+ * name, all durable.
  */
 export async function ensureQueue(
   model: ChannelModel,
@@ -25,11 +25,26 @@ export async function ensureQueue(
       await channel.assertQueue(queue, { durable: true, arguments: argumentsOf(shape) });
     });
   } catch (error) {
-    // Somebody else has declared it in between, in another shape.
+    // Another process has declared it in between, with other arguments.
     if (replyCode(error) === PRECONDITION_FAILED && (await isThere(model, queue))) return;
     throw error;
   }
   await bind(model, queue);
+}
+
+/**
+ * Whether a queue exists that was declared as Celery does, with an exchange of its own name. Other queues belong to
+ * programs that know nothing about tasks. Declares nothing.
+ */
+export async function isCeleryQueue(model: ChannelModel, queue: string): Promise<boolean> {
+  if (!(await isThere(model, queue))) return false;
+  try {
+    await withChannel(model, channel => channel.checkExchange(queue));
+    return true;
+  } catch (error) {
+    if (replyCode(error) === NOT_FOUND) return false;
+    throw error;
+  }
 }
 
 async function isThere(model: ChannelModel, queue: string): Promise<boolean> {
@@ -54,7 +69,7 @@ export interface ExchangeShape {
   readonly durable: boolean;
 }
 
-/** The same for an exchange: whoever came first has decided what it is like. */
+/** The same for an exchange: an existing one is used as it is. */
 export async function ensureExchange(
   model: ChannelModel,
   exchange: string,
@@ -68,7 +83,9 @@ export async function ensureExchange(
   }
 }
 
-/** We publish to the default exchange, so whoever may not declare one, or finds another there, does without. */
+/**
+ * We publish to the default exchange, so a process that may not declare one, or finds another there, goes on without it.
+ */
 async function bind(model: ChannelModel, queue: string): Promise<void> {
   try {
     await withChannel(model, async channel => {
@@ -80,7 +97,7 @@ async function bind(model: ChannelModel, queue: string): Promise<void> {
   }
 }
 
-/** A channel of its own: what the server refuses closes it. */
+/** A separate channel: the server closes it when it refuses something. */
 async function withChannel<T>(
   model: ChannelModel,
   use: (channel: Channel) => Promise<T>,

@@ -2,16 +2,16 @@ import type { ErrorRecord } from '../../ledger/ledger.ts';
 import type { ResultRecord } from '../../result/result-store.ts';
 import { decodeJson, encodeJson, toBytes } from '../../task/json.ts';
 
-/** Where Celery keeps the outcome of a task, and tells of it on a channel of the same name. */
+/** The key where Celery keeps a task's outcome; it publishes it on a channel of the same name. */
 export function celeryResultKey(id: string): string {
   return `celery-task-meta-${id}`;
 }
 
 const NOTHING = { ending: null, result: null, error: null, why: null } as const;
-/** What a discarded task is called there: Celery would wait for ever for one it ignores. */
+/** How a discarded task is shown there: Celery would wait forever for one it ignores. */
 const DISCARDED = 'discarded: ';
 
-/** An outcome as a Celery worker wrote it, or the ledger in its words. Null: it is not one. */
+/** An outcome as written by a Celery worker, or by the ledger in Celery's format. Null: it is not one. */
 export function readCeleryResult(text: string): ResultRecord | null {
   const meta = parse(text);
   if (meta === null) return null;
@@ -25,7 +25,7 @@ export function readCeleryResult(text: string): ResultRecord | null {
     case 'RETRY':
       return { ...NOTHING, state: 'waiting' };
     default:
-      // Under way: started, or in a state of its own making.
+      // In progress: started, or in a custom state.
       return typeof meta['status'] === 'string' ? { ...NOTHING, state: 'running' } : null;
   }
 }
@@ -39,7 +39,7 @@ function parse(text: string): Table | null {
       if (typeof value === 'object' && value !== null && !Array.isArray(value))
         return value as Table;
     } catch {
-      // Python writes NaN and Infinity, which are not JSON: then the words around the value must do.
+      // Python writes NaN and Infinity, which are not JSON: then the value's text has to do.
     }
   }
   return null;

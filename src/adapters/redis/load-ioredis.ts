@@ -2,7 +2,7 @@ import { outlastError } from '../../errors/error.ts';
 
 export type IoredisModule = Pick<typeof import('ioredis'), 'Redis' | 'Cluster'>;
 
-/** The driver is an optional peer: it is loaded when a Redis is, and not before. */
+/** The driver is an optional peer dependency: it is loaded only when Redis is used. */
 export async function loadIoredis(): Promise<IoredisModule> {
   try {
     return await import('ioredis');

@@ -1,5 +1,71 @@
 // Written by scripts/embed-assets.mjs from the .lua files; edit those and run npm run build.
-export const LUA = {
+type Entry = { readonly sha: string; readonly text: string };
+
+export const LUA: {
+  readonly admissionConfirm: Entry;
+  readonly admissionFigures: Entry;
+  readonly admissionFree: Entry;
+  readonly admissionMemory: Entry;
+  readonly admissionRefund: Entry;
+  readonly admissionReserve: Entry;
+  readonly admissionTake: Entry;
+  readonly admissionWant: Entry;
+  readonly answer: Entry;
+  readonly controlConsumers: Entry;
+  readonly controlDrain: Entry;
+  readonly controlLook: Entry;
+  readonly enqueue: Entry;
+  readonly giveBack: Entry;
+  readonly idempotencyAcquire: Entry;
+  readonly idempotencyComplete: Entry;
+  readonly idempotencyFree: Entry;
+  readonly idempotencyRead: Entry;
+  readonly idempotencyRenew: Entry;
+  readonly idempotencyReview: Entry;
+  readonly ledgerAfterDefer: Entry;
+  readonly ledgerAfterList: Entry;
+  readonly ledgerAfterStrike: Entry;
+  readonly ledgerAsideEnd: Entry;
+  readonly ledgerAsideList: Entry;
+  readonly ledgerBeginFull: Entry;
+  readonly ledgerBegin: Entry;
+  readonly ledgerBuryMessages: Entry;
+  readonly ledgerBuryRuns: Entry;
+  readonly ledgerCancel: Entry;
+  readonly ledgerCheckpoint: Entry;
+  readonly ledgerCommitNew: Entry;
+  readonly ledgerCommit: Entry;
+  readonly ledgerCondemnExpired: Entry;
+  readonly ledgerCondemnProcess: Entry;
+  readonly ledgerCondemnWorkers: Entry;
+  readonly ledgerEvacuateEnd: Entry;
+  readonly ledgerEvacuateList: Entry;
+  readonly ledgerFail: Entry;
+  readonly ledgerGeneration: Entry;
+  readonly ledgerInfo: Entry;
+  readonly ledgerIsolate: Entry;
+  readonly ledgerJoinCeleryChord: Entry;
+  readonly ledgerJoinChord: Entry;
+  readonly ledgerLate: Entry;
+  readonly ledgerLift: Entry;
+  readonly ledgerLookCeleryChord: Entry;
+  readonly ledgerLookChord: Entry;
+  readonly ledgerNoteChord: Entry;
+  readonly ledgerNow: Entry;
+  readonly ledgerOpen: Entry;
+  readonly ledgerParkFull: Entry;
+  readonly ledgerPark: Entry;
+  readonly ledgerPurge: Entry;
+  readonly ledgerReap: Entry;
+  readonly ledgerRelease: Entry;
+  readonly ledgerRenew: Entry;
+  readonly ledgerRevive: Entry;
+  readonly ledgerSample: Entry;
+  readonly ledgerWake: Entry;
+  readonly release: Entry;
+  readonly renew: Entry;
+  readonly take: Entry;
+} = {
   admissionConfirm: {
     sha: '5c7bac3dcdc67e4d30d0effcc5a3c72edfaac41e',
     text: `#!lua flags=allow-oom
@@ -121,13 +187,13 @@ redis.call('PEXPIRE', list, ttl_ms)
 return 1`,
   },
   controlConsumers: {
-    sha: '82f2cca582cebc4fd1bd8ac9fc4a00151f269fbc',
+    sha: '143dbb7ccc20aa4b1533e6fe0758c6c5c8836244',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local consumers, rows, draining = root .. 'consumers', root .. 'consumer', root .. 'draining'
-for _, worker in ipairs(redis.call('ZRANGEBYSCORE', consumers, '-inf', '(' .. now_ms)) do
+for _, worker in ipairs(redis.call('ZRANGEBYSCORE', consumers, '-inf', '(' .. now_ms, 'LIMIT', 0, 500)) do
   redis.call('ZREM', consumers, worker)
   redis.call('HDEL', rows, worker)
   redis.call('SREM', draining, worker)
@@ -196,25 +262,26 @@ end
 return put_back(KEYS[5], ARGV, { KEYS[1], KEYS[2], KEYS[3], KEYS[4] }, #ARGV)`,
   },
   idempotencyAcquire: {
-    sha: '45921494684dab66dc1f4edb42c2862d35ac6385',
+    sha: '3de99bdb9df3a88c6b7d522550c5ff50bbc3059e',
     text: `#!lua flags=allow-oom
 local root, key, digest, task, epoch = KEYS[1], ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local lease_ms, instead_of, instead_epoch, most = ARGV[5], ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8])
-local ttl_ms = ARGV[9]
+local ttl_ms, run = ARGV[9], ARGV[10]
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local record, held = root .. 'k:' .. key, root .. 'held'
-local found = redis.call('HMGET', record, 'state', 'task', 'epoch', 'digest', 'held_at', 'origin', 'freed_by')
+local found = redis.call('HMGET', record, 'state', 'task', 'epoch', 'digest', 'held_at', 'origin', 'freed_by', 'run')
 local state, holder, holder_epoch, held_at = found[1], found[2], tonumber(found[3]), found[5]
 local is_held, is_own = state == 'held', holder == task
 local is_free = is_held and found[7] == holder .. '@' .. found[3]
-local takes = not state or is_free or (is_held and is_own and holder_epoch <= epoch)
+local is_earlier = is_held and is_own and (holder_epoch < epoch or (holder_epoch == epoch and (found[8] or run) == run))
+local takes = not state or is_free or is_earlier
   or (is_held and not is_own and holder == instead_of and holder_epoch == instead_epoch)
 if takes then
   local origin = found[6] or holder or task
   redis.call('HDEL', record, 'w:' .. task, 'result', 'freed_by')
   if not is_own or is_free then held_at = now_ms end
-  redis.call('HSET', record, 'state', 'held', 'task', task, 'epoch', ARGV[4], 'digest', digest, 'held_at', held_at, 'origin', origin, 'ttl', ttl_ms)
+  redis.call('HSET', record, 'state', 'held', 'task', task, 'epoch', ARGV[4], 'digest', digest, 'held_at', held_at, 'origin', origin, 'ttl', ttl_ms, 'run', run)
   if lease_ms == '' then
     redis.call('PERSIST', record)
     redis.call('ZADD', held, now_ms, key)
@@ -223,22 +290,23 @@ if takes then
   end
   return { 1, origin }
 end
-if is_own and is_held then return { 2 } end
+if is_own and is_held then return { 2, holder_epoch } end
 if not is_own and found[4] ~= digest then
   if is_held then return { 5, holder, found[3], now_ms - held_at } end
   return { 6 }
 end
 if not is_held then return { 3, holder, redis.call('HGET', record, 'result') } end
 local asked = most
-if lease_ms == '' and (redis.call('HLEN', record) < most + 7 or redis.call('HEXISTS', record, 'w:' .. task) == 1) then
+if lease_ms == '' and (redis.call('HLEN', record) < most + 8 or redis.call('HEXISTS', record, 'w:' .. task) == 1) then
   asked = redis.call('HINCRBY', record, 'w:' .. task, 1)
 end
 return { 4, holder, found[3], now_ms - held_at, asked }`,
   },
   idempotencyComplete: {
-    sha: 'b1388d2cac1007754ae97e3a98e8c218392b14eb',
+    sha: '6e7889286393170e4192a54d5585131ddacbea70',
     text: `#!lua flags=allow-oom
-local root, key, task, epoch, ttl_ms, result = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local root, key, task, epoch, run = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local ttl_ms, result = ARGV[5], ARGV[6]
 local function waiters_of(record)
   local waiters = {}
   for _, field in ipairs(redis.call('HKEYS', record)) do
@@ -247,8 +315,8 @@ local function waiters_of(record)
   return waiters
 end
 local record = root .. 'k:' .. key
-local found = redis.call('HMGET', record, 'state', 'task', 'epoch', 'freed_by')
-if found[2] ~= task or found[3] ~= epoch or found[4] == task .. '@' .. epoch then return false end
+local found = redis.call('HMGET', record, 'state', 'task', 'epoch', 'freed_by', 'run')
+if found[2] ~= task or found[3] ~= epoch or (found[5] or run) ~= run or found[4] == task .. '@' .. epoch then return false end
 if found[1] == 'held' then
   redis.call('HSET', record, 'state', 'done')
   if result then redis.call('HSET', record, 'result', result) end
@@ -258,9 +326,9 @@ end
 return waiters_of(record)`,
   },
   idempotencyFree: {
-    sha: '69d65b62e16fb7accb92e95ffaeb153de2314707',
+    sha: 'bcf2ec6b874ce366008f6730360b4073f25b5c1a',
     text: `#!lua flags=allow-oom
-local root, key, task, epoch, even_done = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
+local root, key, task, epoch, run, even_done = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5] == '1'
 local function waiters_of(record)
   local waiters = {}
   for _, field in ipairs(redis.call('HKEYS', record)) do
@@ -269,8 +337,8 @@ local function waiters_of(record)
   return waiters
 end
 local record = root .. 'k:' .. key
-local found = redis.call('HMGET', record, 'state', 'task', 'epoch', 'freed_by', 'ttl')
-if found[2] ~= task or found[3] ~= epoch then return false end
+local found = redis.call('HMGET', record, 'state', 'task', 'epoch', 'freed_by', 'ttl', 'run')
+if found[2] ~= task or found[3] ~= epoch or (found[6] or run) ~= run then return false end
 local freed_by = task .. '@' .. epoch
 if (found[1] ~= 'held' or found[4] == freed_by) and not even_done then return false end
 local waiters = waiters_of(record)
@@ -295,65 +363,79 @@ local record = root .. 'k:' .. key
 return { now_ms, redis.call('PTTL', record), redis.call('HGETALL', record) }`,
   },
   idempotencyRenew: {
-    sha: '8288d608c44b45a930d183983c082b5b7a013932',
+    sha: '5b18b35df278e39b669bdad2f88823befb97e816',
     text: `#!lua flags=allow-oom
-local root, key, task, epoch, lease_ms = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local root, key, task, epoch, run, lease_ms = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local record = root .. 'k:' .. key
-local found = redis.call('HMGET', record, 'state', 'task', 'epoch', 'freed_by')
-if found[1] ~= 'held' or found[2] ~= task or found[3] ~= epoch or found[4] == task .. '@' .. epoch then return 0 end
+local found = redis.call('HMGET', record, 'state', 'task', 'epoch', 'freed_by', 'run')
+if found[1] ~= 'held' or found[2] ~= task or found[3] ~= epoch then return 0 end
+if (found[5] or run) ~= run or found[4] == task .. '@' .. epoch then return 0 end
 return redis.call('PEXPIRE', record, lease_ms)`,
   },
   idempotencyReview: {
-    sha: '14d0bc56998a77188b26be14cbbe1963781c65d1',
+    sha: 'c48a71f9d48a896a60d17a8531634f80d153c7a2',
     text: `#!lua flags=allow-oom
 local root, idle_ms, limit = KEYS[1], tonumber(ARGV[1]), ARGV[2]
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local reviewed = {}
 for _, key in ipairs(redis.call('ZRANGEBYSCORE', root .. 'held', '-inf', now_ms - idle_ms, 'LIMIT', 0, limit)) do
-  local found = redis.call('HMGET', root .. 'k:' .. key, 'task', 'epoch', 'held_at')
+  local found = redis.call('HMGET', root .. 'k:' .. key, 'task', 'epoch', 'held_at', 'run')
   redis.call('ZADD', root .. 'held', now_ms, key)
-  reviewed[#reviewed + 1] = { key, found[1], found[2], now_ms - found[3] }
+  reviewed[#reviewed + 1] = { key, found[1], found[2], now_ms - found[3], found[4] or '' }
 end
 return reviewed`,
   },
+  ledgerAfterDefer: {
+    sha: '544fb1693296adc7ccd9a3ba5bbcd6e3a73ac643',
+    text: `#!lua flags=allow-oom
+local root = KEYS[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+for at = 1, #ARGV, 3 do
+  local key = ARGV[at]
+  if redis.call('HEXISTS', root .. 'after-entries', key) == 1 then
+    redis.call('ZADD', root .. 'after', 'XX', now_ms + tonumber(ARGV[at + 1]), key)
+    if ARGV[at + 2] == '1' then redis.call('HINCRBY', root .. 'after-attempts', key, 1) end
+  end
+end
+return 1`,
+  },
   ledgerAfterList: {
-    sha: 'af4b1f49ab90de8c616aeea0f37a779837784219',
+    sha: '897ac07222f56805bf9bf842907593e255cda32c',
     text: `#!lua flags=no-writes
-local root, older_than_ms, limit = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
+local root, older_than_ms, limit, most_bytes = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local keys = redis.call('ZRANGEBYSCORE', root .. 'after', '-inf', now_ms - older_than_ms, 'LIMIT', 0, limit)
-local reply = {}
-for place, entry in ipairs(#keys > 0 and redis.call('HMGET', root .. 'after-entries', unpack(keys)) or {}) do
-  if entry then
-    reply[#reply + 1] = keys[place]
-    reply[#reply + 1] = entry
-  end
+local reply, bytes = {}, 0
+for place, key in ipairs(keys) do
+  bytes = bytes + redis.call('HSTRLEN', root .. 'after-entries', key)
+  if place > 1 and bytes > most_bytes then break end
+  reply[#reply + 1] = key
+  reply[#reply + 1] = redis.call('HGET', root .. 'after-attempts', key) or '0'
+  reply[#reply + 1] = redis.call('HGET', root .. 'after-entries', key) or ''
 end
 return reply`,
   },
   ledgerAfterStrike: {
-    sha: 'eaf4fc9ae2ab1caf0032f076a87d8549097dbe18',
+    sha: '67cc399b628fe325004b3b8d68d44ef0da0ba768',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
-redis.call('ZREM', root .. 'after', unpack(ARGV))
-redis.call('HDEL', root .. 'after-entries', unpack(ARGV))
+for from = 1, #ARGV, 1000 do
+  local upto = math.min(#ARGV, from + 999)
+  redis.call('ZREM', root .. 'after', unpack(ARGV, from, upto))
+  redis.call('HDEL', root .. 'after-entries', unpack(ARGV, from, upto))
+  redis.call('HDEL', root .. 'after-attempts', unpack(ARGV, from, upto))
+end
 return 1`,
   },
-  ledgerBeginFull: {
-    sha: '3b61a60b0044674d33ac0b5654f2c1f370b04653',
+  ledgerAsideEnd: {
+    sha: '0bd0c8791812018bf875b16cdf514e8b3030e5bc',
     text: `#!lua flags=allow-oom
-local root = KEYS[1]
-local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local run_id, known_generation, packed_budgets = ARGV[5], tonumber(ARGV[6]), ARGV[8]
-local celery_keep_ms, started, is_first = tonumber(ARGV[10]), ARGV[12], ARGV[13]
+local root, id, err, celery_keep_ms, mark = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
-local function run_id_of_server()
-  local info = redis.pcall('INFO', 'server')
-  return type(info) == 'string' and string.match(info, 'run_id:(%x+)') or 'unknown'
-end
 local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
 local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
 local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
@@ -367,14 +449,19 @@ local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
+local SLICE = 2000
+local function in_slices(list, call)
+  for first = 1, #list, SLICE do call(first, math.min(first + SLICE - 1, #list)) end
+end
 local function read(ids)
   local keys = {}
   for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
-  if #keys == 0 then return keys end
-  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    local id = ids[place]
-    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
-  end
+  in_slices(keys, function(first, last)
+    for place, raw in ipairs(redis.call('MGET', unpack(keys, first, last))) do
+      local id = ids[first + place - 1]
+      if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
+    end
+  end)
   return keys
 end
 local written = {}
@@ -401,6 +488,7 @@ local function pack_places(...)
   return table.concat(bytes)
 end
 local function write(id, record)
+  if record[KEEP] < 0 or #(record[BODY] or '') < 0 then return end
   writes[id] = record
 end
 local function new_record(message, seq)
@@ -525,9 +613,13 @@ local function flush()
       pairs_of_keys[#pairs_of_keys + 1] = raw
     end
   end
-  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
-  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
-  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  in_slices(pairs_of_keys, function(first, last) redis.call('MSET', unpack(pairs_of_keys, first, last)) end)
+  for owner, ids in pairs(ended) do
+    in_slices(ids, function(first, last) redis.call('HDEL', root .. 'r:' .. owner, unpack(ids, first, last)) end)
+  end
+  for queue, by in pairs(moved) do
+    if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
+  end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
@@ -545,6 +637,27 @@ end
 local function member_of(id, record)
   return urgency_of(record) .. string.format('%010x', record[SEQ]) .. id
 end
+local function aside_set(queue, name)
+  return root .. 'aside:' .. queue .. '\\n' .. name
+end
+local function set_aside(id, record, by)
+  note(record, 'n')
+  plan('ZADD', aside_set(record[QUEUE], record[NAME]), digits(record[DUE]), id)
+  plan('ZADD', root .. 'aside', now_text, id)
+  plan('ZADD', root .. 'aside-queue:' .. record[QUEUE], now_text, id)
+  plan('HSET', root .. 'aside-by', id, by)
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function is_aside(id)
+  return redis.call('ZSCORE', root .. 'aside', id)
+end
+local function leave_aside(id, record)
+  plan('ZREM', aside_set(record[QUEUE], record[NAME]), id)
+  plan('ZREM', root .. 'aside', id)
+  plan('ZREM', root .. 'aside-queue:' .. record[QUEUE], id)
+  plan('HDEL', root .. 'aside-by', id)
+end
 local function enter(id, record)
   local is_later = record[DUE] > now_ms
   local score = is_later and record[DUE] or urgency_of(record) * URGENCY + record[DUE]
@@ -554,6 +667,7 @@ local function enter(id, record)
   is_ready = true
 end
 local function leave(id, record)
+  if is_aside(id) then return leave_aside(id, record) end
   local suspected, member = is_suspect(record), member_of(id, record)
   plan('ZREM', waiting_set(record[QUEUE], suspected, false), member)
   plan('ZREM', waiting_set(record[QUEUE], suspected, true), member)
@@ -607,17 +721,554 @@ end
 local function tell_celery_revoked(id, record, why)
   tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
 end
+read({ id })
+local record = records[id]
+if not record then return 3 end
+if record[STATE] ~= 'w' or not is_aside(id) then return 2 end
+if err == '' and (record[EPOCH] > 0 or redis.sha1hex(redis.call('GET', root .. 't:' .. id)) ~= mark) then return 2 end
+leave_aside(id, record)
+if err == '' then
+  plan('UNLINK', root .. 't:' .. id, root .. 'b:' .. id)
+else
+  record[EPOCH] = record[EPOCH] + 1
+  note(record, 'u', err)
+  tell_celery_error(id, record, 'FAILURE', err)
+  die(id, record, 'ERR_TASK_UNKNOWN', err)
+  write(id, record)
+end
+flush()
+return 1`,
+  },
+  ledgerAsideList: {
+    sha: '81e0ba8f19121bd1e444615f61f700bd60ac5542',
+    text: `#!lua flags=no-writes
+local root, limit, most_bytes, after_score, after_id = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created, new_pairs = {}, {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local SLICE = 2000
+local function in_slices(list, call)
+  for first = 1, #list, SLICE do call(first, math.min(first + SLICE - 1, #list)) end
+end
+local function read(ids)
+  local keys = {}
+  for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
+  in_slices(keys, function(first, last)
+    for place, raw in ipairs(redis.call('MGET', unpack(keys, first, last))) do
+      local id = ids[first + place - 1]
+      if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
+    end
+  end)
+  return keys
+end
+local written = {}
+local function digits(number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
+end
+local now_text = digits(now_ms)
+local function note(record, step, rest)
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local RECORD_HEAD = '\\220\\000\\030'
+local function pack_places(...)
+  local bytes = {}
+  for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+  return table.concat(bytes)
+end
+local function write(id, record)
+  if record[KEEP] < 0 or #(record[BODY] or '') < 0 then return end
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local function plan_new(id, key, raw, body)
+  new_pairs[#new_pairs + 1] = key
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local function write_all_after(after)
+  for place = 1, #after, 2 do write_after(after[place], after[place + 1]) end
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' then return false end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return false end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+  return true
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function come_cancelled(id, record, message)
+  local came = { unpack(record) }
+  for place = NAME, BODY do came[place] = message[place - NAME + 2] end
+  if not write_ended(id, came, 'cancelled') then return end
+  came[BODY], came[OPTIONS] = '', ''
+  records[id] = came
+  write(id, came)
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local NEWEST_BYTES = 40000
+local function note_created()
+  local key = root .. 'newest'
+  local length = redis.call('APPEND', key, table.concat(created, '\\n') .. '\\n')
+  if length > 2 * NEWEST_BYTES then
+    local last = redis.call('GETRANGE', key, -NEWEST_BYTES, -1)
+    redis.call('SET', key, string.sub(last, string.find(last, '\\n', 1, true) + 1))
+  end
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = new_pairs
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PXAT', digits(record[KEEP]))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  in_slices(pairs_of_keys, function(first, last) redis.call('MSET', unpack(pairs_of_keys, first, last)) end)
+  for owner, ids in pairs(ended) do
+    in_slices(ids, function(first, last) redis.call('HDEL', root .. 'r:' .. owner, unpack(ids, first, last)) end)
+  end
+  for queue, by in pairs(moved) do
+    if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
+  end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then note_created() end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local found, bytes = {}, 0
+local from = 0
+if after_id ~= '' then
+  local rank = redis.call('ZRANK', root .. 'aside', after_id)
+  from = rank and rank + 1 or redis.call('ZCOUNT', root .. 'aside', '-inf', '(' .. after_score)
+end
+local aside = redis.call('ZRANGE', root .. 'aside', from, from + limit - 1, 'WITHSCORES')
+for place = 1, #aside, 2 do
+  local id = aside[place]
+  local raw = redis.call('GET', root .. 't:' .. id)
+  local by = redis.call('HGET', root .. 'aside-by', id) or ''
+  bytes = bytes + #(raw or '') + redis.call('STRLEN', root .. 'b:' .. id)
+  if #found > 0 and bytes > most_bytes then return { { aside[place - 1], aside[place - 2] }, found } end
+  local body = redis.call('GET', root .. 'b:' .. id)
+  if raw and cmsgpack.unpack(raw)[DUE] <= now_ms then
+    found[#found + 1] = { id, raw, body, math.max(0, now_ms - aside[place + 1]), by, redis.sha1hex(raw) }
+  end
+end
+local last = #aside == 2 * limit and { aside[#aside], aside[#aside - 1] } or false
+return { last, found }`,
+  },
+  ledgerBeginFull: {
+    sha: '4a5709183c812b35b33cea4f31bb878509f345b3',
+    text: `#!lua flags=allow-oom
+local root = KEYS[1]
+local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local known_generation, packed_budgets = tonumber(ARGV[5]), ARGV[7]
+local celery_keep_ms, started, is_first, packed_runnable = tonumber(ARGV[9]), ARGV[11], ARGV[12], ARGV[13]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local function replication_id()
+  local info = redis.pcall('INFO', 'replication')
+  return type(info) == 'string' and string.match(info, 'master_replid:(%x+)') or 'unknown'
+end
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created, new_pairs = {}, {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local SLICE = 2000
+local function in_slices(list, call)
+  for first = 1, #list, SLICE do call(first, math.min(first + SLICE - 1, #list)) end
+end
+local function read(ids)
+  local keys = {}
+  for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
+  in_slices(keys, function(first, last)
+    for place, raw in ipairs(redis.call('MGET', unpack(keys, first, last))) do
+      local id = ids[first + place - 1]
+      if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
+    end
+  end)
+  return keys
+end
+local written = {}
+local function digits(number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
+end
+local now_text = digits(now_ms)
+local function note(record, step, rest)
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local RECORD_HEAD = '\\220\\000\\030'
+local function pack_places(...)
+  local bytes = {}
+  for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+  return table.concat(bytes)
+end
+local function write(id, record)
+  if record[KEEP] < 0 or #(record[BODY] or '') < 0 then return end
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local function plan_new(id, key, raw, body)
+  new_pairs[#new_pairs + 1] = key
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local function write_all_after(after)
+  for place = 1, #after, 2 do write_after(after[place], after[place + 1]) end
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' then return false end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return false end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+  return true
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function come_cancelled(id, record, message)
+  local came = { unpack(record) }
+  for place = NAME, BODY do came[place] = message[place - NAME + 2] end
+  if not write_ended(id, came, 'cancelled') then return end
+  came[BODY], came[OPTIONS] = '', ''
+  records[id] = came
+  write(id, came)
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local NEWEST_BYTES = 40000
+local function note_created()
+  local key = root .. 'newest'
+  local length = redis.call('APPEND', key, table.concat(created, '\\n') .. '\\n')
+  if length > 2 * NEWEST_BYTES then
+    local last = redis.call('GETRANGE', key, -NEWEST_BYTES, -1)
+    redis.call('SET', key, string.sub(last, string.find(last, '\\n', 1, true) + 1))
+  end
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = new_pairs
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PXAT', digits(record[KEEP]))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  in_slices(pairs_of_keys, function(first, last) redis.call('MSET', unpack(pairs_of_keys, first, last)) end)
+  for owner, ids in pairs(ended) do
+    in_slices(ids, function(first, last) redis.call('HDEL', root .. 'r:' .. owner, unpack(ids, first, last)) end)
+  end
+  for queue, by in pairs(moved) do
+    if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
+  end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then note_created() end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local URGENCY = 2 ^ 44
+local function is_suspect(record)
+  return record[CRASHES] > 0 and record[CRASHES] >= math.min(2, record[BUDGET])
+end
+local function waiting_set(queue, suspected, is_later)
+  return root .. (is_later and 'later' or 'ready') .. (suspected and '-suspects:' or ':') .. queue
+end
+local function urgency_of(record)
+  return 9 - math.max(0, math.min(9, record[PRIORITY]))
+end
+local function member_of(id, record)
+  return urgency_of(record) .. string.format('%010x', record[SEQ]) .. id
+end
+local function aside_set(queue, name)
+  return root .. 'aside:' .. queue .. '\\n' .. name
+end
+local function set_aside(id, record, by)
+  note(record, 'n')
+  plan('ZADD', aside_set(record[QUEUE], record[NAME]), digits(record[DUE]), id)
+  plan('ZADD', root .. 'aside', now_text, id)
+  plan('ZADD', root .. 'aside-queue:' .. record[QUEUE], now_text, id)
+  plan('HSET', root .. 'aside-by', id, by)
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function is_aside(id)
+  return redis.call('ZSCORE', root .. 'aside', id)
+end
+local function leave_aside(id, record)
+  plan('ZREM', aside_set(record[QUEUE], record[NAME]), id)
+  plan('ZREM', root .. 'aside', id)
+  plan('ZREM', root .. 'aside-queue:' .. record[QUEUE], id)
+  plan('HDEL', root .. 'aside-by', id)
+end
+local function enter(id, record)
+  local is_later = record[DUE] > now_ms
+  local score = is_later and record[DUE] or urgency_of(record) * URGENCY + record[DUE]
+  local set = waiting_set(record[QUEUE], is_suspect(record), is_later)
+  plan('ZADD', set, digits(score), member_of(id, record))
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function leave(id, record)
+  if is_aside(id) then return leave_aside(id, record) end
+  local suspected, member = is_suspect(record), member_of(id, record)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, false), member)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, true), member)
+end
+local function wait(id, record, delay_ms)
+  record[STATE], record[RUN], record[OWNER] = 'w', '', ''
+  if delay_ms then record[DUE] = now_ms + delay_ms end
+  enter(id, record)
+end
+local iso
+local function iso_json()
+  if iso then return iso end
+  local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
+  local shifted = days + 719468
+  local era = math.floor(shifted / 146097)
+  local of_era = shifted - era * 146097
+  local year = math.floor((of_era - math.floor(of_era / 1460) + math.floor(of_era / 36524) - math.floor(of_era / 146096)) / 365)
+  local of_year = of_era - (365 * year + math.floor(year / 4) - math.floor(year / 100))
+  local from_march = math.floor((5 * of_year + 2) / 153)
+  local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
+  local month = from_march + (from_march < 10 and 3 or -9)
+  local seconds = math.floor(ms / 1000)
+  iso = string.format('"%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00"', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+    math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+  return iso
+end
+local UNDER_WAY = { STARTED = true, RETRY = true }
+local function write_celery(id, status, result, traceback)
+  local key = 'celery-task-meta-' .. id
+  local date = UNDER_WAY[status] and 'null' or iso_json()
+  local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
+  local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
+    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"}'
+  plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
+  plan('PUBLISH', key, text)
+end
+local function tell_celery(id, record, status, result, traceback)
+  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+  write_celery(id, status, result, traceback)
+end
+local function exception_text(kind, message, module)
+  return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
+end
+local function tell_celery_error(id, record, status, err)
+  if celery_keep_ms == 0 then return end
+  local is_read, read_error = pcall(cjson.decode, err)
+  if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
+  local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
+  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+end
+local function tell_celery_revoked(id, record, why)
+  tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
+end
+local MOST_EXPIRED, MOST_BYTES = 500, 8388608
 local BEGUN, HELD, DONE, EXPIRED, CONFLICT, BEGUN_NEW = 1, 2, 3, 4, 5, 6
 local handed, running_fields, fresh = {}, {}, {}
-local of_messages, of_waiting, expired = {}, {}, {}
+local of_messages, of_waiting, expired, refused = {}, {}, {}, {}
+local looked, handed_bytes = 0, 0
 local budgets
-local meta = redis.call('HMGET', root .. 'meta', 'generation', 'run_id')
+local runnable = packed_runnable ~= '' and cmsgpack.unpack(packed_runnable)
+local MOST_REFUSED = 1000
+local meta = redis.call('HMGET', root .. 'meta', 'generation', 'replication_id')
 local function is_settled()
-  local shown = run_id == '' and run_id_of_server() or run_id
-  return meta[1] and meta[2] == shown and tonumber(meta[1]) >= known_generation
+  return meta[1] and meta[2] == replication_id() and tonumber(meta[1]) >= known_generation
 end
 local function may_run(record)
   return suspects > 0 or not is_suspect(record)
+end
+local function can_run(record)
+  return not runnable or record[VERSION] <= (runnable[record[NAME]] or -1)
 end
 local function hand(id, record)
   if not handed[id] then
@@ -677,10 +1328,12 @@ end
 local function hand_waiting(id, record)
   if hand(id, record) then
     local body = record[BODY] == false and redis.call('GET', root .. 'b:' .. id)
-    of_waiting[#of_waiting + 1] = { id, cmsgpack.pack(record), body, checkpoint_of(id, record) }
+    local packed_record, checkpoint = cmsgpack.pack(record), checkpoint_of(id, record)
+    of_waiting[#of_waiting + 1] = { id, packed_record, body, checkpoint }
+    handed_bytes = handed_bytes + #packed_record + #(body or '') + #(checkpoint or '')
   end
 end
-local kinds, ids, keys, kind_of, parts_of, expires_of, body_of
+local kinds, ids, keys, kind_of, parts_of, expires_of, body_of, eta_of
 local function read_parts(place)
   return cmsgpack.unpack('\\149' .. parts_of[place])
 end
@@ -741,15 +1394,25 @@ local function begin_new(place, id)
   if is_start_told then tell_celery_started(id, { [OPTIONS] = read_parts(place)[4] }) end
   return BEGUN_NEW
 end
+local function keep_for_later(place, id, eta)
+  local record = new_record(read_message(place), take_seq(#ids))
+  note(record, 'a')
+  wait(id, record, eta - now_ms)
+  write(id, record)
+  return HELD
+end
 local function answer(place)
   local id = ids[place]
   local record = records[id]
   if record then return answer_known(place, id, record) end
   if fresh[id] then return read_parts(fresh[id])[1] == read_parts(place)[1] and BEGUN or CONFLICT end
-  local expires = expires_of[place]
-  if not expires or expires > now_ms then return begin_new(place, id) end
-  expire(id, new_record(read_message(place), take_seq(#ids)))
-  return EXPIRED
+  local expires, eta = expires_of[place], eta_of[place]
+  if expires and expires <= now_ms then
+    expire(id, new_record(read_message(place), take_seq(#ids)))
+    return EXPIRED
+  end
+  if eta and eta > now_ms then return keep_for_later(place, id, eta) end
+  return begin_new(place, id)
 end
 local function take_again()
   local taken = {}
@@ -785,30 +1448,84 @@ local function promote(queue, suspected)
   redis.call('ZADD', ready, unpack(adding))
   redis.call('ZREM', later, unpack(removing))
 end
+local function may_hand_more()
+  return looked < MOST_EXPIRED and #refused < MOST_REFUSED and handed_bytes < MOST_BYTES
+end
+local function hand_one(id, record)
+  if not record or record[STATE] ~= 'w' then
+    if not record and redis.call('EXISTS', root .. 't:' .. id) == 1 then error('the record of a task is no string') end
+    looked = looked + 1
+    return 0
+  end
+  if is_over(record) then
+    looked = looked + 1
+    expired[#expired + 1] = { id, record[NAME], record[QUEUE] }
+    expire(id, record)
+    return 0
+  end
+  if not can_run(record) then
+    refused[#refused + 1] = { id, record[NAME], record[QUEUE] }
+    set_aside(id, record, worker)
+    write(id, record)
+    return 0
+  end
+  run_now(id, record)
+  hand_waiting(id, record)
+  return 1
+end
 local function hand_out(queue, suspected, most)
   promote(queue, suspected)
   local set, given, from = waiting_set(queue, suspected, false), 0, 0
-  while given < most do
-    local members = redis.call('ZRANGE', set, from, from + most - given - 1)
+  while given < most and may_hand_more() do
+    local members = redis.call('ZRANGE', set, from, from + math.max(most - given, math.min(#refused, 100)) - 1)
     if #members == 0 then return given end
     from = from + #members
-    local ids = {}
+    local ids, going = {}, {}
     for place, member in ipairs(members) do ids[place] = string.sub(member, 12) end
     read(ids)
-    plan('ZREM', set, unpack(members))
+    for place, id in ipairs(ids) do
+      if given >= most or not may_hand_more() then break end
+      given = given + hand_one(id, records[id])
+      going[place] = members[place]
+    end
+    plan('ZREM', set, unpack(going))
+  end
+  return given
+end
+local function hand_out_aside(queue, most)
+  local given = 0
+  if not runnable or redis.call('EXISTS', root .. 'aside-queue:' .. queue) == 0 then return 0 end
+  for name in pairs(runnable) do
+    if given >= most or not may_hand_more() then return given end
+    local ids = redis.call('ZRANGEBYSCORE', aside_set(queue, name), '-inf', now_ms, 'LIMIT', 0, most - given + 100)
+    read(ids)
     for _, id in ipairs(ids) do
       local record = records[id]
-      if record and record[STATE] == 'w' and is_over(record) then
-        expired[#expired + 1] = { id, record[NAME], record[QUEUE] }
-        expire(id, record)
-      elseif record and record[STATE] == 'w' then
-        run_now(id, record)
-        hand_waiting(id, record)
-        given = given + 1
+      if given >= most then break end
+      if not record or record[STATE] ~= 'w' then
+        plan('ZREM', aside_set(queue, name), id)
+      elseif can_run(record) and may_run(record) then
+        leave_aside(id, record)
+        given = given + hand_one(id, record)
       end
     end
   end
   return given
+end
+local function set_suspects_aside(queue)
+  if not runnable then return end
+  promote(queue, true)
+  local set = waiting_set(queue, true, false)
+  local ids, members = {}, redis.call('ZRANGE', set, 0, 99)
+  for place, member in ipairs(members) do ids[place] = string.sub(member, 12) end
+  read(ids)
+  for place, id in ipairs(ids) do
+    local record = records[id]
+    if record and record[STATE] == 'w' and not can_run(record) then
+      plan('ZREM', set, members[place])
+      hand_one(id, record)
+    end
+  end
 end
 local function next_due(queues)
   local next
@@ -829,14 +1546,14 @@ local function let_elements_go(answers, tags, held_keys)
     for place, tag in ipairs(tags) do
       if kinds[kind_of[place]][2] == pair[1] and answers[place] ~= CONFLICT then going[#going + 1] = tag end
     end
-    if #going > 0 then plan('HDEL', pair[2], unpack(going)) end
+    in_slices(going, function(first, last) plan('HDEL', pair[2], unpack(going, first, last)) end)
   end
 end
 local function begin(queues, messages, held_keys)
   if not redis.call('ZSCORE', root .. 'leases', worker) then return { 'closed' } end
   if not is_settled() then return { 'unsettled' } end
   local tags
-  kinds, ids, kind_of, parts_of, expires_of, body_of, tags = unpack(messages)
+  kinds, ids, kind_of, parts_of, expires_of, body_of, tags, eta_of = unpack(messages)
   local answers = {}
   local is_repeat = is_first == '' and take_again()
   keys = read(ids)
@@ -844,30 +1561,38 @@ local function begin(queues, messages, held_keys)
   if not is_repeat then
     local left = limit
     for _, queue in ipairs(queues) do
-      if left > 0 and suspects > 0 then left = left - hand_out(queue, true, math.min(left, suspects)) end
+      if suspects <= 0 then
+        set_suspects_aside(queue)
+      elseif left > 0 then
+        left = left - hand_out(queue, true, math.min(left, suspects))
+      end
+      if left > 0 then left = left - hand_out_aside(queue, left) end
       if left > 0 then left = left - hand_out(queue, false, left) end
     end
   end
   let_elements_go(answers, tags, held_keys)
-  if #running_fields > 0 then plan('HSET', root .. 'r:' .. worker, unpack(running_fields)) end
+  in_slices(running_fields, function(first, last)
+    plan('HSET', root .. 'r:' .. worker, unpack(running_fields, first, last))
+  end)
   flush()
   local next = #running_fields + #of_messages == 0 and next_due(queues) or false
-  return { 'open', answers, of_messages, of_waiting, expired, next, new_epoch(), now_ms }
+  if next and #refused > 0 then next = 0 end
+  return { 'open', answers, of_messages, of_waiting, expired, next, new_epoch(), now_ms, refused }
 end
-return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]), cmsgpack.unpack(ARGV[11]))`,
+return begin(cmsgpack.unpack(ARGV[6]), cmsgpack.unpack(ARGV[8]), cmsgpack.unpack(ARGV[10]))`,
   },
   ledgerBegin: {
-    sha: 'e63f1b4d2b8f2e0f851b24eb23d61fece78f5a3b',
+    sha: 'b3ef230504b0d37381a4f92a42847ca35b897498',
     text: `#!lua
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local run_id, known_generation, packed_budgets = ARGV[5], tonumber(ARGV[6]), ARGV[8]
-local celery_keep_ms, started, is_first = tonumber(ARGV[10]), ARGV[12], ARGV[13]
+local known_generation, packed_budgets = tonumber(ARGV[5]), ARGV[7]
+local celery_keep_ms, started, is_first, packed_runnable = tonumber(ARGV[9]), ARGV[11], ARGV[12], ARGV[13]
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
-local function run_id_of_server()
-  local info = redis.pcall('INFO', 'server')
-  return type(info) == 'string' and string.match(info, 'run_id:(%x+)') or 'unknown'
+local function replication_id()
+  local info = redis.pcall('INFO', 'replication')
+  return type(info) == 'string' and string.match(info, 'master_replid:(%x+)') or 'unknown'
 end
 local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
 local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
@@ -882,14 +1607,19 @@ local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
+local SLICE = 2000
+local function in_slices(list, call)
+  for first = 1, #list, SLICE do call(first, math.min(first + SLICE - 1, #list)) end
+end
 local function read(ids)
   local keys = {}
   for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
-  if #keys == 0 then return keys end
-  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    local id = ids[place]
-    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
-  end
+  in_slices(keys, function(first, last)
+    for place, raw in ipairs(redis.call('MGET', unpack(keys, first, last))) do
+      local id = ids[first + place - 1]
+      if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
+    end
+  end)
   return keys
 end
 local written = {}
@@ -916,6 +1646,7 @@ local function pack_places(...)
   return table.concat(bytes)
 end
 local function write(id, record)
+  if record[KEEP] < 0 or #(record[BODY] or '') < 0 then return end
   writes[id] = record
 end
 local function new_record(message, seq)
@@ -1040,9 +1771,13 @@ local function flush()
       pairs_of_keys[#pairs_of_keys + 1] = raw
     end
   end
-  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
-  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
-  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  in_slices(pairs_of_keys, function(first, last) redis.call('MSET', unpack(pairs_of_keys, first, last)) end)
+  for owner, ids in pairs(ended) do
+    in_slices(ids, function(first, last) redis.call('HDEL', root .. 'r:' .. owner, unpack(ids, first, last)) end)
+  end
+  for queue, by in pairs(moved) do
+    if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
+  end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
@@ -1060,6 +1795,27 @@ end
 local function member_of(id, record)
   return urgency_of(record) .. string.format('%010x', record[SEQ]) .. id
 end
+local function aside_set(queue, name)
+  return root .. 'aside:' .. queue .. '\\n' .. name
+end
+local function set_aside(id, record, by)
+  note(record, 'n')
+  plan('ZADD', aside_set(record[QUEUE], record[NAME]), digits(record[DUE]), id)
+  plan('ZADD', root .. 'aside', now_text, id)
+  plan('ZADD', root .. 'aside-queue:' .. record[QUEUE], now_text, id)
+  plan('HSET', root .. 'aside-by', id, by)
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function is_aside(id)
+  return redis.call('ZSCORE', root .. 'aside', id)
+end
+local function leave_aside(id, record)
+  plan('ZREM', aside_set(record[QUEUE], record[NAME]), id)
+  plan('ZREM', root .. 'aside', id)
+  plan('ZREM', root .. 'aside-queue:' .. record[QUEUE], id)
+  plan('HDEL', root .. 'aside-by', id)
+end
 local function enter(id, record)
   local is_later = record[DUE] > now_ms
   local score = is_later and record[DUE] or urgency_of(record) * URGENCY + record[DUE]
@@ -1069,6 +1825,7 @@ local function enter(id, record)
   is_ready = true
 end
 local function leave(id, record)
+  if is_aside(id) then return leave_aside(id, record) end
   local suspected, member = is_suspect(record), member_of(id, record)
   plan('ZREM', waiting_set(record[QUEUE], suspected, false), member)
   plan('ZREM', waiting_set(record[QUEUE], suspected, true), member)
@@ -1122,17 +1879,23 @@ end
 local function tell_celery_revoked(id, record, why)
   tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
 end
+local MOST_EXPIRED, MOST_BYTES = 500, 8388608
 local BEGUN, HELD, DONE, EXPIRED, CONFLICT, BEGUN_NEW = 1, 2, 3, 4, 5, 6
 local handed, running_fields, fresh = {}, {}, {}
-local of_messages, of_waiting, expired = {}, {}, {}
+local of_messages, of_waiting, expired, refused = {}, {}, {}, {}
+local looked, handed_bytes = 0, 0
 local budgets
-local meta = redis.call('HMGET', root .. 'meta', 'generation', 'run_id')
+local runnable = packed_runnable ~= '' and cmsgpack.unpack(packed_runnable)
+local MOST_REFUSED = 1000
+local meta = redis.call('HMGET', root .. 'meta', 'generation', 'replication_id')
 local function is_settled()
-  local shown = run_id == '' and run_id_of_server() or run_id
-  return meta[1] and meta[2] == shown and tonumber(meta[1]) >= known_generation
+  return meta[1] and meta[2] == replication_id() and tonumber(meta[1]) >= known_generation
 end
 local function may_run(record)
   return suspects > 0 or not is_suspect(record)
+end
+local function can_run(record)
+  return not runnable or record[VERSION] <= (runnable[record[NAME]] or -1)
 end
 local function hand(id, record)
   if not handed[id] then
@@ -1192,10 +1955,12 @@ end
 local function hand_waiting(id, record)
   if hand(id, record) then
     local body = record[BODY] == false and redis.call('GET', root .. 'b:' .. id)
-    of_waiting[#of_waiting + 1] = { id, cmsgpack.pack(record), body, checkpoint_of(id, record) }
+    local packed_record, checkpoint = cmsgpack.pack(record), checkpoint_of(id, record)
+    of_waiting[#of_waiting + 1] = { id, packed_record, body, checkpoint }
+    handed_bytes = handed_bytes + #packed_record + #(body or '') + #(checkpoint or '')
   end
 end
-local kinds, ids, keys, kind_of, parts_of, expires_of, body_of
+local kinds, ids, keys, kind_of, parts_of, expires_of, body_of, eta_of
 local function read_parts(place)
   return cmsgpack.unpack('\\149' .. parts_of[place])
 end
@@ -1256,15 +2021,25 @@ local function begin_new(place, id)
   if is_start_told then tell_celery_started(id, { [OPTIONS] = read_parts(place)[4] }) end
   return BEGUN_NEW
 end
+local function keep_for_later(place, id, eta)
+  local record = new_record(read_message(place), take_seq(#ids))
+  note(record, 'a')
+  wait(id, record, eta - now_ms)
+  write(id, record)
+  return HELD
+end
 local function answer(place)
   local id = ids[place]
   local record = records[id]
   if record then return answer_known(place, id, record) end
   if fresh[id] then return read_parts(fresh[id])[1] == read_parts(place)[1] and BEGUN or CONFLICT end
-  local expires = expires_of[place]
-  if not expires or expires > now_ms then return begin_new(place, id) end
-  expire(id, new_record(read_message(place), take_seq(#ids)))
-  return EXPIRED
+  local expires, eta = expires_of[place], eta_of[place]
+  if expires and expires <= now_ms then
+    expire(id, new_record(read_message(place), take_seq(#ids)))
+    return EXPIRED
+  end
+  if eta and eta > now_ms then return keep_for_later(place, id, eta) end
+  return begin_new(place, id)
 end
 local function take_again()
   local taken = {}
@@ -1300,30 +2075,84 @@ local function promote(queue, suspected)
   redis.call('ZADD', ready, unpack(adding))
   redis.call('ZREM', later, unpack(removing))
 end
+local function may_hand_more()
+  return looked < MOST_EXPIRED and #refused < MOST_REFUSED and handed_bytes < MOST_BYTES
+end
+local function hand_one(id, record)
+  if not record or record[STATE] ~= 'w' then
+    if not record and redis.call('EXISTS', root .. 't:' .. id) == 1 then error('the record of a task is no string') end
+    looked = looked + 1
+    return 0
+  end
+  if is_over(record) then
+    looked = looked + 1
+    expired[#expired + 1] = { id, record[NAME], record[QUEUE] }
+    expire(id, record)
+    return 0
+  end
+  if not can_run(record) then
+    refused[#refused + 1] = { id, record[NAME], record[QUEUE] }
+    set_aside(id, record, worker)
+    write(id, record)
+    return 0
+  end
+  run_now(id, record)
+  hand_waiting(id, record)
+  return 1
+end
 local function hand_out(queue, suspected, most)
   promote(queue, suspected)
   local set, given, from = waiting_set(queue, suspected, false), 0, 0
-  while given < most do
-    local members = redis.call('ZRANGE', set, from, from + most - given - 1)
+  while given < most and may_hand_more() do
+    local members = redis.call('ZRANGE', set, from, from + math.max(most - given, math.min(#refused, 100)) - 1)
     if #members == 0 then return given end
     from = from + #members
-    local ids = {}
+    local ids, going = {}, {}
     for place, member in ipairs(members) do ids[place] = string.sub(member, 12) end
     read(ids)
-    plan('ZREM', set, unpack(members))
+    for place, id in ipairs(ids) do
+      if given >= most or not may_hand_more() then break end
+      given = given + hand_one(id, records[id])
+      going[place] = members[place]
+    end
+    plan('ZREM', set, unpack(going))
+  end
+  return given
+end
+local function hand_out_aside(queue, most)
+  local given = 0
+  if not runnable or redis.call('EXISTS', root .. 'aside-queue:' .. queue) == 0 then return 0 end
+  for name in pairs(runnable) do
+    if given >= most or not may_hand_more() then return given end
+    local ids = redis.call('ZRANGEBYSCORE', aside_set(queue, name), '-inf', now_ms, 'LIMIT', 0, most - given + 100)
+    read(ids)
     for _, id in ipairs(ids) do
       local record = records[id]
-      if record and record[STATE] == 'w' and is_over(record) then
-        expired[#expired + 1] = { id, record[NAME], record[QUEUE] }
-        expire(id, record)
-      elseif record and record[STATE] == 'w' then
-        run_now(id, record)
-        hand_waiting(id, record)
-        given = given + 1
+      if given >= most then break end
+      if not record or record[STATE] ~= 'w' then
+        plan('ZREM', aside_set(queue, name), id)
+      elseif can_run(record) and may_run(record) then
+        leave_aside(id, record)
+        given = given + hand_one(id, record)
       end
     end
   end
   return given
+end
+local function set_suspects_aside(queue)
+  if not runnable then return end
+  promote(queue, true)
+  local set = waiting_set(queue, true, false)
+  local ids, members = {}, redis.call('ZRANGE', set, 0, 99)
+  for place, member in ipairs(members) do ids[place] = string.sub(member, 12) end
+  read(ids)
+  for place, id in ipairs(ids) do
+    local record = records[id]
+    if record and record[STATE] == 'w' and not can_run(record) then
+      plan('ZREM', set, members[place])
+      hand_one(id, record)
+    end
+  end
 end
 local function next_due(queues)
   local next
@@ -1344,14 +2173,14 @@ local function let_elements_go(answers, tags, held_keys)
     for place, tag in ipairs(tags) do
       if kinds[kind_of[place]][2] == pair[1] and answers[place] ~= CONFLICT then going[#going + 1] = tag end
     end
-    if #going > 0 then plan('HDEL', pair[2], unpack(going)) end
+    in_slices(going, function(first, last) plan('HDEL', pair[2], unpack(going, first, last)) end)
   end
 end
 local function begin(queues, messages, held_keys)
   if not redis.call('ZSCORE', root .. 'leases', worker) then return { 'closed' } end
   if not is_settled() then return { 'unsettled' } end
   local tags
-  kinds, ids, kind_of, parts_of, expires_of, body_of, tags = unpack(messages)
+  kinds, ids, kind_of, parts_of, expires_of, body_of, tags, eta_of = unpack(messages)
   local answers = {}
   local is_repeat = is_first == '' and take_again()
   keys = read(ids)
@@ -1359,20 +2188,28 @@ local function begin(queues, messages, held_keys)
   if not is_repeat then
     local left = limit
     for _, queue in ipairs(queues) do
-      if left > 0 and suspects > 0 then left = left - hand_out(queue, true, math.min(left, suspects)) end
+      if suspects <= 0 then
+        set_suspects_aside(queue)
+      elseif left > 0 then
+        left = left - hand_out(queue, true, math.min(left, suspects))
+      end
+      if left > 0 then left = left - hand_out_aside(queue, left) end
       if left > 0 then left = left - hand_out(queue, false, left) end
     end
   end
   let_elements_go(answers, tags, held_keys)
-  if #running_fields > 0 then plan('HSET', root .. 'r:' .. worker, unpack(running_fields)) end
+  in_slices(running_fields, function(first, last)
+    plan('HSET', root .. 'r:' .. worker, unpack(running_fields, first, last))
+  end)
   flush()
   local next = #running_fields + #of_messages == 0 and next_due(queues) or false
-  return { 'open', answers, of_messages, of_waiting, expired, next, new_epoch(), now_ms }
+  if next and #refused > 0 then next = 0 end
+  return { 'open', answers, of_messages, of_waiting, expired, next, new_epoch(), now_ms, refused }
 end
-return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]), cmsgpack.unpack(ARGV[11]))`,
+return begin(cmsgpack.unpack(ARGV[6]), cmsgpack.unpack(ARGV[8]), cmsgpack.unpack(ARGV[10]))`,
   },
   ledgerBuryMessages: {
-    sha: '590ee82264d70e53d75e7bb676550793a7330613',
+    sha: '2f89181cba677fa75656e268fda4f10c30bef868',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -1390,14 +2227,19 @@ local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
+local SLICE = 2000
+local function in_slices(list, call)
+  for first = 1, #list, SLICE do call(first, math.min(first + SLICE - 1, #list)) end
+end
 local function read(ids)
   local keys = {}
   for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
-  if #keys == 0 then return keys end
-  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    local id = ids[place]
-    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
-  end
+  in_slices(keys, function(first, last)
+    for place, raw in ipairs(redis.call('MGET', unpack(keys, first, last))) do
+      local id = ids[first + place - 1]
+      if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
+    end
+  end)
   return keys
 end
 local written = {}
@@ -1424,6 +2266,7 @@ local function pack_places(...)
   return table.concat(bytes)
 end
 local function write(id, record)
+  if record[KEEP] < 0 or #(record[BODY] or '') < 0 then return end
   writes[id] = record
 end
 local function new_record(message, seq)
@@ -1548,9 +2391,13 @@ local function flush()
       pairs_of_keys[#pairs_of_keys + 1] = raw
     end
   end
-  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
-  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
-  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  in_slices(pairs_of_keys, function(first, last) redis.call('MSET', unpack(pairs_of_keys, first, last)) end)
+  for owner, ids in pairs(ended) do
+    in_slices(ids, function(first, last) redis.call('HDEL', root .. 'r:' .. owner, unpack(ids, first, last)) end)
+  end
+  for queue, by in pairs(moved) do
+    if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
+  end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
@@ -1575,7 +2422,7 @@ flush()
 return statuses`,
   },
   ledgerBuryRuns: {
-    sha: 'e430f83b175899fde1d588e95a2aeb0c676061f7',
+    sha: 'd7bfe6936d0b4a63ce1d46221257254cc8ec97f7',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -1593,14 +2440,19 @@ local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
+local SLICE = 2000
+local function in_slices(list, call)
+  for first = 1, #list, SLICE do call(first, math.min(first + SLICE - 1, #list)) end
+end
 local function read(ids)
   local keys = {}
   for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
-  if #keys == 0 then return keys end
-  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    local id = ids[place]
-    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
-  end
+  in_slices(keys, function(first, last)
+    for place, raw in ipairs(redis.call('MGET', unpack(keys, first, last))) do
+      local id = ids[first + place - 1]
+      if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
+    end
+  end)
   return keys
 end
 local written = {}
@@ -1627,6 +2479,7 @@ local function pack_places(...)
   return table.concat(bytes)
 end
 local function write(id, record)
+  if record[KEEP] < 0 or #(record[BODY] or '') < 0 then return end
   writes[id] = record
 end
 local function new_record(message, seq)
@@ -1751,9 +2604,13 @@ local function flush()
       pairs_of_keys[#pairs_of_keys + 1] = raw
     end
   end
-  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
-  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
-  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  in_slices(pairs_of_keys, function(first, last) redis.call('MSET', unpack(pairs_of_keys, first, last)) end)
+  for owner, ids in pairs(ended) do
+    in_slices(ids, function(first, last) redis.call('HDEL', root .. 'r:' .. owner, unpack(ids, first, last)) end)
+  end
+  for queue, by in pairs(moved) do
+    if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
+  end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
@@ -1809,19 +2666,17 @@ local function settle(items, step, apply)
   for place, item in ipairs(items) do
     local id, epoch, run = item[1], item[2], item[3]
     local record = records[id]
-    local mark = step .. digits(epoch) .. ' ' .. run
+    local mark = step .. ' ' .. run
     if not record then
       statuses[place] = 3
-    elseif record[SETTLED] == mark then
-      statuses[place] = 1
-    elseif record[STATE] ~= 'r' or record[EPOCH] ~= epoch or record[RUN] ~= run then
-      statuses[place] = 2
-    else
+    elseif record[STATE] == 'r' and record[EPOCH] == epoch and record[RUN] == run then
       record[SETTLED] = mark
       let_go(id, record)
       apply(id, record, item)
       write(id, record)
       statuses[place] = 1
+    else
+      statuses[place] = record[SETTLED] == mark and 1 or 2
     end
   end
   flush()
@@ -1834,7 +2689,7 @@ return settle(cmsgpack.unpack(ARGV[1]), 'u', function(id, record, item)
 end)`,
   },
   ledgerCancel: {
-    sha: '5e5f4407337f69d10ce832c0a332279eba1f2ac6',
+    sha: 'c2ba07b8ff00397e15e39a057b42b4add3878194',
     text: `#!lua flags=allow-oom
 local root, id, how, celery_keep_ms = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local time = redis.call('TIME')
@@ -1852,14 +2707,19 @@ local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
+local SLICE = 2000
+local function in_slices(list, call)
+  for first = 1, #list, SLICE do call(first, math.min(first + SLICE - 1, #list)) end
+end
 local function read(ids)
   local keys = {}
   for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
-  if #keys == 0 then return keys end
-  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    local id = ids[place]
-    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
-  end
+  in_slices(keys, function(first, last)
+    for place, raw in ipairs(redis.call('MGET', unpack(keys, first, last))) do
+      local id = ids[first + place - 1]
+      if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
+    end
+  end)
   return keys
 end
 local written = {}
@@ -1886,6 +2746,7 @@ local function pack_places(...)
   return table.concat(bytes)
 end
 local function write(id, record)
+  if record[KEEP] < 0 or #(record[BODY] or '') < 0 then return end
   writes[id] = record
 end
 local function new_record(message, seq)
@@ -2010,9 +2871,13 @@ local function flush()
       pairs_of_keys[#pairs_of_keys + 1] = raw
     end
   end
-  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
-  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
-  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  in_slices(pairs_of_keys, function(first, last) redis.call('MSET', unpack(pairs_of_keys, first, last)) end)
+  for owner, ids in pairs(ended) do
+    in_slices(ids, function(first, last) redis.call('HDEL', root .. 'r:' .. owner, unpack(ids, first, last)) end)
+  end
+  for queue, by in pairs(moved) do
+    if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
+  end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
@@ -2030,6 +2895,27 @@ end
 local function member_of(id, record)
   return urgency_of(record) .. string.format('%010x', record[SEQ]) .. id
 end
+local function aside_set(queue, name)
+  return root .. 'aside:' .. queue .. '\\n' .. name
+end
+local function set_aside(id, record, by)
+  note(record, 'n')
+  plan('ZADD', aside_set(record[QUEUE], record[NAME]), digits(record[DUE]), id)
+  plan('ZADD', root .. 'aside', now_text, id)
+  plan('ZADD', root .. 'aside-queue:' .. record[QUEUE], now_text, id)
+  plan('HSET', root .. 'aside-by', id, by)
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function is_aside(id)
+  return redis.call('ZSCORE', root .. 'aside', id)
+end
+local function leave_aside(id, record)
+  plan('ZREM', aside_set(record[QUEUE], record[NAME]), id)
+  plan('ZREM', root .. 'aside', id)
+  plan('ZREM', root .. 'aside-queue:' .. record[QUEUE], id)
+  plan('HDEL', root .. 'aside-by', id)
+end
 local function enter(id, record)
   local is_later = record[DUE] > now_ms
   local score = is_later and record[DUE] or urgency_of(record) * URGENCY + record[DUE]
@@ -2039,6 +2925,7 @@ local function enter(id, record)
   is_ready = true
 end
 local function leave(id, record)
+  if is_aside(id) then return leave_aside(id, record) end
   local suspected, member = is_suspect(record), member_of(id, record)
   plan('ZREM', waiting_set(record[QUEUE], suspected, false), member)
   plan('ZREM', waiting_set(record[QUEUE], suspected, true), member)
@@ -2115,7 +3002,7 @@ flush()
 return 1`,
   },
   ledgerCheckpoint: {
-    sha: 'a4345678fc4fd3e4b247809654c431b228cda15a',
+    sha: 'd463def5c78d792065c9bc6f58b1cce32a21d657',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local id, epoch, run, seq, data = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
@@ -2134,14 +3021,19 @@ local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
+local SLICE = 2000
+local function in_slices(list, call)
+  for first = 1, #list, SLICE do call(first, math.min(first + SLICE - 1, #list)) end
+end
 local function read(ids)
   local keys = {}
   for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
-  if #keys == 0 then return keys end
-  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    local id = ids[place]
-    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
-  end
+  in_slices(keys, function(first, last)
+    for place, raw in ipairs(redis.call('MGET', unpack(keys, first, last))) do
+      local id = ids[first + place - 1]
+      if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
+    end
+  end)
   return keys
 end
 local written = {}
@@ -2168,6 +3060,7 @@ local function pack_places(...)
   return table.concat(bytes)
 end
 local function write(id, record)
+  if record[KEEP] < 0 or #(record[BODY] or '') < 0 then return end
   writes[id] = record
 end
 local function new_record(message, seq)
@@ -2292,9 +3185,13 @@ local function flush()
       pairs_of_keys[#pairs_of_keys + 1] = raw
     end
   end
-  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
-  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
-  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  in_slices(pairs_of_keys, function(first, last) redis.call('MSET', unpack(pairs_of_keys, first, last)) end)
+  for owner, ids in pairs(ended) do
+    in_slices(ids, function(first, last) redis.call('HDEL', root .. 'r:' .. owner, unpack(ids, first, last)) end)
+  end
+  for queue, by in pairs(moved) do
+    if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
+  end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
@@ -2315,7 +3212,7 @@ flush()
 return 1`,
   },
   ledgerCommitNew: {
-    sha: 'e4c997c72ebe0a9ff93c492859fec33c9aa390a7',
+    sha: '71913c12699ee290dd697f887d3135f05e83182d',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -2333,14 +3230,19 @@ local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
+local SLICE = 2000
+local function in_slices(list, call)
+  for first = 1, #list, SLICE do call(first, math.min(first + SLICE - 1, #list)) end
+end
 local function read(ids)
   local keys = {}
   for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
-  if #keys == 0 then return keys end
-  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    local id = ids[place]
-    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
-  end
+  in_slices(keys, function(first, last)
+    for place, raw in ipairs(redis.call('MGET', unpack(keys, first, last))) do
+      local id = ids[first + place - 1]
+      if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
+    end
+  end)
   return keys
 end
 local written = {}
@@ -2367,6 +3269,7 @@ local function pack_places(...)
   return table.concat(bytes)
 end
 local function write(id, record)
+  if record[KEEP] < 0 or #(record[BODY] or '') < 0 then return end
   writes[id] = record
 end
 local function new_record(message, seq)
@@ -2491,9 +3394,13 @@ local function flush()
       pairs_of_keys[#pairs_of_keys + 1] = raw
     end
   end
-  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
-  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
-  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  in_slices(pairs_of_keys, function(first, last) redis.call('MSET', unpack(pairs_of_keys, first, last)) end)
+  for owner, ids in pairs(ended) do
+    in_slices(ids, function(first, last) redis.call('HDEL', root .. 'r:' .. owner, unpack(ids, first, last)) end)
+  end
+  for queue, by in pairs(moved) do
+    if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
+  end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
@@ -2546,14 +3453,19 @@ local function around(worker, epoch, run, begun_ms, keep_ms)
   local history = 'b' .. digits(begun_ms) .. ' ' .. digits(epoch) .. ' ' .. worker .. '\\n'
     .. 'd' .. now_text .. ' ' .. digits(epoch) .. ' \\n'
   local keep = now_ms + math.max(1, keep_ms)
-  return RECORD_HEAD .. pack_places('d', epoch, '', '', 'c' .. digits(epoch) .. ' ' .. run),
+  return RECORD_HEAD .. pack_places('d', epoch, '', '', 'c ' .. run),
     pack_places(0, 0, begun_ms, history, 0, 0, 0, 'done', now_ms, '', ''), cmsgpack.pack(keep), digits(keep)
 end
 local statuses, is_ended = {}, {}
 for _, batch in ipairs(cmsgpack.unpack(ARGV[1])) do
   local worker, epoch, run, begun_ms, keep_ms, kinds, ids, kind_of, parts_of, results, after, untold = unpack(batch)
   local noted = digits(epoch) .. ' ' .. run
-  local found = redis.call('HMGET', root .. 'r:' .. worker, unpack(ids))
+  local found = {}
+  in_slices(ids, function(first, last)
+    for place, value in ipairs(redis.call('HMGET', root .. 'r:' .. worker, unpack(ids, first, last))) do
+      found[first + place - 1] = value
+    end
+  end)
   local head, middle, tail, keep = around(worker, epoch, run, begun_ms, keep_ms)
   local heads, tails = {}, {}
   for number, kind in ipairs(kinds) do
@@ -2582,7 +3494,7 @@ flush()
 return statuses`,
   },
   ledgerCommit: {
-    sha: 'e6d7dfff46fcdaaa944577ccdc426ce4365a6697',
+    sha: '2828dfcb6e3c82745a042c1880cc2418a9160bb5',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -2600,14 +3512,19 @@ local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
+local SLICE = 2000
+local function in_slices(list, call)
+  for first = 1, #list, SLICE do call(first, math.min(first + SLICE - 1, #list)) end
+end
 local function read(ids)
   local keys = {}
   for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
-  if #keys == 0 then return keys end
-  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    local id = ids[place]
-    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
-  end
+  in_slices(keys, function(first, last)
+    for place, raw in ipairs(redis.call('MGET', unpack(keys, first, last))) do
+      local id = ids[first + place - 1]
+      if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
+    end
+  end)
   return keys
 end
 local written = {}
@@ -2634,6 +3551,7 @@ local function pack_places(...)
   return table.concat(bytes)
 end
 local function write(id, record)
+  if record[KEEP] < 0 or #(record[BODY] or '') < 0 then return end
   writes[id] = record
 end
 local function new_record(message, seq)
@@ -2758,9 +3676,13 @@ local function flush()
       pairs_of_keys[#pairs_of_keys + 1] = raw
     end
   end
-  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
-  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
-  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  in_slices(pairs_of_keys, function(first, last) redis.call('MSET', unpack(pairs_of_keys, first, last)) end)
+  for owner, ids in pairs(ended) do
+    in_slices(ids, function(first, last) redis.call('HDEL', root .. 'r:' .. owner, unpack(ids, first, last)) end)
+  end
+  for queue, by in pairs(moved) do
+    if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
+  end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
@@ -2816,19 +3738,17 @@ local function settle(items, step, apply)
   for place, item in ipairs(items) do
     local id, epoch, run = item[1], item[2], item[3]
     local record = records[id]
-    local mark = step .. digits(epoch) .. ' ' .. run
+    local mark = step .. ' ' .. run
     if not record then
       statuses[place] = 3
-    elseif record[SETTLED] == mark then
-      statuses[place] = 1
-    elseif record[STATE] ~= 'r' or record[EPOCH] ~= epoch or record[RUN] ~= run then
-      statuses[place] = 2
-    else
+    elseif record[STATE] == 'r' and record[EPOCH] == epoch and record[RUN] == run then
       record[SETTLED] = mark
       let_go(id, record)
       apply(id, record, item)
       write(id, record)
       statuses[place] = 1
+    else
+      statuses[place] = record[SETTLED] == mark and 1 or 2
     end
   end
   flush()
@@ -2849,7 +3769,7 @@ return settle(cmsgpack.unpack(ARGV[1]), 'c', function(id, record, item)
 end)`,
   },
   ledgerCondemnExpired: {
-    sha: 'e3479fab09ae98981f96f5c9619c2ea66610a924',
+    sha: 'eb6dfbc467d7134d72ecf5dc7b10906f6d308ae5',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -2863,7 +3783,8 @@ local function close(workers, is_unknown_too)
   end
   return { now_ms, closed }
 end
-return close(redis.call('ZRANGEBYSCORE', root .. 'leases', '-inf', '(' .. string.format('%.0f', now_ms)))`,
+local MOST = 500
+return close(redis.call('ZRANGEBYSCORE', root .. 'leases', '-inf', '(' .. string.format('%.0f', now_ms), 'LIMIT', 0, MOST))`,
   },
   ledgerCondemnProcess: {
     sha: 'f9ed8cdd1d2496954d831204ca6812686afb48d5',
@@ -2904,10 +3825,10 @@ local function close(workers, is_unknown_too)
 end
 return close(cmsgpack.unpack(ARGV[2]), ARGV[1] == '1')`,
   },
-  ledgerFail: {
-    sha: '5036a789250c54c5a02a289505cfaf4d5315f1e7',
+  ledgerEvacuateEnd: {
+    sha: '30f986d89de75c0a2c4ca3e91d82a10c60fdd2c7',
     text: `#!lua flags=allow-oom
-local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
+local root, id, epoch = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
@@ -2923,14 +3844,19 @@ local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
+local SLICE = 2000
+local function in_slices(list, call)
+  for first = 1, #list, SLICE do call(first, math.min(first + SLICE - 1, #list)) end
+end
 local function read(ids)
   local keys = {}
   for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
-  if #keys == 0 then return keys end
-  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    local id = ids[place]
-    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
-  end
+  in_slices(keys, function(first, last)
+    for place, raw in ipairs(redis.call('MGET', unpack(keys, first, last))) do
+      local id = ids[first + place - 1]
+      if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
+    end
+  end)
   return keys
 end
 local written = {}
@@ -2957,6 +3883,7 @@ local function pack_places(...)
   return table.concat(bytes)
 end
 local function write(id, record)
+  if record[KEEP] < 0 or #(record[BODY] or '') < 0 then return end
   writes[id] = record
 end
 local function new_record(message, seq)
@@ -3081,9 +4008,487 @@ local function flush()
       pairs_of_keys[#pairs_of_keys + 1] = raw
     end
   end
-  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
-  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
-  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  in_slices(pairs_of_keys, function(first, last) redis.call('MSET', unpack(pairs_of_keys, first, last)) end)
+  for owner, ids in pairs(ended) do
+    in_slices(ids, function(first, last) redis.call('HDEL', root .. 'r:' .. owner, unpack(ids, first, last)) end)
+  end
+  for queue, by in pairs(moved) do
+    if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
+  end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then note_created() end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local URGENCY = 2 ^ 44
+local function is_suspect(record)
+  return record[CRASHES] > 0 and record[CRASHES] >= math.min(2, record[BUDGET])
+end
+local function waiting_set(queue, suspected, is_later)
+  return root .. (is_later and 'later' or 'ready') .. (suspected and '-suspects:' or ':') .. queue
+end
+local function urgency_of(record)
+  return 9 - math.max(0, math.min(9, record[PRIORITY]))
+end
+local function member_of(id, record)
+  return urgency_of(record) .. string.format('%010x', record[SEQ]) .. id
+end
+local function aside_set(queue, name)
+  return root .. 'aside:' .. queue .. '\\n' .. name
+end
+local function set_aside(id, record, by)
+  note(record, 'n')
+  plan('ZADD', aside_set(record[QUEUE], record[NAME]), digits(record[DUE]), id)
+  plan('ZADD', root .. 'aside', now_text, id)
+  plan('ZADD', root .. 'aside-queue:' .. record[QUEUE], now_text, id)
+  plan('HSET', root .. 'aside-by', id, by)
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function is_aside(id)
+  return redis.call('ZSCORE', root .. 'aside', id)
+end
+local function leave_aside(id, record)
+  plan('ZREM', aside_set(record[QUEUE], record[NAME]), id)
+  plan('ZREM', root .. 'aside', id)
+  plan('ZREM', root .. 'aside-queue:' .. record[QUEUE], id)
+  plan('HDEL', root .. 'aside-by', id)
+end
+local function enter(id, record)
+  local is_later = record[DUE] > now_ms
+  local score = is_later and record[DUE] or urgency_of(record) * URGENCY + record[DUE]
+  local set = waiting_set(record[QUEUE], is_suspect(record), is_later)
+  plan('ZADD', set, digits(score), member_of(id, record))
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function leave(id, record)
+  if is_aside(id) then return leave_aside(id, record) end
+  local suspected, member = is_suspect(record), member_of(id, record)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, false), member)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, true), member)
+end
+local function wait(id, record, delay_ms)
+  record[STATE], record[RUN], record[OWNER] = 'w', '', ''
+  if delay_ms then record[DUE] = now_ms + delay_ms end
+  enter(id, record)
+end
+read({ id })
+local record = records[id]
+if not record then return 3 end
+if record[EPOCH] ~= epoch or (record[STATE] ~= 'w' and record[STATE] ~= 'x') then return 2 end
+blame(record, -faults(record))
+if record[STATE] == 'w' then leave(id, record) else plan('ZREM', root .. 'dead', id) end
+plan('UNLINK', root .. 't:' .. id, root .. 'b:' .. id, root .. 'c:' .. id)
+flush()
+return 1`,
+  },
+  ledgerEvacuateList: {
+    sha: 'ff147917e3dcafa8aba1c4f8e79113423f03455c',
+    text: `#!lua flags=no-writes
+local root, limit, most_bytes = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created, new_pairs = {}, {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local SLICE = 2000
+local function in_slices(list, call)
+  for first = 1, #list, SLICE do call(first, math.min(first + SLICE - 1, #list)) end
+end
+local function read(ids)
+  local keys = {}
+  for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
+  in_slices(keys, function(first, last)
+    for place, raw in ipairs(redis.call('MGET', unpack(keys, first, last))) do
+      local id = ids[first + place - 1]
+      if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
+    end
+  end)
+  return keys
+end
+local written = {}
+local function digits(number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
+end
+local now_text = digits(now_ms)
+local function note(record, step, rest)
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local RECORD_HEAD = '\\220\\000\\030'
+local function pack_places(...)
+  local bytes = {}
+  for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+  return table.concat(bytes)
+end
+local function write(id, record)
+  if record[KEEP] < 0 or #(record[BODY] or '') < 0 then return end
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local function plan_new(id, key, raw, body)
+  new_pairs[#new_pairs + 1] = key
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local function write_all_after(after)
+  for place = 1, #after, 2 do write_after(after[place], after[place + 1]) end
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' then return false end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return false end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+  return true
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function come_cancelled(id, record, message)
+  local came = { unpack(record) }
+  for place = NAME, BODY do came[place] = message[place - NAME + 2] end
+  if not write_ended(id, came, 'cancelled') then return end
+  came[BODY], came[OPTIONS] = '', ''
+  records[id] = came
+  write(id, came)
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local NEWEST_BYTES = 40000
+local function note_created()
+  local key = root .. 'newest'
+  local length = redis.call('APPEND', key, table.concat(created, '\\n') .. '\\n')
+  if length > 2 * NEWEST_BYTES then
+    local last = redis.call('GETRANGE', key, -NEWEST_BYTES, -1)
+    redis.call('SET', key, string.sub(last, string.find(last, '\\n', 1, true) + 1))
+  end
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = new_pairs
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PXAT', digits(record[KEEP]))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  in_slices(pairs_of_keys, function(first, last) redis.call('MSET', unpack(pairs_of_keys, first, last)) end)
+  for owner, ids in pairs(ended) do
+    in_slices(ids, function(first, last) redis.call('HDEL', root .. 'r:' .. owner, unpack(ids, first, last)) end)
+  end
+  for queue, by in pairs(moved) do
+    if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
+  end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then note_created() end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local ids = {}
+local function add(set, from)
+  for _, member in ipairs(redis.call('ZRANGE', root .. set, 0, limit - #ids - 1)) do ids[#ids + 1] = string.sub(member, from) end
+end
+for _, queue in ipairs(redis.call('HKEYS', root .. 'running')) do
+  for _, set in ipairs({ 'ready:', 'later:', 'ready-suspects:', 'later-suspects:' }) do
+    if #ids < limit then add(set .. queue, 12) end
+  end
+end
+if #ids < limit then add('aside', 1) end
+if #ids < limit then add('dead', 1) end
+local found, bytes = {}, 0
+for _, id in ipairs(ids) do
+  local raw = redis.call('GET', root .. 't:' .. id)
+  bytes = bytes + #(raw or '') + redis.call('STRLEN', root .. 'b:' .. id)
+  if #found > 0 and bytes > most_bytes then break end
+  if raw then
+    local due_in = math.max(0, cmsgpack.unpack(raw)[DUE] - now_ms)
+    found[#found + 1] = { id, raw, redis.call('GET', root .. 'b:' .. id), due_in }
+  end
+end
+return found`,
+  },
+  ledgerFail: {
+    sha: '362080fcbb7d1cc5d9ca030af235ce9680ddf8a5',
+    text: `#!lua flags=allow-oom
+local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created, new_pairs = {}, {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local SLICE = 2000
+local function in_slices(list, call)
+  for first = 1, #list, SLICE do call(first, math.min(first + SLICE - 1, #list)) end
+end
+local function read(ids)
+  local keys = {}
+  for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
+  in_slices(keys, function(first, last)
+    for place, raw in ipairs(redis.call('MGET', unpack(keys, first, last))) do
+      local id = ids[first + place - 1]
+      if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
+    end
+  end)
+  return keys
+end
+local written = {}
+local function digits(number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
+end
+local now_text = digits(now_ms)
+local function note(record, step, rest)
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local RECORD_HEAD = '\\220\\000\\030'
+local function pack_places(...)
+  local bytes = {}
+  for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+  return table.concat(bytes)
+end
+local function write(id, record)
+  if record[KEEP] < 0 or #(record[BODY] or '') < 0 then return end
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local function plan_new(id, key, raw, body)
+  new_pairs[#new_pairs + 1] = key
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local function write_all_after(after)
+  for place = 1, #after, 2 do write_after(after[place], after[place + 1]) end
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' then return false end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return false end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+  return true
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function come_cancelled(id, record, message)
+  local came = { unpack(record) }
+  for place = NAME, BODY do came[place] = message[place - NAME + 2] end
+  if not write_ended(id, came, 'cancelled') then return end
+  came[BODY], came[OPTIONS] = '', ''
+  records[id] = came
+  write(id, came)
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local NEWEST_BYTES = 40000
+local function note_created()
+  local key = root .. 'newest'
+  local length = redis.call('APPEND', key, table.concat(created, '\\n') .. '\\n')
+  if length > 2 * NEWEST_BYTES then
+    local last = redis.call('GETRANGE', key, -NEWEST_BYTES, -1)
+    redis.call('SET', key, string.sub(last, string.find(last, '\\n', 1, true) + 1))
+  end
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = new_pairs
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PXAT', digits(record[KEEP]))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  in_slices(pairs_of_keys, function(first, last) redis.call('MSET', unpack(pairs_of_keys, first, last)) end)
+  for owner, ids in pairs(ended) do
+    in_slices(ids, function(first, last) redis.call('HDEL', root .. 'r:' .. owner, unpack(ids, first, last)) end)
+  end
+  for queue, by in pairs(moved) do
+    if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
+  end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
@@ -3145,6 +4550,27 @@ end
 local function member_of(id, record)
   return urgency_of(record) .. string.format('%010x', record[SEQ]) .. id
 end
+local function aside_set(queue, name)
+  return root .. 'aside:' .. queue .. '\\n' .. name
+end
+local function set_aside(id, record, by)
+  note(record, 'n')
+  plan('ZADD', aside_set(record[QUEUE], record[NAME]), digits(record[DUE]), id)
+  plan('ZADD', root .. 'aside', now_text, id)
+  plan('ZADD', root .. 'aside-queue:' .. record[QUEUE], now_text, id)
+  plan('HSET', root .. 'aside-by', id, by)
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function is_aside(id)
+  return redis.call('ZSCORE', root .. 'aside', id)
+end
+local function leave_aside(id, record)
+  plan('ZREM', aside_set(record[QUEUE], record[NAME]), id)
+  plan('ZREM', root .. 'aside', id)
+  plan('ZREM', root .. 'aside-queue:' .. record[QUEUE], id)
+  plan('HDEL', root .. 'aside-by', id)
+end
 local function enter(id, record)
   local is_later = record[DUE] > now_ms
   local score = is_later and record[DUE] or urgency_of(record) * URGENCY + record[DUE]
@@ -3154,6 +4580,7 @@ local function enter(id, record)
   is_ready = true
 end
 local function leave(id, record)
+  if is_aside(id) then return leave_aside(id, record) end
   local suspected, member = is_suspect(record), member_of(id, record)
   plan('ZREM', waiting_set(record[QUEUE], suspected, false), member)
   plan('ZREM', waiting_set(record[QUEUE], suspected, true), member)
@@ -3170,19 +4597,17 @@ local function settle(items, step, apply)
   for place, item in ipairs(items) do
     local id, epoch, run = item[1], item[2], item[3]
     local record = records[id]
-    local mark = step .. digits(epoch) .. ' ' .. run
+    local mark = step .. ' ' .. run
     if not record then
       statuses[place] = 3
-    elseif record[SETTLED] == mark then
-      statuses[place] = 1
-    elseif record[STATE] ~= 'r' or record[EPOCH] ~= epoch or record[RUN] ~= run then
-      statuses[place] = 2
-    else
+    elseif record[STATE] == 'r' and record[EPOCH] == epoch and record[RUN] == run then
       record[SETTLED] = mark
       let_go(id, record)
       apply(id, record, item)
       write(id, record)
       statuses[place] = 1
+    else
+      statuses[place] = record[SETTLED] == mark and 1 or 2
     end
   end
   flush()
@@ -3204,24 +4629,24 @@ return settle(cmsgpack.unpack(ARGV[1]), 'f', function(id, record, item)
 end)`,
   },
   ledgerGeneration: {
-    sha: '6f59fc3a3aa81fe0cf86deacd66e834128e3c1a0',
+    sha: '4bf29ec7673a2b9c9e2a8c9f5b0f8e01be05da0c',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local new_mark, shown, generation = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local meta = root .. 'meta'
-local function run_id_of_server()
-  local info = redis.pcall('INFO', 'server')
-  return type(info) == 'string' and string.match(info, 'run_id:(%x+)') or 'unknown'
+local function replication_id()
+  local info = redis.pcall('INFO', 'replication')
+  return type(info) == 'string' and string.match(info, 'master_replid:(%x+)') or 'unknown'
 end
-local run_id = run_id_of_server()
+local history = replication_id()
 redis.call('HSETNX', meta, 'mark', new_mark)
-local now_shown = run_id .. '/' .. redis.call('HGET', meta, 'mark')
+local now_shown = history .. '/' .. redis.call('HGET', meta, 'mark')
 local stored = tonumber(redis.call('HGET', meta, 'generation') or '')
 if generation and shown == now_shown then
   stored = math.max(stored or 0, generation)
-  redis.call('HSET', meta, 'generation', string.format('%.0f', stored), 'run_id', run_id)
+  redis.call('HSET', meta, 'generation', string.format('%.0f', stored), 'replication_id', history)
 end
-local is_settled = stored and redis.call('HGET', meta, 'run_id') == run_id
+local is_settled = stored and redis.call('HGET', meta, 'replication_id') == history
 local stored_text = stored and string.format('%.0f', stored) or ''
 return { now_shown, stored_text, is_settled and 1 or 0, tonumber(redis.call('TIME')[1]) }`,
   },
@@ -3231,95 +4656,10 @@ return { now_shown, stored_text, is_settled and 1 or 0, tonumber(redis.call('TIM
 local _ = KEYS[1]
 return redis.call('INFO', 'server') .. redis.call('INFO', 'memory') .. redis.call('INFO', 'persistence')`,
   },
-  ledgerJoinCeleryChord: {
-    sha: 'ae2fcc583d611af0b022920dafe51c12627ca01f',
+  ledgerIsolate: {
+    sha: 'b1cee6a8b68a16adbfe79c25e07e83ff03300335',
     text: `#!lua flags=allow-oom
-local chord, parts, correction, total, outcome = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local index, size, value, member, failure, failure_keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local keep_ms = ARGV[7]
-local KEEP_COMPLETE_MS = 86400000
-local function tell_failure()
-  if failure == '' then return end
-  redis.call('SET', outcome, failure, 'PX', failure_keep_ms)
-  redis.call('PUBLISH', outcome, failure)
-end
-local function answer(members)
-  for _, one in ipairs(members) do
-    local id, state = string.match(one, '^%[%d+,%s*"([^"]*)",%s*"([A-Z]+)"')
-    if state == 'FAILURE' or state == 'REVOKED' then
-      tell_failure()
-      return { 4, id }
-    end
-  end
-  return { 3, members }
-end
-local before = redis.call('HGET', chord, index)
-local found = before
-if not found or (found == '-' and value == '+') then
-  redis.call('HSET', chord, index, value)
-  redis.call('PEXPIRE', chord, keep_ms)
-  found = value
-end
-if found == '-' then
-  tell_failure()
-  return { 2 }
-end
-local complete = redis.call('HGET', chord, '=')
-if complete then return answer(cmsgpack.unpack(complete)) end
-if before == '+' and redis.call('EXISTS', total) == 0 then return { 1 } end
-if size ~= '' then redis.call('SET', total, size, 'NX') end
-redis.call('ZREMRANGEBYSCORE', parts, index, index)
-redis.call('ZADD', parts, index, member)
-redis.call('PEXPIRE', parts, keep_ms)
-redis.call('PEXPIRE', total, keep_ms)
-redis.call('PEXPIRE', correction, keep_ms)
-local wanted = tonumber(redis.call('GET', total) or '')
-if not wanted then return { 1 } end
-wanted = wanted + tonumber(redis.call('GET', correction) or '0')
-if redis.call('ZCARD', parts) < wanted then return { 1 } end
-local members, places = {}, {}
-local listed = redis.call('ZRANGE', parts, 0, -1, 'WITHSCORES')
-for at = 1, #listed, 2 do
-  local place = listed[at + 1]
-  if place == 'inf' or not places[place] then
-    places[place] = true
-    members[#members + 1] = listed[at]
-  end
-end
-if #members < wanted then return { 1 } end
-redis.call('DEL', parts, correction, total)
-redis.call('HSET', chord, '=', cmsgpack.pack(members))
-redis.call('PEXPIRE', chord, KEEP_COMPLETE_MS)
-return answer(members)`,
-  },
-  ledgerJoinChord: {
-    sha: 'f8b4f97ca1ae588d204e01914d610bb7fb0601b8',
-    text: `#!lua flags=allow-oom
-local chord, index, size, value, keep_ms = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
-local KEEP_COMPLETE_MS = 86400000
-local found = redis.call('HGET', chord, index)
-if not found or (found == '-' and value ~= '-') then
-  redis.call('HSET', chord, index, value, 'size', ARGV[2])
-  redis.call('PEXPIRE', chord, keep_ms)
-  found = value
-end
-if found == '-' then return { 2 } end
-if not size or redis.call('HLEN', chord) - 1 < size then return { 1 } end
-local places, results = {}, {}
-local fields = redis.call('HGETALL', chord)
-for place = 1, #fields, 2 do
-  if fields[place] ~= 'size' and fields[place + 1] ~= '-' then places[#places + 1] = { tonumber(fields[place]), string.sub(fields[place + 1], 2) } end
-end
-if #places < size then return { 1 } end
-table.sort(places, function(one, other) return one[1] < other[1] end)
-for place, part in ipairs(places) do results[place] = part[2] end
-redis.call('PEXPIRE', chord, KEEP_COMPLETE_MS, 'LT')
-return { 3, results }`,
-  },
-  ledgerLate: {
-    sha: '25de373f6df4bbd3d3fe2586f5ea28b3c4390fa3',
-    text: `#!lua flags=no-writes
-local root, late_ms = KEYS[1], tonumber(ARGV[1])
+local root, named, queues, most = KEYS[1], cmsgpack.unpack(ARGV[1]), cmsgpack.unpack(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
@@ -3335,14 +4675,19 @@ local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
+local SLICE = 2000
+local function in_slices(list, call)
+  for first = 1, #list, SLICE do call(first, math.min(first + SLICE - 1, #list)) end
+end
 local function read(ids)
   local keys = {}
   for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
-  if #keys == 0 then return keys end
-  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    local id = ids[place]
-    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
-  end
+  in_slices(keys, function(first, last)
+    for place, raw in ipairs(redis.call('MGET', unpack(keys, first, last))) do
+      local id = ids[first + place - 1]
+      if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
+    end
+  end)
   return keys
 end
 local written = {}
@@ -3369,6 +4714,7 @@ local function pack_places(...)
   return table.concat(bytes)
 end
 local function write(id, record)
+  if record[KEEP] < 0 or #(record[BODY] or '') < 0 then return end
   writes[id] = record
 end
 local function new_record(message, seq)
@@ -3493,9 +4839,13 @@ local function flush()
       pairs_of_keys[#pairs_of_keys + 1] = raw
     end
   end
-  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
-  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
-  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  in_slices(pairs_of_keys, function(first, last) redis.call('MSET', unpack(pairs_of_keys, first, last)) end)
+  for owner, ids in pairs(ended) do
+    in_slices(ids, function(first, last) redis.call('HDEL', root .. 'r:' .. owner, unpack(ids, first, last)) end)
+  end
+  for queue, by in pairs(moved) do
+    if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
+  end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
@@ -3513,6 +4863,27 @@ end
 local function member_of(id, record)
   return urgency_of(record) .. string.format('%010x', record[SEQ]) .. id
 end
+local function aside_set(queue, name)
+  return root .. 'aside:' .. queue .. '\\n' .. name
+end
+local function set_aside(id, record, by)
+  note(record, 'n')
+  plan('ZADD', aside_set(record[QUEUE], record[NAME]), digits(record[DUE]), id)
+  plan('ZADD', root .. 'aside', now_text, id)
+  plan('ZADD', root .. 'aside-queue:' .. record[QUEUE], now_text, id)
+  plan('HSET', root .. 'aside-by', id, by)
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function is_aside(id)
+  return redis.call('ZSCORE', root .. 'aside', id)
+end
+local function leave_aside(id, record)
+  plan('ZREM', aside_set(record[QUEUE], record[NAME]), id)
+  plan('ZREM', root .. 'aside', id)
+  plan('ZREM', root .. 'aside-queue:' .. record[QUEUE], id)
+  plan('HDEL', root .. 'aside-by', id)
+end
 local function enter(id, record)
   local is_later = record[DUE] > now_ms
   local score = is_later and record[DUE] or urgency_of(record) * URGENCY + record[DUE]
@@ -3522,6 +4893,480 @@ local function enter(id, record)
   is_ready = true
 end
 local function leave(id, record)
+  if is_aside(id) then return leave_aside(id, record) end
+  local suspected, member = is_suspect(record), member_of(id, record)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, false), member)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, true), member)
+end
+local function wait(id, record, delay_ms)
+  record[STATE], record[RUN], record[OWNER] = 'w', '', ''
+  if delay_ms then record[DUE] = now_ms + delay_ms end
+  enter(id, record)
+end
+local MOST_WORKERS, LARGEST = 1000, 8.64e15
+local NO_DIGEST, REASON, UNKNOWN = 'unreadable', 'ERR_UNDECODABLE', 'unknown'
+local SHAPE = 'tntttttnntNNtTnnnnnntnnntnttRn'
+local MEMBER = '^%d%x%x%x%x%x%x%x%x%x%x.'
+local isolated, seen = {}, {}
+local function fits(place, value)
+  local kind = string.sub(SHAPE, place, place)
+  if value == false and kind < 'a' or value == nil and kind == 'R' then return true end
+  if string.lower(kind) ~= 'n' then return type(value) == 'string' end
+  return type(value) == 'number' and value > -LARGEST and value < LARGEST
+end
+local function is_whole(record)
+  for place = 1, #SHAPE do
+    if not fits(place, record[place]) then return false end
+  end
+  return true
+end
+local function kind_at(key)
+  return redis.call('TYPE', key).ok
+end
+local function is_text(key)
+  local kind = kind_at(key)
+  return kind == 'string' or kind == 'none'
+end
+local function salvage(id, found, raw)
+  local record = {
+    '', 0, '', '', '', UNKNOWN, UNKNOWN, 0, 1, NO_DIGEST, false, false, '', '', 0, 0, 0, now_ms, 0, now_ms, '', 0, 0, 0, '', 0, '', '', false, 0,
+  }
+  for place = 1, #SHAPE do
+    if found[place] ~= nil and fits(place, found[place]) then record[place] = found[place] end
+  end
+  if not fits(EPOCH, found[EPOCH]) then record[DIGEST] = NO_DIGEST end
+  local kind = kind_at(root .. 'b:' .. id)
+  if kind == 'string' then
+    record[BODY] = false
+  elseif #found == 0 or not record[BODY] then
+    record[BODY] = raw
+  end
+  if kind_at(root .. 'c:' .. id) == 'string' then
+    record[CHECKPOINT_EPOCH] = math.max(1, record[CHECKPOINT_EPOCH])
+  else
+    record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = 0, 0
+  end
+  return record
+end
+local function join(one, other)
+  for _, value in ipairs(other) do one[#one + 1] = value end
+  return one
+end
+local workers = join(redis.call('ZRANGE', root .. 'leases', 0, MOST_WORKERS - 1), redis.call('ZRANGE', root .. 'closed', 0, MOST_WORKERS - 1))
+local function only_queue()
+  local queues, found = redis.call('HGETALL', root .. 'running'), {}
+  for place = 1, #queues, 2 do
+    if tonumber(queues[place + 1]) > 0 then found[#found + 1] = queues[place] end
+  end
+  return #found == 1 and found[1]
+end
+local function leave_everything(id, record, places)
+  for _, place in ipairs(places) do plan('ZREM', place[1], place[2]) end
+  leave_aside(id, record)
+  for _, kind in ipairs({ 't:', 'b:', 'c:' }) do
+    if not is_text(root .. kind .. id) then plan('RENAME', root .. kind .. id, root .. 'unreadable:' .. kind .. id) end
+  end
+  local is_running = false
+  for _, worker in ipairs(workers) do
+    if redis.call('HEXISTS', root .. 'r:' .. worker, id) == 1 then
+      is_running = true
+      plan('HDEL', root .. 'r:' .. worker, id)
+    end
+  end
+  if not is_running then return end
+  local queue = record[QUEUE] ~= UNKNOWN and record[QUEUE] or only_queue()
+  if queue then moved[queue] = (moved[queue] or 0) - 1 end
+end
+local function isolate(id, found, raw, why)
+  local record = salvage(id, found, raw)
+  leave_everything(id, record, seen[id])
+  record[STATE], record[ENDING], record[ENDED], record[KEEP] = 'x', 'dead', now_ms, 0
+  record[RUN], record[OWNER], record[RESULT] = '', '', false
+  record[DEATHS], record[WHY] = record[DEATHS] + 1, REASON
+  record[ERROR] = '{"type":"' .. REASON .. '","message":"' .. why .. '","traceback":""}'
+  note(record, 'u')
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+  write(id, record)
+  isolated[#isolated + 1] = { id, record[NAME], record[QUEUE] }
+end
+local function look(id)
+  local key = root .. 't:' .. id
+  local kind = kind_at(key)
+  if kind == 'none' then return end
+  if kind ~= 'string' then
+    return isolate(id, {}, '', 'its key held a ' .. kind .. ', which is under unreadable:t: and its id now')
+  end
+  local raw = redis.call('GET', key)
+  local is_read, record = pcall(cmsgpack.unpack, raw)
+  if not is_read or type(record) ~= 'table' then return isolate(id, {}, raw, 'its record is no array') end
+  if not is_whole(record) then return isolate(id, record, raw, 'its record has a value of another kind, or too few') end
+  if record[STATE] == 'x' or record[STATE] == 'd' or record[STATE] == 'c' then return end
+  if not is_text(root .. 'b:' .. id) or not is_text(root .. 'c:' .. id) then
+    isolate(id, record, '', 'its body or its progress was no string; what was there is under unreadable: now')
+  end
+end
+local function see(id, set, member)
+  seen[id] = seen[id] or {}
+  if set then table.insert(seen[id], { set, member }) end
+end
+local function see_set(set, from)
+  local members = redis.pcall('ZRANGE', set, 0, most - 1)
+  for _, member in ipairs(members) do
+    if from == 1 or string.find(member, MEMBER) then
+      see(string.sub(member, from), set, member)
+    else
+      plan('ZREM', set, member)
+      isolated[#isolated + 1] = { member, UNKNOWN, UNKNOWN }
+    end
+  end
+end
+for _, id in ipairs(named) do see(id) end
+for _, queue in ipairs(queues) do
+  for _, suspected in ipairs({ false, true }) do
+    see_set(waiting_set(queue, suspected, false), 12)
+    see_set(waiting_set(queue, suspected, true), 12)
+  end
+end
+see_set(root .. 'aside', 1)
+for _, worker in ipairs(redis.call('ZRANGE', root .. 'closed', 0, MOST_WORKERS - 1)) do
+  for _, id in ipairs(redis.call('HRANDFIELD', root .. 'r:' .. worker, most)) do see(id) end
+end
+for id in pairs(seen) do look(id) end
+flush()
+return isolated`,
+  },
+  ledgerJoinCeleryChord: {
+    sha: 'bf7efe323da6e0a630a7e8cdf20a7da560e366fc',
+    text: `#!lua flags=allow-oom
+local chord, parts, correction, total, outcome = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local index, size, value, member, failure, failure_keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local keep_ms = ARGV[7]
+local KEEP_COMPLETE_MS = 86400000
+local function tell_failure()
+  if failure == '' then return end
+  redis.call('SET', outcome, failure, 'PX', failure_keep_ms)
+  redis.call('PUBLISH', outcome, failure)
+end
+local function answer(members, signed)
+  for _, one in ipairs(members) do
+    local id, state = string.match(one, '^%[%d+,%s*"([^"]*)",%s*"([A-Z]+)"')
+    if state == 'FAILURE' or state == 'REVOKED' then
+      tell_failure()
+      return { 4, id }
+    end
+  end
+  return { 3, members, signed }
+end
+local before = redis.call('HGET', chord, index)
+local found = before
+if not found or (found == '-' and value ~= '-') then
+  redis.call('HSET', chord, index, value)
+  redis.call('PEXPIRE', chord, keep_ms)
+  found = value
+end
+if found == '-' then
+  tell_failure()
+  return { 2 }
+end
+local complete = redis.call('HGET', chord, '=')
+if complete then return answer(cmsgpack.unpack(complete), redis.call('HEXISTS', chord, '!')) end
+if before and before ~= '-' and redis.call('EXISTS', total) == 0 then return { 1 } end
+if size ~= '' then redis.call('SET', total, size, 'NX') end
+redis.call('ZREMRANGEBYSCORE', parts, index, index)
+redis.call('ZADD', parts, index, member)
+redis.call('PEXPIRE', parts, keep_ms)
+redis.call('PEXPIRE', total, keep_ms)
+redis.call('PEXPIRE', correction, keep_ms)
+local wanted = tonumber(redis.call('GET', total) or '')
+if not wanted then return { 1 } end
+wanted = wanted + tonumber(redis.call('GET', correction) or '0')
+if redis.call('ZCARD', parts) < wanted then return { 1 } end
+local members, places, signed = {}, {}, 1
+local listed = redis.call('ZRANGE', parts, 0, -1, 'WITHSCORES')
+for at = 1, #listed, 2 do
+  local place = listed[at + 1]
+  if place == 'inf' or not places[place] then
+    places[place] = true
+    members[#members + 1] = listed[at]
+    if redis.call('HGET', chord, place) ~= '+' then signed = 0 end
+  else
+    signed = 0
+  end
+end
+if #members < wanted then return { 1 } end
+redis.call('DEL', parts, correction, total)
+redis.call('HSET', chord, '=', cmsgpack.pack(members))
+if signed == 1 then redis.call('HSET', chord, '!', '1') end
+redis.call('PEXPIRE', chord, KEEP_COMPLETE_MS)
+return answer(members, signed)`,
+  },
+  ledgerJoinChord: {
+    sha: '3d0852591c405f42da8c3cc18d439535010d7039',
+    text: `#!lua flags=allow-oom
+local chord, index, size, value, keep_ms = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local KEEP_COMPLETE_MS = 86400000
+local found = redis.call('HGET', chord, index)
+if not found or (found == '-' and value ~= '-') then
+  redis.call('HSET', chord, index, value, 'size', ARGV[2])
+  redis.call('PEXPIRE', chord, keep_ms)
+  found = value
+end
+if found == '-' then return { 2 } end
+if not size or redis.call('HLEN', chord) - 1 < size then return { 1 } end
+local places, results, signed = {}, {}, 1
+local fields = redis.call('HGETALL', chord)
+for place = 1, #fields, 2 do
+  local part = fields[place + 1]
+  if fields[place] ~= 'size' and part ~= '-' then
+    places[#places + 1] = { tonumber(fields[place]), string.sub(part, 2) }
+    if string.sub(part, 1, 1) ~= '+' then signed = 0 end
+  end
+end
+if #places < size then return { 1 } end
+table.sort(places, function(one, other) return one[1] < other[1] end)
+for place, part in ipairs(places) do results[place] = part[2] end
+redis.call('PEXPIRE', chord, KEEP_COMPLETE_MS, 'LT')
+return { 3, results, signed }`,
+  },
+  ledgerLate: {
+    sha: 'eb043c24d0219e3072dfd771fd8478e7990ab015',
+    text: `#!lua flags=no-writes
+local root, late_ms = KEYS[1], tonumber(ARGV[1])
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created, new_pairs = {}, {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local SLICE = 2000
+local function in_slices(list, call)
+  for first = 1, #list, SLICE do call(first, math.min(first + SLICE - 1, #list)) end
+end
+local function read(ids)
+  local keys = {}
+  for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
+  in_slices(keys, function(first, last)
+    for place, raw in ipairs(redis.call('MGET', unpack(keys, first, last))) do
+      local id = ids[first + place - 1]
+      if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
+    end
+  end)
+  return keys
+end
+local written = {}
+local function digits(number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
+end
+local now_text = digits(now_ms)
+local function note(record, step, rest)
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local RECORD_HEAD = '\\220\\000\\030'
+local function pack_places(...)
+  local bytes = {}
+  for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+  return table.concat(bytes)
+end
+local function write(id, record)
+  if record[KEEP] < 0 or #(record[BODY] or '') < 0 then return end
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local function plan_new(id, key, raw, body)
+  new_pairs[#new_pairs + 1] = key
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local function write_all_after(after)
+  for place = 1, #after, 2 do write_after(after[place], after[place + 1]) end
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' then return false end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return false end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+  return true
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function come_cancelled(id, record, message)
+  local came = { unpack(record) }
+  for place = NAME, BODY do came[place] = message[place - NAME + 2] end
+  if not write_ended(id, came, 'cancelled') then return end
+  came[BODY], came[OPTIONS] = '', ''
+  records[id] = came
+  write(id, came)
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local NEWEST_BYTES = 40000
+local function note_created()
+  local key = root .. 'newest'
+  local length = redis.call('APPEND', key, table.concat(created, '\\n') .. '\\n')
+  if length > 2 * NEWEST_BYTES then
+    local last = redis.call('GETRANGE', key, -NEWEST_BYTES, -1)
+    redis.call('SET', key, string.sub(last, string.find(last, '\\n', 1, true) + 1))
+  end
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = new_pairs
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PXAT', digits(record[KEEP]))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  in_slices(pairs_of_keys, function(first, last) redis.call('MSET', unpack(pairs_of_keys, first, last)) end)
+  for owner, ids in pairs(ended) do
+    in_slices(ids, function(first, last) redis.call('HDEL', root .. 'r:' .. owner, unpack(ids, first, last)) end)
+  end
+  for queue, by in pairs(moved) do
+    if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
+  end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then note_created() end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local URGENCY = 2 ^ 44
+local function is_suspect(record)
+  return record[CRASHES] > 0 and record[CRASHES] >= math.min(2, record[BUDGET])
+end
+local function waiting_set(queue, suspected, is_later)
+  return root .. (is_later and 'later' or 'ready') .. (suspected and '-suspects:' or ':') .. queue
+end
+local function urgency_of(record)
+  return 9 - math.max(0, math.min(9, record[PRIORITY]))
+end
+local function member_of(id, record)
+  return urgency_of(record) .. string.format('%010x', record[SEQ]) .. id
+end
+local function aside_set(queue, name)
+  return root .. 'aside:' .. queue .. '\\n' .. name
+end
+local function set_aside(id, record, by)
+  note(record, 'n')
+  plan('ZADD', aside_set(record[QUEUE], record[NAME]), digits(record[DUE]), id)
+  plan('ZADD', root .. 'aside', now_text, id)
+  plan('ZADD', root .. 'aside-queue:' .. record[QUEUE], now_text, id)
+  plan('HSET', root .. 'aside-by', id, by)
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function is_aside(id)
+  return redis.call('ZSCORE', root .. 'aside', id)
+end
+local function leave_aside(id, record)
+  plan('ZREM', aside_set(record[QUEUE], record[NAME]), id)
+  plan('ZREM', root .. 'aside', id)
+  plan('ZREM', root .. 'aside-queue:' .. record[QUEUE], id)
+  plan('HDEL', root .. 'aside-by', id)
+end
+local function enter(id, record)
+  local is_later = record[DUE] > now_ms
+  local score = is_later and record[DUE] or urgency_of(record) * URGENCY + record[DUE]
+  local set = waiting_set(record[QUEUE], is_suspect(record), is_later)
+  plan('ZADD', set, digits(score), member_of(id, record))
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function leave(id, record)
+  if is_aside(id) then return leave_aside(id, record) end
   local suspected, member = is_suspect(record), member_of(id, record)
   plan('ZREM', waiting_set(record[QUEUE], suspected, false), member)
   plan('ZREM', waiting_set(record[QUEUE], suspected, true), member)
@@ -3549,7 +5394,7 @@ end
 return found`,
   },
   ledgerLift: {
-    sha: '71f6966b66937ab9f6b57ffe7dd7c52ad695a6dd',
+    sha: '0a5b44340c5818ed6aa2e113c81bb830edbe73f1',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local id, epoch, run, above = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
@@ -3568,14 +5413,19 @@ local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
+local SLICE = 2000
+local function in_slices(list, call)
+  for first = 1, #list, SLICE do call(first, math.min(first + SLICE - 1, #list)) end
+end
 local function read(ids)
   local keys = {}
   for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
-  if #keys == 0 then return keys end
-  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    local id = ids[place]
-    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
-  end
+  in_slices(keys, function(first, last)
+    for place, raw in ipairs(redis.call('MGET', unpack(keys, first, last))) do
+      local id = ids[first + place - 1]
+      if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
+    end
+  end)
   return keys
 end
 local written = {}
@@ -3602,6 +5452,7 @@ local function pack_places(...)
   return table.concat(bytes)
 end
 local function write(id, record)
+  if record[KEEP] < 0 or #(record[BODY] or '') < 0 then return end
   writes[id] = record
 end
 local function new_record(message, seq)
@@ -3726,9 +5577,13 @@ local function flush()
       pairs_of_keys[#pairs_of_keys + 1] = raw
     end
   end
-  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
-  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
-  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  in_slices(pairs_of_keys, function(first, last) redis.call('MSET', unpack(pairs_of_keys, first, last)) end)
+  for owner, ids in pairs(ended) do
+    in_slices(ids, function(first, last) redis.call('HDEL', root .. 'r:' .. owner, unpack(ids, first, last)) end)
+  end
+  for queue, by in pairs(moved) do
+    if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
+  end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
@@ -3818,9 +5673,9 @@ redis.call('HSET', root .. 'workers', worker, cmsgpack.pack({ process, host, pid
 redis.call('ZADD', leases, now_ms + lease_ms, worker)
 return 1`,
   },
-  ledgerPark: {
-    sha: '031cdf3f386e4a624a176be4b0cdbeecaaa8738b',
-    text: `#!lua
+  ledgerParkFull: {
+    sha: '4bf18f625e9cf34fcd70794f18a7f375da65c041',
+    text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -3837,14 +5692,19 @@ local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
+local SLICE = 2000
+local function in_slices(list, call)
+  for first = 1, #list, SLICE do call(first, math.min(first + SLICE - 1, #list)) end
+end
 local function read(ids)
   local keys = {}
   for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
-  if #keys == 0 then return keys end
-  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    local id = ids[place]
-    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
-  end
+  in_slices(keys, function(first, last)
+    for place, raw in ipairs(redis.call('MGET', unpack(keys, first, last))) do
+      local id = ids[first + place - 1]
+      if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
+    end
+  end)
   return keys
 end
 local written = {}
@@ -3871,6 +5731,7 @@ local function pack_places(...)
   return table.concat(bytes)
 end
 local function write(id, record)
+  if record[KEEP] < 0 or #(record[BODY] or '') < 0 then return end
   writes[id] = record
 end
 local function new_record(message, seq)
@@ -3995,9 +5856,13 @@ local function flush()
       pairs_of_keys[#pairs_of_keys + 1] = raw
     end
   end
-  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
-  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
-  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  in_slices(pairs_of_keys, function(first, last) redis.call('MSET', unpack(pairs_of_keys, first, last)) end)
+  for owner, ids in pairs(ended) do
+    in_slices(ids, function(first, last) redis.call('HDEL', root .. 'r:' .. owner, unpack(ids, first, last)) end)
+  end
+  for queue, by in pairs(moved) do
+    if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
+  end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
@@ -4015,6 +5880,27 @@ end
 local function member_of(id, record)
   return urgency_of(record) .. string.format('%010x', record[SEQ]) .. id
 end
+local function aside_set(queue, name)
+  return root .. 'aside:' .. queue .. '\\n' .. name
+end
+local function set_aside(id, record, by)
+  note(record, 'n')
+  plan('ZADD', aside_set(record[QUEUE], record[NAME]), digits(record[DUE]), id)
+  plan('ZADD', root .. 'aside', now_text, id)
+  plan('ZADD', root .. 'aside-queue:' .. record[QUEUE], now_text, id)
+  plan('HSET', root .. 'aside-by', id, by)
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function is_aside(id)
+  return redis.call('ZSCORE', root .. 'aside', id)
+end
+local function leave_aside(id, record)
+  plan('ZREM', aside_set(record[QUEUE], record[NAME]), id)
+  plan('ZREM', root .. 'aside', id)
+  plan('ZREM', root .. 'aside-queue:' .. record[QUEUE], id)
+  plan('HDEL', root .. 'aside-by', id)
+end
 local function enter(id, record)
   local is_later = record[DUE] > now_ms
   local score = is_later and record[DUE] or urgency_of(record) * URGENCY + record[DUE]
@@ -4024,6 +5910,7 @@ local function enter(id, record)
   is_ready = true
 end
 local function leave(id, record)
+  if is_aside(id) then return leave_aside(id, record) end
   local suspected, member = is_suspect(record), member_of(id, record)
   plan('ZREM', waiting_set(record[QUEUE], suspected, false), member)
   plan('ZREM', waiting_set(record[QUEUE], suspected, true), member)
@@ -4045,34 +5932,47 @@ local function bury_message(message, reason, err, most)
 end
 local ERROR_OF_OTHER =
   '{"type":"ERR_DIGEST","message":"another task has this id with other bytes","traceback":""}'
-local items, ids = cmsgpack.unpack(ARGV[1]), {}
-for _, item in ipairs(items) do
-  ids[#ids + 1] = item[1][1]
-  ids[#ids + 1] = item[3]
-end
-read(ids)
-for _, item in ipairs(items) do
-  local message, delay_ms, other_id = item[1], item[2], item[3]
-  local id = message[1]
-  local found = records[id]
-  if not found then
-    local record = new_record(message, take_seq(#items * 2))
-    note(record, 'a')
-    wait(id, record, delay_ms)
-    write(id, record)
-  elseif found[DIGEST] == '' then
-    come_cancelled(id, found, message)
-  elseif found[DIGEST] ~= message[6] then
-    message[1] = other_id
-    bury_message(message, 'ERR_DIGEST', ERROR_OF_OTHER, #items * 2)
+local function park(items)
+  local ids = {}
+  for _, item in ipairs(items) do
+    ids[#ids + 1] = item[1][1]
+    ids[#ids + 1] = item[3]
   end
+  read(ids)
+  for _, item in ipairs(items) do
+    local message, delay_ms, other_id = item[1], item[2], item[3]
+    local id = message[1]
+    local found = records[id]
+    if not found then
+      local record = new_record(message, take_seq(#items * 2))
+      local wait_ms = delay_ms or math.max(0, (message[7] or now_ms) - now_ms)
+      if item[4] then
+        record[DUE] = now_ms + wait_ms
+        set_aside(id, record, item[4])
+      else
+        note(record, 'a')
+        wait(id, record, wait_ms)
+      end
+      write(id, record)
+    elseif found[DIGEST] == '' then
+      come_cancelled(id, found, message)
+    elseif found[DIGEST] ~= message[6] then
+      message[1] = other_id
+      bury_message(message, 'ERR_DIGEST', ERROR_OF_OTHER, #items * 2)
+    elseif found[STATE] == 'w' and found[EPOCH] == 0 and is_aside(id) then
+      found[OPTIONS] = message[9]
+      set_aside(id, found, item[4] or redis.call('HGET', root .. 'aside-by', id) or '')
+      write(id, found)
+    end
+  end
+  flush()
 end
-flush()
+park(cmsgpack.unpack(ARGV[1]))
 return 1`,
   },
-  ledgerPurge: {
-    sha: '598d62332459583fdb5e75d9810ab16b6d37bf20',
-    text: `#!lua flags=allow-oom
+  ledgerPark: {
+    sha: '60edb46525ab5a8a28a926bb32f48fbecee20e4b',
+    text: `#!lua
 local root = KEYS[1]
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -4089,14 +5989,19 @@ local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
+local SLICE = 2000
+local function in_slices(list, call)
+  for first = 1, #list, SLICE do call(first, math.min(first + SLICE - 1, #list)) end
+end
 local function read(ids)
   local keys = {}
   for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
-  if #keys == 0 then return keys end
-  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    local id = ids[place]
-    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
-  end
+  in_slices(keys, function(first, last)
+    for place, raw in ipairs(redis.call('MGET', unpack(keys, first, last))) do
+      local id = ids[first + place - 1]
+      if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
+    end
+  end)
   return keys
 end
 local written = {}
@@ -4123,6 +6028,7 @@ local function pack_places(...)
   return table.concat(bytes)
 end
 local function write(id, record)
+  if record[KEEP] < 0 or #(record[BODY] or '') < 0 then return end
   writes[id] = record
 end
 local function new_record(message, seq)
@@ -4247,9 +6153,310 @@ local function flush()
       pairs_of_keys[#pairs_of_keys + 1] = raw
     end
   end
-  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
-  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
-  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  in_slices(pairs_of_keys, function(first, last) redis.call('MSET', unpack(pairs_of_keys, first, last)) end)
+  for owner, ids in pairs(ended) do
+    in_slices(ids, function(first, last) redis.call('HDEL', root .. 'r:' .. owner, unpack(ids, first, last)) end)
+  end
+  for queue, by in pairs(moved) do
+    if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
+  end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then note_created() end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local URGENCY = 2 ^ 44
+local function is_suspect(record)
+  return record[CRASHES] > 0 and record[CRASHES] >= math.min(2, record[BUDGET])
+end
+local function waiting_set(queue, suspected, is_later)
+  return root .. (is_later and 'later' or 'ready') .. (suspected and '-suspects:' or ':') .. queue
+end
+local function urgency_of(record)
+  return 9 - math.max(0, math.min(9, record[PRIORITY]))
+end
+local function member_of(id, record)
+  return urgency_of(record) .. string.format('%010x', record[SEQ]) .. id
+end
+local function aside_set(queue, name)
+  return root .. 'aside:' .. queue .. '\\n' .. name
+end
+local function set_aside(id, record, by)
+  note(record, 'n')
+  plan('ZADD', aside_set(record[QUEUE], record[NAME]), digits(record[DUE]), id)
+  plan('ZADD', root .. 'aside', now_text, id)
+  plan('ZADD', root .. 'aside-queue:' .. record[QUEUE], now_text, id)
+  plan('HSET', root .. 'aside-by', id, by)
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function is_aside(id)
+  return redis.call('ZSCORE', root .. 'aside', id)
+end
+local function leave_aside(id, record)
+  plan('ZREM', aside_set(record[QUEUE], record[NAME]), id)
+  plan('ZREM', root .. 'aside', id)
+  plan('ZREM', root .. 'aside-queue:' .. record[QUEUE], id)
+  plan('HDEL', root .. 'aside-by', id)
+end
+local function enter(id, record)
+  local is_later = record[DUE] > now_ms
+  local score = is_later and record[DUE] or urgency_of(record) * URGENCY + record[DUE]
+  local set = waiting_set(record[QUEUE], is_suspect(record), is_later)
+  plan('ZADD', set, digits(score), member_of(id, record))
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function leave(id, record)
+  if is_aside(id) then return leave_aside(id, record) end
+  local suspected, member = is_suspect(record), member_of(id, record)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, false), member)
+  plan('ZREM', waiting_set(record[QUEUE], suspected, true), member)
+end
+local function wait(id, record, delay_ms)
+  record[STATE], record[RUN], record[OWNER] = 'w', '', ''
+  if delay_ms then record[DUE] = now_ms + delay_ms end
+  enter(id, record)
+end
+local function bury_message(message, reason, err, most)
+  local id = message[1]
+  local found = records[id]
+  if found then return found[STATE] == 'x' and found[DIGEST] == message[6] and 1 or 2 end
+  local record = new_record(message, take_seq(most))
+  note(record, 'u', err)
+  die(id, record, reason, err)
+  write(id, record)
+  return 1
+end
+local ERROR_OF_OTHER =
+  '{"type":"ERR_DIGEST","message":"another task has this id with other bytes","traceback":""}'
+local function park(items)
+  local ids = {}
+  for _, item in ipairs(items) do
+    ids[#ids + 1] = item[1][1]
+    ids[#ids + 1] = item[3]
+  end
+  read(ids)
+  for _, item in ipairs(items) do
+    local message, delay_ms, other_id = item[1], item[2], item[3]
+    local id = message[1]
+    local found = records[id]
+    if not found then
+      local record = new_record(message, take_seq(#items * 2))
+      local wait_ms = delay_ms or math.max(0, (message[7] or now_ms) - now_ms)
+      if item[4] then
+        record[DUE] = now_ms + wait_ms
+        set_aside(id, record, item[4])
+      else
+        note(record, 'a')
+        wait(id, record, wait_ms)
+      end
+      write(id, record)
+    elseif found[DIGEST] == '' then
+      come_cancelled(id, found, message)
+    elseif found[DIGEST] ~= message[6] then
+      message[1] = other_id
+      bury_message(message, 'ERR_DIGEST', ERROR_OF_OTHER, #items * 2)
+    elseif found[STATE] == 'w' and found[EPOCH] == 0 and is_aside(id) then
+      found[OPTIONS] = message[9]
+      set_aside(id, found, item[4] or redis.call('HGET', root .. 'aside-by', id) or '')
+      write(id, found)
+    end
+  end
+  flush()
+end
+park(cmsgpack.unpack(ARGV[1]))
+return 1`,
+  },
+  ledgerPurge: {
+    sha: '433c0e9b29559dee28a7f794193408200c974bd4',
+    text: `#!lua flags=allow-oom
+local root = KEYS[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created, new_pairs = {}, {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local SLICE = 2000
+local function in_slices(list, call)
+  for first = 1, #list, SLICE do call(first, math.min(first + SLICE - 1, #list)) end
+end
+local function read(ids)
+  local keys = {}
+  for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
+  in_slices(keys, function(first, last)
+    for place, raw in ipairs(redis.call('MGET', unpack(keys, first, last))) do
+      local id = ids[first + place - 1]
+      if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
+    end
+  end)
+  return keys
+end
+local written = {}
+local function digits(number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
+end
+local now_text = digits(now_ms)
+local function note(record, step, rest)
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local RECORD_HEAD = '\\220\\000\\030'
+local function pack_places(...)
+  local bytes = {}
+  for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+  return table.concat(bytes)
+end
+local function write(id, record)
+  if record[KEEP] < 0 or #(record[BODY] or '') < 0 then return end
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local function plan_new(id, key, raw, body)
+  new_pairs[#new_pairs + 1] = key
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local function write_all_after(after)
+  for place = 1, #after, 2 do write_after(after[place], after[place + 1]) end
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' then return false end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return false end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+  return true
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function come_cancelled(id, record, message)
+  local came = { unpack(record) }
+  for place = NAME, BODY do came[place] = message[place - NAME + 2] end
+  if not write_ended(id, came, 'cancelled') then return end
+  came[BODY], came[OPTIONS] = '', ''
+  records[id] = came
+  write(id, came)
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local NEWEST_BYTES = 40000
+local function note_created()
+  local key = root .. 'newest'
+  local length = redis.call('APPEND', key, table.concat(created, '\\n') .. '\\n')
+  if length > 2 * NEWEST_BYTES then
+    local last = redis.call('GETRANGE', key, -NEWEST_BYTES, -1)
+    redis.call('SET', key, string.sub(last, string.find(last, '\\n', 1, true) + 1))
+  end
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = new_pairs
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PXAT', digits(record[KEEP]))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  in_slices(pairs_of_keys, function(first, last) redis.call('MSET', unpack(pairs_of_keys, first, last)) end)
+  for owner, ids in pairs(ended) do
+    in_slices(ids, function(first, last) redis.call('HDEL', root .. 'r:' .. owner, unpack(ids, first, last)) end)
+  end
+  for queue, by in pairs(moved) do
+    if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
+  end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
@@ -4273,7 +6480,7 @@ flush()
 return statuses`,
   },
   ledgerReap: {
-    sha: 'bfc126080e0170b1af6a7efdba4eed5835105411',
+    sha: '1d1a774d3ea35fb8102e2aafc9e823649df1ba71',
     text: `#!lua flags=allow-oom
 local root, limit, celery_keep_ms = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -4291,14 +6498,19 @@ local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
+local SLICE = 2000
+local function in_slices(list, call)
+  for first = 1, #list, SLICE do call(first, math.min(first + SLICE - 1, #list)) end
+end
 local function read(ids)
   local keys = {}
   for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
-  if #keys == 0 then return keys end
-  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    local id = ids[place]
-    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
-  end
+  in_slices(keys, function(first, last)
+    for place, raw in ipairs(redis.call('MGET', unpack(keys, first, last))) do
+      local id = ids[first + place - 1]
+      if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
+    end
+  end)
   return keys
 end
 local written = {}
@@ -4325,6 +6537,7 @@ local function pack_places(...)
   return table.concat(bytes)
 end
 local function write(id, record)
+  if record[KEEP] < 0 or #(record[BODY] or '') < 0 then return end
   writes[id] = record
 end
 local function new_record(message, seq)
@@ -4449,9 +6662,13 @@ local function flush()
       pairs_of_keys[#pairs_of_keys + 1] = raw
     end
   end
-  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
-  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
-  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  in_slices(pairs_of_keys, function(first, last) redis.call('MSET', unpack(pairs_of_keys, first, last)) end)
+  for owner, ids in pairs(ended) do
+    in_slices(ids, function(first, last) redis.call('HDEL', root .. 'r:' .. owner, unpack(ids, first, last)) end)
+  end
+  for queue, by in pairs(moved) do
+    if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
+  end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
@@ -4469,6 +6686,27 @@ end
 local function member_of(id, record)
   return urgency_of(record) .. string.format('%010x', record[SEQ]) .. id
 end
+local function aside_set(queue, name)
+  return root .. 'aside:' .. queue .. '\\n' .. name
+end
+local function set_aside(id, record, by)
+  note(record, 'n')
+  plan('ZADD', aside_set(record[QUEUE], record[NAME]), digits(record[DUE]), id)
+  plan('ZADD', root .. 'aside', now_text, id)
+  plan('ZADD', root .. 'aside-queue:' .. record[QUEUE], now_text, id)
+  plan('HSET', root .. 'aside-by', id, by)
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function is_aside(id)
+  return redis.call('ZSCORE', root .. 'aside', id)
+end
+local function leave_aside(id, record)
+  plan('ZREM', aside_set(record[QUEUE], record[NAME]), id)
+  plan('ZREM', root .. 'aside', id)
+  plan('ZREM', root .. 'aside-queue:' .. record[QUEUE], id)
+  plan('HDEL', root .. 'aside-by', id)
+end
 local function enter(id, record)
   local is_later = record[DUE] > now_ms
   local score = is_later and record[DUE] or urgency_of(record) * URGENCY + record[DUE]
@@ -4478,6 +6716,7 @@ local function enter(id, record)
   is_ready = true
 end
 local function leave(id, record)
+  if is_aside(id) then return leave_aside(id, record) end
   local suspected, member = is_suspect(record), member_of(id, record)
   plan('ZREM', waiting_set(record[QUEUE], suspected, false), member)
   plan('ZREM', waiting_set(record[QUEUE], suspected, true), member)
@@ -4531,8 +6770,8 @@ end
 local function tell_celery_revoked(id, record, why)
   tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
 end
-local REMEMBER_CLOSED_MS = 60000
-local tasks = {}
+local REMEMBER_CLOSED_MS, MOST_CLOSED, MOST_FORGOTTEN = 60000, 5000, 500
+local tasks, looked = {}, 0
 local function bring_back(id, record)
   record[CRASHES] = record[CRASHES] + 1
   blame(record, 1)
@@ -4550,9 +6789,10 @@ local function bring_back(id, record)
   write(id, record)
   tasks[#tasks + 1] = { id, record[NAME], record[QUEUE], record[CRASHES], is_spent and 1 or 0 }
 end
-for _, worker in ipairs(redis.call('ZRANGE', root .. 'closed', 0, -1)) do
-  if #tasks >= limit then break end
-  local ids = redis.call('HRANDFIELD', root .. 'r:' .. worker, limit - #tasks)
+for _, worker in ipairs(redis.call('ZRANGE', root .. 'closed', 0, MOST_CLOSED - 1)) do
+  if looked >= limit then break end
+  local ids = redis.call('HRANDFIELD', root .. 'r:' .. worker, limit - looked)
+  looked = looked + #ids
   read(ids)
   for _, id in ipairs(ids) do
     local record = records[id]
@@ -4565,17 +6805,17 @@ for _, worker in ipairs(redis.call('ZRANGE', root .. 'closed', 0, -1)) do
   end
 end
 flush()
-local forgotten = redis.call('ZRANGEBYSCORE', root .. 'closed', '-inf', now_ms - REMEMBER_CLOSED_MS)
+local forgotten = redis.call('ZRANGEBYSCORE', root .. 'closed', '-inf', now_ms - REMEMBER_CLOSED_MS, 'LIMIT', 0, MOST_FORGOTTEN)
 for _, worker in ipairs(forgotten) do
   if redis.call('EXISTS', root .. 'r:' .. worker) == 0 then
     redis.call('ZREM', root .. 'closed', worker)
     redis.call('HDEL', root .. 'workers', worker)
   end
 end
-return { now_ms, tasks }`,
+return { now_ms, tasks, looked }`,
   },
   ledgerRelease: {
-    sha: 'b51b73cb79b5120a63b4601d181970cdc7b99646',
+    sha: '1401be3c0bf7feb14619f9a9b38a3047886d21ed',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -4593,14 +6833,19 @@ local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
+local SLICE = 2000
+local function in_slices(list, call)
+  for first = 1, #list, SLICE do call(first, math.min(first + SLICE - 1, #list)) end
+end
 local function read(ids)
   local keys = {}
   for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
-  if #keys == 0 then return keys end
-  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    local id = ids[place]
-    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
-  end
+  in_slices(keys, function(first, last)
+    for place, raw in ipairs(redis.call('MGET', unpack(keys, first, last))) do
+      local id = ids[first + place - 1]
+      if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
+    end
+  end)
   return keys
 end
 local written = {}
@@ -4627,6 +6872,7 @@ local function pack_places(...)
   return table.concat(bytes)
 end
 local function write(id, record)
+  if record[KEEP] < 0 or #(record[BODY] or '') < 0 then return end
   writes[id] = record
 end
 local function new_record(message, seq)
@@ -4751,9 +6997,13 @@ local function flush()
       pairs_of_keys[#pairs_of_keys + 1] = raw
     end
   end
-  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
-  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
-  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  in_slices(pairs_of_keys, function(first, last) redis.call('MSET', unpack(pairs_of_keys, first, last)) end)
+  for owner, ids in pairs(ended) do
+    in_slices(ids, function(first, last) redis.call('HDEL', root .. 'r:' .. owner, unpack(ids, first, last)) end)
+  end
+  for queue, by in pairs(moved) do
+    if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
+  end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
@@ -4771,6 +7021,27 @@ end
 local function member_of(id, record)
   return urgency_of(record) .. string.format('%010x', record[SEQ]) .. id
 end
+local function aside_set(queue, name)
+  return root .. 'aside:' .. queue .. '\\n' .. name
+end
+local function set_aside(id, record, by)
+  note(record, 'n')
+  plan('ZADD', aside_set(record[QUEUE], record[NAME]), digits(record[DUE]), id)
+  plan('ZADD', root .. 'aside', now_text, id)
+  plan('ZADD', root .. 'aside-queue:' .. record[QUEUE], now_text, id)
+  plan('HSET', root .. 'aside-by', id, by)
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function is_aside(id)
+  return redis.call('ZSCORE', root .. 'aside', id)
+end
+local function leave_aside(id, record)
+  plan('ZREM', aside_set(record[QUEUE], record[NAME]), id)
+  plan('ZREM', root .. 'aside', id)
+  plan('ZREM', root .. 'aside-queue:' .. record[QUEUE], id)
+  plan('HDEL', root .. 'aside-by', id)
+end
 local function enter(id, record)
   local is_later = record[DUE] > now_ms
   local score = is_later and record[DUE] or urgency_of(record) * URGENCY + record[DUE]
@@ -4780,6 +7051,7 @@ local function enter(id, record)
   is_ready = true
 end
 local function leave(id, record)
+  if is_aside(id) then return leave_aside(id, record) end
   local suspected, member = is_suspect(record), member_of(id, record)
   plan('ZREM', waiting_set(record[QUEUE], suspected, false), member)
   plan('ZREM', waiting_set(record[QUEUE], suspected, true), member)
@@ -4796,19 +7068,17 @@ local function settle(items, step, apply)
   for place, item in ipairs(items) do
     local id, epoch, run = item[1], item[2], item[3]
     local record = records[id]
-    local mark = step .. digits(epoch) .. ' ' .. run
+    local mark = step .. ' ' .. run
     if not record then
       statuses[place] = 3
-    elseif record[SETTLED] == mark then
-      statuses[place] = 1
-    elseif record[STATE] ~= 'r' or record[EPOCH] ~= epoch or record[RUN] ~= run then
-      statuses[place] = 2
-    else
+    elseif record[STATE] == 'r' and record[EPOCH] == epoch and record[RUN] == run then
       record[SETTLED] = mark
       let_go(id, record)
       apply(id, record, item)
       write(id, record)
       statuses[place] = 1
+    else
+      statuses[place] = record[SETTLED] == mark and 1 or 2
     end
   end
   flush()
@@ -4833,7 +7103,7 @@ redis.call('ZADD', leases, now_ms + cmsgpack.unpack(row)[4], worker)
 return { 'open', redis.call('HGETALL', root .. 'r:' .. worker) }`,
   },
   ledgerRevive: {
-    sha: '8525ba7e02ca96ad7af96e8df260e510465e9b0d',
+    sha: 'cb28c34c7d82c67726039252b27db11220d6e259',
     text: `#!lua flags=allow-oom
 local root, id, version = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -4851,14 +7121,19 @@ local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
+local SLICE = 2000
+local function in_slices(list, call)
+  for first = 1, #list, SLICE do call(first, math.min(first + SLICE - 1, #list)) end
+end
 local function read(ids)
   local keys = {}
   for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
-  if #keys == 0 then return keys end
-  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    local id = ids[place]
-    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
-  end
+  in_slices(keys, function(first, last)
+    for place, raw in ipairs(redis.call('MGET', unpack(keys, first, last))) do
+      local id = ids[first + place - 1]
+      if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
+    end
+  end)
   return keys
 end
 local written = {}
@@ -4885,6 +7160,7 @@ local function pack_places(...)
   return table.concat(bytes)
 end
 local function write(id, record)
+  if record[KEEP] < 0 or #(record[BODY] or '') < 0 then return end
   writes[id] = record
 end
 local function new_record(message, seq)
@@ -5009,9 +7285,13 @@ local function flush()
       pairs_of_keys[#pairs_of_keys + 1] = raw
     end
   end
-  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
-  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
-  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  in_slices(pairs_of_keys, function(first, last) redis.call('MSET', unpack(pairs_of_keys, first, last)) end)
+  for owner, ids in pairs(ended) do
+    in_slices(ids, function(first, last) redis.call('HDEL', root .. 'r:' .. owner, unpack(ids, first, last)) end)
+  end
+  for queue, by in pairs(moved) do
+    if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
+  end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
@@ -5029,6 +7309,27 @@ end
 local function member_of(id, record)
   return urgency_of(record) .. string.format('%010x', record[SEQ]) .. id
 end
+local function aside_set(queue, name)
+  return root .. 'aside:' .. queue .. '\\n' .. name
+end
+local function set_aside(id, record, by)
+  note(record, 'n')
+  plan('ZADD', aside_set(record[QUEUE], record[NAME]), digits(record[DUE]), id)
+  plan('ZADD', root .. 'aside', now_text, id)
+  plan('ZADD', root .. 'aside-queue:' .. record[QUEUE], now_text, id)
+  plan('HSET', root .. 'aside-by', id, by)
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function is_aside(id)
+  return redis.call('ZSCORE', root .. 'aside', id)
+end
+local function leave_aside(id, record)
+  plan('ZREM', aside_set(record[QUEUE], record[NAME]), id)
+  plan('ZREM', root .. 'aside', id)
+  plan('ZREM', root .. 'aside-queue:' .. record[QUEUE], id)
+  plan('HDEL', root .. 'aside-by', id)
+end
 local function enter(id, record)
   local is_later = record[DUE] > now_ms
   local score = is_later and record[DUE] or urgency_of(record) * URGENCY + record[DUE]
@@ -5038,6 +7339,7 @@ local function enter(id, record)
   is_ready = true
 end
 local function leave(id, record)
+  if is_aside(id) then return leave_aside(id, record) end
   local suspected, member = is_suspect(record), member_of(id, record)
   plan('ZREM', waiting_set(record[QUEUE], suspected, false), member)
   plan('ZREM', waiting_set(record[QUEUE], suspected, true), member)
@@ -5055,6 +7357,17 @@ if record[EXPIRES] and record[EXPIRES] <= now_ms then return 4 end
 blame(record, -faults(record))
 plan('ZREM', root .. 'dead', id)
 if ARGV[3] == '1' then plan('UNLINK', 'celery-task-meta-' .. id) end
+if record[WHY] == 'ERR_FOLLOW_UP_UNSENT' or record[WHY] == 'ERR_DESTINATION_REFUSED' then
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = record[BODY] or redis.call('GET', root .. 'b:' .. id)
+  local key = id .. '/revived:' .. digits(version)
+  write_after(key, cmsgpack.pack({ 'publish', message }))
+  plan('ZADD', root .. 'after', 'XX', now_ms - 3600000, key)
+  plan('UNLINK', root .. 't:' .. id, root .. 'b:' .. id)
+  flush()
+  return 1
+end
 record[FAILURES], record[CRASHES], record[ENDED] = 0, 0, 0
 record[ENDING], record[WHY], record[ERROR] = '', '', ''
 note(record, 'v')
@@ -5064,7 +7377,7 @@ flush()
 return 1`,
   },
   ledgerSample: {
-    sha: '89d2b59f68fbf0eaaa8787ba458a930776c5c150',
+    sha: '4411250b65095659aebc883c116a2b0d07add0db',
     text: `#!lua flags=no-writes
 local root, top = KEYS[1], tonumber(ARGV[1])
 local time = redis.call('TIME')
@@ -5076,7 +7389,8 @@ for place = 1, #running, 2 do
   for _, set in ipairs({ 'ready:', 'later:', 'ready-suspects:', 'later-suspects:' }) do
     waiting = waiting + redis.call('ZCARD', root .. set .. queue)
   end
-  queues[#queues + 1] = { queue, waiting, tonumber(running[place + 1]) }
+  waiting = waiting + redis.call('ZCARD', root .. 'aside-queue:' .. queue)
+  queues[#queues + 1] = { queue, waiting, math.max(0, tonumber(running[place + 1])) }
 end
 return {
   redis.call('HGETALL', root .. 'ended'),
@@ -5087,7 +7401,7 @@ return {
 }`,
   },
   ledgerWake: {
-    sha: '8f22e94fec3231870f77f94a28c9ec30dbd3d081',
+    sha: '19386385eb8095e6f710f8c185af02e0551e0a3b',
     text: `#!lua flags=allow-oom
 local root, ids = KEYS[1], cmsgpack.unpack(ARGV[1])
 local time = redis.call('TIME')
@@ -5105,14 +7419,19 @@ local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 local function plan(...) planned[#planned + 1] = { ... } end
+local SLICE = 2000
+local function in_slices(list, call)
+  for first = 1, #list, SLICE do call(first, math.min(first + SLICE - 1, #list)) end
+end
 local function read(ids)
   local keys = {}
   for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
-  if #keys == 0 then return keys end
-  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    local id = ids[place]
-    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
-  end
+  in_slices(keys, function(first, last)
+    for place, raw in ipairs(redis.call('MGET', unpack(keys, first, last))) do
+      local id = ids[first + place - 1]
+      if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
+    end
+  end)
   return keys
 end
 local written = {}
@@ -5139,6 +7458,7 @@ local function pack_places(...)
   return table.concat(bytes)
 end
 local function write(id, record)
+  if record[KEEP] < 0 or #(record[BODY] or '') < 0 then return end
   writes[id] = record
 end
 local function new_record(message, seq)
@@ -5263,9 +7583,13 @@ local function flush()
       pairs_of_keys[#pairs_of_keys + 1] = raw
     end
   end
-  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
-  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
-  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  in_slices(pairs_of_keys, function(first, last) redis.call('MSET', unpack(pairs_of_keys, first, last)) end)
+  for owner, ids in pairs(ended) do
+    in_slices(ids, function(first, last) redis.call('HDEL', root .. 'r:' .. owner, unpack(ids, first, last)) end)
+  end
+  for queue, by in pairs(moved) do
+    if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
+  end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
@@ -5283,6 +7607,27 @@ end
 local function member_of(id, record)
   return urgency_of(record) .. string.format('%010x', record[SEQ]) .. id
 end
+local function aside_set(queue, name)
+  return root .. 'aside:' .. queue .. '\\n' .. name
+end
+local function set_aside(id, record, by)
+  note(record, 'n')
+  plan('ZADD', aside_set(record[QUEUE], record[NAME]), digits(record[DUE]), id)
+  plan('ZADD', root .. 'aside', now_text, id)
+  plan('ZADD', root .. 'aside-queue:' .. record[QUEUE], now_text, id)
+  plan('HSET', root .. 'aside-by', id, by)
+  moved[record[QUEUE]] = moved[record[QUEUE]] or 0
+  is_ready = true
+end
+local function is_aside(id)
+  return redis.call('ZSCORE', root .. 'aside', id)
+end
+local function leave_aside(id, record)
+  plan('ZREM', aside_set(record[QUEUE], record[NAME]), id)
+  plan('ZREM', root .. 'aside', id)
+  plan('ZREM', root .. 'aside-queue:' .. record[QUEUE], id)
+  plan('HDEL', root .. 'aside-by', id)
+end
 local function enter(id, record)
   local is_later = record[DUE] > now_ms
   local score = is_later and record[DUE] or urgency_of(record) * URGENCY + record[DUE]
@@ -5292,6 +7637,7 @@ local function enter(id, record)
   is_ready = true
 end
 local function leave(id, record)
+  if is_aside(id) then return leave_aside(id, record) end
   local suspected, member = is_suspect(record), member_of(id, record)
   plan('ZREM', waiting_set(record[QUEUE], suspected, false), member)
   plan('ZREM', waiting_set(record[QUEUE], suspected, true), member)
@@ -5316,7 +7662,7 @@ flush()
 return woken`,
   },
   release: {
-    sha: 'ab3198674600a77c0d57601652e4ef2ab8657e09',
+    sha: '8daaae06600212e098b22c9343310a693cd181ae',
     text: `#!lua flags=allow-oom
 local function put_back(held, tags, lists, most)
   table.sort(tags)
@@ -5334,9 +7680,9 @@ local function put_back(held, tags, lists, most)
   end
   return returned
 end
-local leases, held, consumer = KEYS[5], KEYS[6], ARGV[1]
+local leases, held, consumer, limit = KEYS[5], KEYS[6], ARGV[1], tonumber(ARGV[2])
 local tags = redis.call('HKEYS', held)
-local returned = put_back(held, tags, { KEYS[1], KEYS[2], KEYS[3], KEYS[4] }, #tags)
+local returned = put_back(held, tags, { KEYS[1], KEYS[2], KEYS[3], KEYS[4] }, limit)
 if returned == #tags then redis.call('ZREM', leases, consumer) end
 return returned`,
   },
@@ -5356,7 +7702,7 @@ end
 return tags`,
   },
   take: {
-    sha: 'cb211b7977f6e215a0083e0a74f9239d42c83f7b',
+    sha: 'd230b23e46510007d219f2217d450c075ee7973f',
     text: `#!lua flags=allow-oom
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -5380,16 +7726,33 @@ local consumer, token, lease_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local left, reap_limit = tonumber(ARGV[4]), tonumber(ARGV[5])
 local stamp = time[1] .. string.format('%06d', time[2]) .. '.'
 local reply, count = { stamp }, 10000
+local MOST_BYTES, PART = 8388608, 4
+local bytes = 0
 local function reap(lists, leases, prefix)
   for _, name in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now_ms, 'LIMIT', 0, 10)) do
     local held = prefix .. name
-    if name ~= consumer then put_back(held, redis.call('HKEYS', held), lists, reap_limit) end
+    if name ~= consumer and reap_limit > 0 then
+      reap_limit = reap_limit - put_back(held, redis.call('HKEYS', held), lists, reap_limit)
+    end
     if redis.call('EXISTS', held) == 0 then redis.call('ZREM', leases, name) end
   end
 end
+local function pop(list, most)
+  local popped = {}
+  while #popped < most and bytes < MOST_BYTES do
+    local some = redis.pcall('RPOP', list, math.min(PART, most - #popped))
+    if not some or some.err then return popped end
+    for _, element in ipairs(some) do
+      popped[#popped + 1] = element
+      bytes = bytes + #element
+    end
+    if #some < PART then return popped end
+  end
+  return popped
+end
 local function move(list, step, place, held)
-  local popped = redis.pcall('RPOP', list, left)
-  if not popped or popped.err then return end
+  local popped = pop(list, left)
+  if #popped == 0 then return end
   local fields, rest = {}, '.' .. step .. '.' .. token
   for index, element in ipairs(popped) do
     fields[index * 2 - 1] = stamp .. (count + index) .. rest
@@ -5413,4 +7776,4 @@ for place = 1, #KEYS / 6 do
 end
 return reply`,
   },
-} as const;
+};

@@ -1,6 +1,7 @@
 import type { AdmissionStore } from '../../admission/admission-store.ts';
-import { maskUrl } from '../../config/database-url.ts';
+import { maskUrl } from '../../errors/mask-secrets.ts';
 import { outlastError } from '../../errors/error.ts';
+import type { Evacuation } from '../../ledger/evacuation.ts';
 import type { GenerationStore } from '../../ledger/generation-store.ts';
 import type { ControlStore } from '../../ledger/control-store.ts';
 import type { IdempotencyStore } from '../../idempotency/idempotency-store.ts';
@@ -16,6 +17,7 @@ import { RedisAdmissionStore } from './redis-admission-store.ts';
 import { RedisClusterLedger } from './redis-cluster-ledger.ts';
 import { RedisControlStore } from './redis-control-store.ts';
 import { RedisConnection } from './redis-connection.ts';
+import { redisEvacuation } from './redis-evacuation.ts';
 import type { RootsOf } from './redis-find.ts';
 import { RedisGeneration } from './redis-generation.ts';
 import { RedisIdempotencyStore } from './redis-idempotency-store.ts';
@@ -27,24 +29,24 @@ import { RedisResultStore } from './redis-result-store.ts';
 import { parseRedisUrl } from './redis-url.ts';
 
 export interface OpenRedisLedgerOptions {
-  /** Remembers how often the ledger lost its memory; null, where there is no database: the server's clock does. */
+  /** Counts how often the ledger lost its memory. Null, where there is no database: then the server's clock is used. */
   readonly generations: GenerationStore | null;
   /**
-   * Also messages that no record knows are begun when memory is full. For a broker on the same server: there beginning
-   * messages is the only way to get rid of them.
+   * Messages without a record are begun even when memory is full. For a broker on the same server: there, beginning
+   * messages is the only way to free their memory.
    */
   readonly beginsWhenFull: boolean;
   /**
-   * Outcomes are also written as Celery writes them, for Python's AsyncResult, and kept so long in milliseconds; 0: they
-   * are not. A cluster, which Celery does not know, must be given 0.
+   * Outcomes are also written in Celery's format, for Python's AsyncResult, and kept for this many milliseconds; 0: not
+   * written. Must be 0 on a cluster, which Celery does not support.
    */
   readonly celeryResultMs: number;
-  /** The name under which the broker of this process holds elements on this very server. Missing: it is elsewhere. */
+  /** The name under which this process's broker holds elements on this same server. Missing: the broker is elsewhere. */
   readonly consumer?: string;
   readonly faultPoint?: FaultPoint;
 }
 
-/** The ports on one Redis. */
+/** All ports on one Redis. */
 export interface RedisLedgerStores {
   readonly ledger: Ledger;
   readonly control: ControlStore;
@@ -52,18 +54,19 @@ export interface RedisLedgerStores {
   readonly results: ResultStore;
   readonly idempotency: IdempotencyStore;
   readonly admission: AdmissionStore;
-  /** Refuses a Redis that may forget by itself with ERR_CONFIG_TIER; returns warnings about what it does not keep. */
+  readonly evacuation: Evacuation;
+  /** Refuses a Redis that may evict data with ERR_CONFIG_TIER; returns warnings about what it does not persist. */
   preflight(): Promise<readonly string[]>;
-  /** Incarnations whose lease has been over for longer than this, and that nobody has closed. */
+  /** Incarnations whose lease ended longer ago than this, and that no process has closed. */
   countOverdue(sinceMs: number): Promise<number>;
-  /** Queues whose tasks have been due for longer than this, and from which no living worker takes. */
+  /** Queues with tasks due for longer than this, from which no live worker takes. */
   lateQueues(sinceMs: number): Promise<readonly LateQueue[]>;
-  /** Called with messages that are about to be sent, where Celery's workers may run them; null where they cannot. */
+  /** Called with messages about to be sent, where Celery's workers may run them; null where they cannot. */
   readonly announce: ((messages: readonly Envelope[]) => Promise<void>) | null;
   close(): Promise<void>;
 }
 
-/** Reads the URL and loads the driver; connects when it is first asked for something. */
+/** Reads the URL and loads the driver; connects on first use. */
 export async function openRedisLedger(
   url: string,
   options: OpenRedisLedgerOptions,
@@ -81,6 +84,7 @@ export async function openRedisLedger(
     results: new RedisResultStore(connection, roots),
     idempotency: new RedisIdempotencyStore(connection),
     admission: new RedisAdmissionStore(connection, roots),
+    evacuation: redisEvacuation(connection, roots),
     preflight: async () => await checkRedis(connection, await roots(), { option: 'ledger', url }),
     countOverdue: async sinceMs => await countOverdue(connection, await roots(), sinceMs),
     lateQueues: async sinceMs => await lateQueues(connection, await roots(), control, sinceMs),
@@ -92,7 +96,7 @@ export async function openRedisLedger(
   };
 }
 
-/** The first root has every incarnation. */
+/** The first root lists every incarnation. */
 async function countOverdue(
   connection: RedisConnection,
   [root = '']: readonly string[],
@@ -133,8 +137,8 @@ function onServer(
   url: string,
   options: OpenRedisLedgerOptions,
 ): Opened {
-  const place = { root: ROOT, node: nodeOf(url) };
-  const generation = new RedisGeneration(connection, place, options.generations);
+  const location = { root: ROOT, node: nodeOf(url) };
+  const generation = new RedisGeneration(connection, location, options.generations);
   const ledger = new RedisLedger(connection, ROOT, generation, options);
   return { ledger, roots: async () => [ROOT], controlRoot: `${ROOT}control:` };
 }
@@ -161,8 +165,8 @@ function onCluster(
 }
 
 /**
- * Where it is, without user and password: the name under which its generation is remembered. Two names for one server do
- * no harm: what is stored there is never passed by from below.
+ * Its address without user and password: the name under which its generation is remembered. Two names for one server do
+ * no harm: a generation never falls below the one stored on the server.
  */
 function nodeOf(url: string): string {
   const { kind, addresses, service, db } = parseRedisUrl(url, 'ledger');

@@ -1,4 +1,4 @@
-/** The keys of admission. The part in braces decides the slot: all that belongs to one name is in one. */
+/** The keys of admission. The part in braces decides the hash slot: all keys of one name are in one. */
 export class AdmissionKeys {
   readonly #prefix: string;
 
@@ -6,7 +6,7 @@ export class AdmissionKeys {
     this.#prefix = `${prefix}outlast:admission:`;
   }
 
-  /** The names of all keys that were used. */
+  /** The names of all keys in use. */
   get index(): string {
     return `${this.#prefix}keys`;
   }
@@ -27,7 +27,7 @@ export class AdmissionKeys {
     return `${this.#prefix}permit:${token}`;
   }
 
-  /** A name with braces of its own would decide otherwise about its slot. */
+  /** A name that contains braces would change its hash slot. */
   #of(key: string): string {
     return `${this.#prefix}{${/[{}]/.test(key) ? `%${encodeURIComponent(key)}` : key}}:`;
   }

@@ -2,17 +2,18 @@ import type {
   AdmissionStore,
   KeyFigures,
   PermitUse,
-  Place,
-  PlaceAnswer,
-  PlaceAsk,
-  PlaceHolder,
-  PlaceWish,
+  Reservation,
+  ReserveReply,
+  ReserveRequest,
+  ReservationHolder,
+  ReservationWish,
   RateAsk,
   RateGrant,
-  RateTaking,
+  RateRefund,
   SweepReply,
 } from '../../admission/admission-store.ts';
 import { takeFrom } from '../../admission/gcra.ts';
+import { slicesOf } from '../../runtime/slices.ts';
 import { intervalUs, type Rate } from '../../task/admission-rule.ts';
 import { LUA } from './lua.generated.ts';
 import { AdmissionKeys } from './redis-admission-keys.ts';
@@ -21,14 +22,16 @@ import { findRecord, type RootsOf } from './redis-find.ts';
 import { RedisMemory } from './redis-memory.ts';
 import { pack } from './redis-pack.ts';
 
-/** A key that is used is written down again after this long: it may have been forgotten meanwhile. */
+/** A key in use is listed again after this long: it may have been pruned in the meantime. */
 const REMEMBER_MS = 600_000;
-/** About so many keys are looked through by one call for all of them. */
+/** Holders in one call: a script blocks the server while it runs. */
+const MOST_HOLDERS = 500;
+/** One call over all keys scans about this many. */
 const NAMES_AT_ONCE = 2_000;
 
 /**
- * Admission in Redis, beside the ledger. All that belongs to one key of admission is in one slot, and a script touches one
- * of them; calls for several go out together.
+ * Admission in Redis, beside the ledger. All data of one admission key is in one hash slot, and a script touches only
+ * one slot; calls for several keys are sent together.
  */
 export class RedisAdmissionStore implements AdmissionStore {
   readonly #connection: RedisConnection;
@@ -37,10 +40,10 @@ export class RedisAdmissionStore implements AdmissionStore {
   readonly #memory: RedisMemory;
   readonly #swept: NamesInTurn;
   readonly #pruned: NamesInTurn;
-  /** When each key was last written down, by the process's own clock. */
+  /** When each key was last listed, by this process's clock. */
   readonly #known = new Map<string, number>();
 
-  /** `prefix` is put in front of every key: tests share a server. */
+  /** `prefix` is put in front of every key, for tests that share a server. */
   constructor(connection: RedisConnection, roots: RootsOf, prefix = '') {
     this.#connection = connection;
     this.#roots = roots;
@@ -65,9 +68,9 @@ export class RedisAdmissionStore implements AdmissionStore {
     );
   }
 
-  async refund(takings: readonly RateTaking[]): Promise<readonly boolean[]> {
+  async refund(reservations: readonly RateRefund[]): Promise<readonly boolean[]> {
     return await Promise.all(
-      takings.map(async ({ key, rate, count, mark }) => {
+      reservations.map(async ({ key, rate, count, mark }) => {
         const args = [count * intervalUs(rate), mark];
         const keys = [this.#keys.state(key)];
         return (await this.#connection.script(LUA.admissionRefund, keys, args)) === 1;
@@ -89,27 +92,37 @@ export class RedisAdmissionStore implements AdmissionStore {
     );
   }
 
-  async reserve({ key, limit, holders }: PlaceAsk): Promise<PlaceAnswer> {
+  async reserve({ key, limit, holders }: ReserveRequest): Promise<ReserveReply> {
     await this.#remember([key]);
-    const args = [limit, packHolders(holders)];
-    const reply = await this.#connection.script(LUA.admissionReserve, this.#all(key), args);
-    const answers = reply as readonly number[];
-    return {
-      isIn: answers.slice(0, -1).map(answer => answer === 1),
-      waiting: answers.at(-1) ?? 0,
-    };
+    const isIn: boolean[] = [];
+    let waiting = 0;
+    for (const some of slicesOf(holders, MOST_HOLDERS)) {
+      const args = [limit, packHolders(some)];
+      const reply = await this.#connection.script(LUA.admissionReserve, this.#all(key), args);
+      const answers = reply as readonly number[];
+      isIn.push(...answers.slice(0, -1).map(answer => answer === 1));
+      waiting = answers.at(-1) ?? 0;
+    }
+    return { isIn, waiting };
   }
 
-  async want({ key, limit, task }: PlaceWish): Promise<boolean> {
+  async want({ key, limit, task }: ReservationWish): Promise<boolean> {
     const keys = [this.#keys.places(key), this.#keys.wanted(key)];
     return (await this.#connection.script(LUA.admissionWant, keys, [limit, task])) === 1;
   }
 
-  async free(places: readonly Place[]): Promise<readonly string[]> {
-    const byKey = new Map<string, Place[]>();
-    for (const place of places) byKey.set(place.key, [...(byKey.get(place.key) ?? []), place]);
+  async free(places: readonly Reservation[]): Promise<readonly string[]> {
+    const byKey = new Map<string, Reservation[]>();
+    for (const place of places) {
+      const same = byKey.get(place.key);
+      if (same) same.push(place);
+      else byKey.set(place.key, [place]);
+    }
+    const calls = [...byKey].flatMap(([key, all]) =>
+      slicesOf(all, MOST_HOLDERS).map(held => ({ key, held })),
+    );
     const woken = await Promise.all(
-      [...byKey].map(async ([key, held]) => {
+      calls.map(async ({ key, held }) => {
         const keys = [this.#keys.places(key), this.#keys.wanted(key)];
         const reply = await this.#connection.script(LUA.admissionFree, keys, [packHolders(held)]);
         return (reply as readonly Buffer[]).map(String);
@@ -118,19 +131,19 @@ export class RedisAdmissionStore implements AdmissionStore {
     return [...new Set(woken.flat())];
   }
 
-  /** A place is taken after its run has begun and a run token is never used again: what is over here stays over. */
+  /** A reservation is made after its run has begun, and a run token is never reused: a run that is over stays over. */
   async sweep(key: string | null, limit: number): Promise<SweepReply> {
     const keys = key === null ? await this.#swept.next() : [key];
     const held = (await Promise.all(keys.map(name => this.#heldUnder(name)))).flat();
     if (held.length === 0) return { freed: 0, wake: [] };
-    // Fresh, and after the places: the queue of a run was made known before it could have one.
+    // Fresh, and read after the reservations: a run's queue was registered before the run could have one.
     const roots = await this.#roots(true);
     const isOver = await Promise.all(held.map(place => this.#isOver(place, roots)));
     const over = held.filter((_, index) => isOver[index]).slice(0, limit);
     return { freed: over.length, wake: await this.free(over) };
   }
 
-  async #heldUnder(key: string): Promise<readonly Place[]> {
+  async #heldUnder(key: string): Promise<readonly Reservation[]> {
     const reply = await this.#connection.command('zrange', this.#keys.places(key), 0, -1);
     return (reply as readonly Buffer[]).map(member => {
       const [task, run] = splitLast(String(member));
@@ -138,7 +151,7 @@ export class RedisAdmissionStore implements AdmissionStore {
     });
   }
 
-  async #isOver({ task, run }: PlaceHolder, roots: readonly string[]): Promise<boolean> {
+  async #isOver({ task, run }: ReservationHolder, roots: readonly string[]): Promise<boolean> {
     const found = await findRecord(this.#connection, roots, task);
     return found === null || found.record.state !== 'running' || found.record.run !== run;
   }
@@ -175,7 +188,7 @@ export class RedisAdmissionStore implements AdmissionStore {
     };
   }
 
-  /** States, wishes and permits end by themselves; only the list of names has to be looked through. */
+  /** States, wishes and permits expire by themselves; only the list of names has to be scanned. */
   async prune(): Promise<void> {
     const keys = await this.#pruned.next();
     const isGone = await Promise.all(keys.map(async key => (await this.#figuresOf(key)) === null));
@@ -188,13 +201,13 @@ export class RedisAdmissionStore implements AdmissionStore {
     return (members as readonly Buffer[]).map(String);
   }
 
-  /** Names of keys are for operators and for sweeping: they are in another slot, so no script writes them. */
+  /** Key names are for operators and for sweeping. They are in another hash slot, so no script writes them. */
   async #remember(keys: readonly string[]): Promise<void> {
     const now = performance.now();
     const stale = keys.filter(key => now - (this.#known.get(key) ?? -Infinity) > REMEMBER_MS);
     if (stale.length === 0) return;
     await this.#connection.command('sadd', this.#keys.index, ...stale);
-    // Tenants come and go: what was remembered long ago is forgotten here too.
+    // Tenants come and go: drop what was remembered long ago here too.
     if (this.#known.size > 10_000) this.#known.clear();
     for (const key of stale) this.#known.set(key, now);
   }
@@ -204,7 +217,7 @@ export class RedisAdmissionStore implements AdmissionStore {
   }
 }
 
-/** The members of a set, some with every call and in turn all of them: a key may be a customer, of whom there are many. */
+/** The members of a set, some per call and eventually all: a key may be a customer, and there are many. */
 class NamesInTurn {
   readonly #connection: RedisConnection;
   readonly #set: string;
@@ -229,10 +242,10 @@ class NamesInTurn {
   }
 }
 
-const packHolders = (holders: readonly PlaceHolder[]): Buffer =>
+const packHolders = (holders: readonly ReservationHolder[]): Buffer =>
   pack(holders.map(({ task, run }) => [task, run]));
 
-/** An id may be any text, a run token never has a line break. */
+/** An id may be any text; a run token never contains a line break. */
 function splitLast(member: string): readonly [string, string] {
   const at = member.lastIndexOf('\n');
   return [member.slice(0, at), member.slice(at + 1)];

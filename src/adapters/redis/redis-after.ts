@@ -1,3 +1,4 @@
+import { AFTER_LIST_BYTES } from '../../ledger/batch-limits.ts';
 import type {
   AfterEntry,
   AfterLog,
@@ -6,25 +7,48 @@ import type {
   FollowUp,
   ReplyEntry,
 } from '../../ledger/ledger.ts';
+import { readEntry } from '../../ledger/read-entry.ts';
 import { LUA } from './lua.generated.ts';
 import type { RedisConnection } from './redis-connection.ts';
 import { pack, unpack, type Unpacked } from './redis-pack.ts';
 import { envelopeOfParts, messageParts } from './redis-record.ts';
 
-/** What must follow a terminal step but lives elsewhere, as far as one root of keys goes. */
+/** The follow-ups of terminal steps under one key root. */
 export function redisAfterLog(connection: RedisConnection, root: string): AfterLog {
   return {
     list: async (olderThanMs, limit) => {
-      const reply = await connection.script(LUA.ledgerAfterList, [root], [olderThanMs, limit]);
-      return readEntries(reply as readonly Buffer[]);
+      const args = [olderThanMs, limit, AFTER_LIST_BYTES];
+      const reply = await connection.script(LUA.ledgerAfterList, [root], args);
+      const { entries, empty } = readEntries(reply as readonly Buffer[]);
+      // A key without an entry would stay at the head of the list forever.
+      if (empty.length > 0) await connection.script(LUA.ledgerAfterStrike, [root], empty);
+      return entries;
     },
     strike: async keys => {
-      if (keys.length > 0) await connection.script(LUA.ledgerAfterStrike, [root], keys);
+      for (const some of chunked(keys))
+        await connection.script(LUA.ledgerAfterStrike, [root], some);
+    },
+    defer: async deferred => {
+      for (const some of chunked(deferred)) {
+        const args = some.flatMap(({ key, delayMs, isAttempt }) => [
+          key,
+          Math.round(delayMs),
+          isAttempt ? 1 : 0,
+        ]);
+        await connection.script(LUA.ledgerAfterDefer, [root], args);
+      }
     },
   };
 }
 
-/** An entry as bytes of its own: it outlives the record it came from. Scripts write another kind, of tasks that ended. */
+/** Keys per script call. */
+const MOST_KEYS = 1_000;
+
+function* chunked<T>(items: readonly T[]): Generator<readonly T[]> {
+  for (let at = 0; at < items.length; at += MOST_KEYS) yield items.slice(at, at + MOST_KEYS);
+}
+
+/** An entry as separate bytes: it outlives the record it came from. Scripts write another kind, for tasks that ended. */
 export function encodeAfter(entry: FollowUp): Uint8Array {
   if ('publish' in entry) return pack(['publish', messageParts(entry.publish)]);
   if ('reply' in entry) return pack(['reply', JSON.stringify(entry.reply)]);
@@ -49,10 +73,20 @@ function decodeAfter(key: string, bytes: Buffer): AfterEntry {
   }
 }
 
-function readEntries(reply: readonly Buffer[]): AfterEntry[] {
+function readEntries(reply: readonly Buffer[]): {
+  readonly entries: readonly AfterEntry[];
+  readonly empty: readonly string[];
+} {
   const entries: AfterEntry[] = [];
-  for (let at = 0; at + 1 < reply.length; at += 2) {
-    entries.push(decodeAfter(String(reply[at]), reply[at + 1] as Buffer));
+  const empty: string[] = [];
+  for (let at = 0; at + 2 < reply.length; at += 3) {
+    const [key, attempts, bytes] = [String(reply[at]), Number(reply[at + 1]), reply[at + 2]];
+    if (bytes === undefined || bytes.length === 0) {
+      empty.push(key);
+      continue;
+    }
+    const entry = readEntry(key, bytes, () => decodeAfter(key, bytes));
+    entries.push(attempts === 0 ? entry : { ...entry, attempts });
   }
-  return entries;
+  return { entries, empty };
 }

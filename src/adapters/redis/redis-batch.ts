@@ -1,17 +1,17 @@
 import type { Envelope } from '../../task/envelope.ts';
-import { Column, PackedApart, type Packable, type Packer } from './redis-pack.ts';
+import { Column, PackedBytes, type Packable, type Packer } from './redis-pack.ts';
 import { isInline, putDigest } from './redis-record.ts';
 
 /**
- * Tasks of one kind have name, queue, priority and version in common. Most batches are of one kind: its places in a record
- * are packed once, and a script looks at them once.
+ * Tasks of one kind share name, queue, priority and version. Most batches are of one kind: these members of the record
+ * are packed once, and a script reads them once.
  */
 export class Kinds {
   readonly first: Envelope[] = [];
   readonly #numbers = new Map<string, number>();
   #last = 0;
 
-  /** The number of its kind, from one. */
+  /** The number of its kind, from 1. */
   numberOf(envelope: Envelope): number {
     const last = this.first[this.#last - 1];
     if (last === undefined || !isSame(last, envelope)) this.#last = this.#find(envelope);
@@ -34,11 +34,11 @@ const isSame = (one: Envelope, other: Envelope): boolean =>
   one.priority === other.priority &&
   one.version === other.version;
 
-/** The places NAME to VERSION of a record. */
-export const placesOfKind = ({ name, queue, priority, version }: Envelope): PackedApart =>
-  new PackedApart([name, queue, priority, version]);
+/** The members NAME to VERSION of a record. */
+export const membersOfKind = ({ name, queue, priority, version }: Envelope): PackedBytes =>
+  new PackedBytes([name, queue, priority, version]);
 
-/** A list with a place for each of them; empty when none has anything there. */
+/** A list with an entry for each of them; empty when none has a value. */
 export function sparse<T>(
   items: readonly T[],
   valueOf: (item: T) => Packable,
@@ -47,26 +47,27 @@ export function sparse<T>(
   return values.every(value => value === false) ? [] : values;
 }
 
-/** A list of what each of them is called. */
+/** A list of their ids. */
 export const idsOf = (envelopes: readonly Envelope[]): Column =>
-  new Column(envelopes.length, (packer, place) => packer.put((envelopes[place] as Envelope).id));
+  new Column(envelopes.length, (packer, index) => packer.put((envelopes[index] as Envelope).id));
 
-/** Messages as `begin` takes them: what most have in common once, and of each what a record keeps, packed as it is kept. */
+/** Messages in the format of `begin`: shared values once, and per message what a record keeps, packed as it is stored. */
 export function packMessages(messages: readonly Envelope[], tags: readonly string[]): Packable[] {
   const kinds = new Kinds();
   const kindOf = messages.map(message => kinds.numberOf(message));
   return [
-    kinds.first.map(kind => [kind.name, kind.queue, placesOfKind(kind)]),
+    kinds.first.map(kind => [kind.name, kind.queue, membersOfKind(kind)]),
     idsOf(messages),
     kindOf,
-    new Column(messages.length, (packer, place) => putKept(packer, messages[place] as Envelope)),
+    new Column(messages.length, (packer, index) => putKept(packer, messages[index] as Envelope)),
     sparse(messages, ({ expiresMs }) => expiresMs ?? false),
     sparse(messages, message => !isInline(message) && message.body),
     tags,
+    sparse(messages, ({ etaMs }) => etaMs ?? false),
   ];
 }
 
-/** The places DIGEST to BODY of a record. */
+/** The members DIGEST to BODY of a record. */
 function putKept(packer: Packer, message: Envelope): void {
   const head = packer.open();
   putDigest(packer, message);

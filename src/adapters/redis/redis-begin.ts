@@ -1,36 +1,45 @@
 import type { BeginOpen, BeginRequest, BegunTask, MessageAnswer } from '../../ledger/ledger.ts';
 import { isSuspect } from '../../ledger/suspect.ts';
 import type { Envelope } from '../../task/envelope.ts';
+import { BEGIN_ANSWERS } from './record-layout.ts';
 import { packMessages } from './redis-batch.ts';
 import type { RedisArgument } from './redis-connection.ts';
+import { queueKeys } from './redis-keys.ts';
 import { pack } from './redis-pack.ts';
 import { envelopeOf, isInline, readRecord } from './redis-record.ts';
 import { readRef } from './redis-replies.ts';
 
-const ANSWERS: readonly MessageAnswer[] = ['begun', 'held', 'done', 'expired', 'conflict', 'begun'];
-/** Begun, and no record knew it before: the script says no more of it. */
-const BEGUN_NEW = 6;
+/** By number, from 1. `begunNew`: begun without an earlier record, so the script returns nothing else about it. */
+const ANSWERS = Object.keys(BEGIN_ANSWERS).map(name =>
+  name === 'begunNew' ? 'begun' : name,
+) as readonly MessageAnswer[];
 
-/** What the script is told, except for the identity of the server. */
-export function beginArguments(
-  request: BeginRequest,
-  identity: readonly [runId: string, known: number],
-): RedisArgument[] {
+/** The first arguments of the script. `known` is the highest generation that this process has seen. */
+export function beginArguments(request: BeginRequest, known: number): RedisArgument[] {
   const { worker, run, queues, limit, suspects, messages, crashBudgets, tags } = request;
   return [
     worker,
     run,
     limit,
     suspects,
-    ...identity,
+    known,
     pack(queues),
     pack(new Map(Object.entries(crashBudgets))),
     pack(packMessages(messages, tags ?? [])),
   ];
 }
 
+/** The keys where the broker holds unacknowledged elements, by queue. */
+export function heldKeys(
+  { messages }: BeginRequest,
+  consumer: string,
+): readonly (readonly string[])[] {
+  const queues = new Set(messages.map(({ queue }) => queue));
+  return [...queues].map(queue => [queue, queueKeys(queue, false).heldPrefix + consumer]);
+}
+
 type OfMessage = readonly [
-  place: number,
+  index: number,
   epoch: number,
   failures: number,
   crashes: number,
@@ -45,7 +54,7 @@ type OfWaiting = readonly [
   checkpoint: Buffer | null,
 ];
 
-/** The reply of the script after its first word. */
+/** The script's reply after its first element. */
 export type BeginReplyParts = readonly [
   answers: readonly number[],
   ofMessages: readonly OfMessage[],
@@ -54,9 +63,10 @@ export type BeginReplyParts = readonly [
   nextDueMs: number | null | undefined,
   newEpoch: number,
   begunMs: number,
+  refused: readonly (readonly [Buffer, Buffer, Buffer])[],
 ];
 
-/** What the new tasks of one call have in common. */
+/** Values shared by the new tasks of one call. */
 export interface NewBatch {
   readonly worker: string;
   readonly run: string;
@@ -65,7 +75,7 @@ export interface NewBatch {
   readonly crashBudgets: Readonly<Record<string, number>>;
 }
 
-/** A task that no record knew: all of its record is known here, as long as its run adds nothing to it. */
+/** A task without an earlier record: its whole record is known here, as long as its run adds nothing to it. */
 export class NewTask implements BegunTask {
   readonly id: string;
   readonly epoch: number;
@@ -86,36 +96,42 @@ export class NewTask implements BegunTask {
     this.batch = batch;
   }
 
-  /** Its record is all there is: its body is in it. */
+  /** The record is complete: its body is inline. */
   get isPlain(): boolean {
     return isInline(this.envelope);
   }
 }
 
-export function readBeginReply(request: BeginRequest, parts: BeginReplyParts): BeginOpen {
-  const [answers, ofMessages, ofWaiting, expired, nextDueMs, epoch, begunMs] = parts;
-  const { messages, worker, run, crashBudgets } = request;
-  const batch: NewBatch = { worker, run, epoch, begunMs, crashBudgets };
-  const ofNew = answers.flatMap((answer, place) =>
-    answer === BEGUN_NEW ? [new NewTask(messages[place] as Envelope, batch)] : [],
-  );
-  return {
-    status: 'open',
-    begun: [
-      ...ofNew,
-      ...ofMessages.map(task => begunMessage(task, messages, run)),
-      ...ofWaiting.map(task => begunWaiting(task, run)),
-    ],
-    answers: answers.map(answer => ANSWERS[answer - 1] ?? 'held'),
-    expired: expired.map(readRef),
-    nextDueMs: nextDueMs ?? null,
-  };
+export interface BegunRead {
+  readonly reply: BeginOpen;
+  /** Ids of begun tasks whose records cannot be read. */
+  readonly broken: readonly string[];
 }
 
-/** Its bytes have the digest of those on record: they are the same. */
+export function readBeginReply(request: BeginRequest, parts: BeginReplyParts): BegunRead {
+  const [answers, ofMessages, ofWaiting, expired, nextDueMs, epoch, begunMs, refused] = parts;
+  const { messages, worker, run, crashBudgets } = request;
+  const batch: NewBatch = { worker, run, epoch, begunMs, crashBudgets };
+  const ofNew = answers.flatMap((answer, index) =>
+    answer === BEGIN_ANSWERS.begunNew ? [new NewTask(messages[index] as Envelope, batch)] : [],
+  );
+  const broken: string[] = [];
+  const waiting = ofWaiting.flatMap(task => begunWaiting(task, run, broken) ?? []);
+  const reply: BeginOpen = {
+    status: 'open',
+    begun: [...ofNew, ...ofMessages.map(task => begunMessage(task, messages, run)), ...waiting],
+    answers: answers.map(answer => ANSWERS[answer - 1] ?? 'held'),
+    expired: expired.map(readRef),
+    refused: refused.map(readRef),
+    nextDueMs: nextDueMs ?? null,
+  };
+  return { reply, broken };
+}
+
+/** Its bytes have the same digest as those on record, so they are equal. */
 function begunMessage(task: OfMessage, messages: readonly Envelope[], run: string): BegunTask {
-  const [place, epoch, failures, crashes, suspected, checkpointSeq, checkpoint] = task;
-  const envelope = messages[place - 1] as Envelope;
+  const [index, epoch, failures, crashes, suspected, checkpointSeq, checkpoint] = task;
+  const envelope = messages[index - 1] as Envelope;
   return {
     id: envelope.id,
     epoch,
@@ -129,9 +145,17 @@ function begunMessage(task: OfMessage, messages: readonly Envelope[], run: strin
   };
 }
 
-function begunWaiting([rawId, raw, body, checkpoint]: OfWaiting, run: string): BegunTask {
+function begunWaiting(
+  [rawId, raw, body, checkpoint]: OfWaiting,
+  run: string,
+  broken: string[],
+): BegunTask | null {
   const id = String(rawId);
   const record = readRecord(raw);
+  if (!record.isWhole) {
+    broken.push(id);
+    return null;
+  }
   const { epoch, failures, crashes, crashBudget, checkpointSeq } = record;
   return {
     id,
@@ -146,7 +170,7 @@ function begunWaiting([rawId, raw, body, checkpoint]: OfWaiting, run: string): B
   };
 }
 
-/** The bytes of a reply are part of whatever came with it, and would keep all that in memory. */
+/** The bytes of a reply are a view of the whole reply, and would keep all of it in memory. */
 function copyOf(bytes: Buffer | null | undefined): Uint8Array | null {
   return bytes ? new Uint8Array(bytes) : null;
 }

@@ -1,26 +1,35 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
-import type { Broker, Delivery, PublishOutcome } from '../../broker/broker.ts';
+import type { Broker, Delivery, PublishManner, PublishOutcome } from '../../broker/broker.ts';
+import { publishWithin } from '../../broker/publish-within.ts';
+import { ByteAllowance } from '../../runtime/ahead-budget.ts';
 import { systemClock } from '../../runtime/clock.ts';
 import type { Envelope } from '../../task/envelope.ts';
+import { MAX_MESSAGE_BYTES } from '../../wire/message.ts';
 import { RedisConnection } from './redis-connection.ts';
 import { decodeElement } from './redis-element.ts';
-import { RedisHold } from './redis-hold.ts';
+import { RedisHold, type TakenElement } from './redis-hold.ts';
 import { RedisPublisher } from './redis-publish.ts';
 import { RedisWatch } from './redis-watch.ts';
 
 export interface RedisBrokerOptions {
   /**
-   * What a consumer holds returns this long after its last sign of life, in milliseconds.
+   * A consumer's elements return to the queue this long after its last heartbeat, in milliseconds.
    *
    * @default 5000
    */
   readonly leaseMs?: number;
+  /**
+   * The largest message that is accepted whole.
+   *
+   * @default 16777216
+   */
+  readonly maxMessageBytes?: number;
 }
 
 const LEASE_MS = 5_000;
 
-/** Reads the URL and loads the driver; connects when it is first asked for something. */
+/** Reads the URL and loads the driver; connects on first use. */
 export async function openRedisBroker(
   url: string,
   options: RedisBrokerOptions = {},
@@ -29,49 +38,80 @@ export async function openRedisBroker(
   const name = `outlast-${process.pid}`;
   const connection = await RedisConnection.open({ url, role: 'broker', name });
   const hold = new RedisHold(connection, { consumer, leaseMs: options.leaseMs ?? LEASE_MS });
-  return new RedisBroker(connection, hold, consumer);
+  return new RedisBroker(connection, hold, { consumer, ...options });
 }
 
 /**
- * Lists of Redis as queues, in the form of kombu's Redis transport: Celery workers run what we send, and we take what
- * Celery producers send. What kombu does when it takes is not copied: it pops, then writes down what it popped, and a
- * process that dies in between has lost a task. Here both are one script.
+ * Redis lists as queues, in the format of kombu's Redis transport: Celery workers run what we send, and we take what
+ * Celery producers send. Taking differs from kombu: kombu pops, then writes down what it popped, and a process that dies
+ * in between loses a task. Here both are one script.
  *
  *   list ──take──► held, under a lease ──ack──► gone
  *    ▲                │
  *    └──give back, lease over, close
  */
 export class RedisBroker implements Broker {
-  /** The name under which this process holds what it took. */
+  readonly hasQueues = true;
+  /** The name under which this process holds elements. */
   readonly consumer: string;
   readonly #connection: RedisConnection;
+  readonly #maxMessageBytes: number;
   readonly #publisher: RedisPublisher;
   readonly #hold: RedisHold;
   readonly #watches = new Map<string, RedisWatch>();
-  /** When each queue was last asked for messages and answered. */
+  /** When each queue last answered a take. */
   readonly #answeredAt = new Map<string, number>();
 
-  constructor(connection: RedisConnection, hold: RedisHold, consumer: string) {
+  constructor(
+    connection: RedisConnection,
+    hold: RedisHold,
+    {
+      consumer,
+      maxMessageBytes = MAX_MESSAGE_BYTES,
+    }: RedisBrokerOptions & { readonly consumer: string },
+  ) {
     this.consumer = consumer;
+    this.#maxMessageBytes = maxMessageBytes;
     this.#connection = connection;
     this.#hold = hold;
     this.#publisher = new RedisPublisher(connection, `gen${process.pid}@${hostname()}`);
   }
 
-  async publish(messages: readonly Envelope[]): Promise<readonly PublishOutcome[]> {
-    return await this.#publisher.publish(messages);
+  async publish(
+    messages: readonly Envelope[],
+    manner?: PublishManner,
+  ): Promise<readonly PublishOutcome[]> {
+    return await publishWithin(messages, this.#maxMessageBytes, some =>
+      this.#publisher.publish(some, manner),
+    );
   }
 
   async take(queues: readonly string[], limit: number): Promise<readonly Delivery[]> {
     if (queues.length === 0 || limit <= 0) return [];
+    for (const queue of queues) this.#publisher.declare(queue);
     const taken = await this.#hold.take(queues, limit);
     const now = systemClock.monotonic();
     for (const queue of queues) this.#answeredAt.set(queue, now);
-    if (taken.length === 0) for (const watch of this.#watches.values()) watch.arm();
-    return taken.map(({ tag, bytes, queue, place }) => ({
-      tag,
-      message: decodeElement(bytes, queue, place),
-    }));
+    const decoded = this.#decode(taken);
+    const rest = taken.slice(decoded.length).map(({ tag }) => tag);
+    // If that fails, the next heartbeat does it: the decoded ones must be returned.
+    if (rest.length > 0) await this.#hold.giveBack(rest).catch(() => undefined);
+    if (taken.length === 0 || rest.length > 0)
+      for (const watch of this.#watches.values()) watch.arm();
+    return decoded;
+  }
+
+  /** Decodes up to the byte limit of one take: a few kilobytes may inflate to gigabytes. The others go back. */
+  #decode(taken: readonly TakenElement[]): readonly Delivery[] {
+    const allowance = new ByteAllowance();
+    const decoded: Delivery[] = [];
+    for (const { tag, bytes, queue, listIndex } of taken) {
+      if (allowance.isSpent) break;
+      const message = decodeElement(bytes, queue, listIndex, this.#maxMessageBytes);
+      allowance.spend('body' in message ? message.body.length : bytes.length);
+      decoded.push({ tag, message });
+    }
+    return decoded;
   }
 
   async ack(deliveries: readonly Delivery[]): Promise<void> {

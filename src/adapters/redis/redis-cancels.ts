@@ -3,9 +3,9 @@ import type { RedisConnection } from './redis-connection.ts';
 import type { RedisPartitions } from './redis-partitions.ts';
 
 /**
- * Cancelling on a cluster, where a task that has not arrived has no queue yet. Its tombstone is left with every queue
- * there is, and at home for those to come: whoever uses a queue for the first time makes it known, then asks here; whoever
- * cancels leaves word here, then asks which queues are known. One of the two sees the other.
+ * Cancelling on a cluster, where a task that has not arrived has no queue yet. Its tombstone is left in every known
+ * queue, and in the home for later ones. A process that uses a queue first registers it, then reads the home; a process
+ * that cancels writes to the home first, then reads the registered queues. One of the two sees the other.
  */
 export class RedisCancels {
   readonly #connection: RedisConnection;
@@ -25,18 +25,18 @@ export class RedisCancels {
     await this.#parts.home.cancel(id);
     const all = await this.#parts.all(true);
     const statuses = await Promise.all(all.map(part => part.cancelAsWell(id)));
-    // It came and ended between the two looks.
+    // It arrived and ended between the two reads.
     return statuses.includes('terminal') ? 'terminal' : 'ok';
   }
 
-  /** Leaves with a new queue the tombstones of what was cancelled before it came. */
+  /** Copies tombstones of earlier cancellations to a new queue. */
   async copyTo(queue: string): Promise<void> {
     const ids = (await this.#connection.command('smembers', this.#unseen)) as readonly Buffer[];
     const part = this.#parts.of(queue);
     for (const id of ids) await part.cancelAsWell(String(id));
   }
 
-  /** Forgets what the home has forgotten. */
+  /** Drops what the home has dropped. */
   async prune(limit: number): Promise<void> {
     const ids = await this.#connection.command('srandmember', this.#unseen, Math.max(1, limit));
     for (const id of (ids as readonly Buffer[]).map(String)) {

@@ -2,19 +2,19 @@ import { chordOf } from '../../task/chord-link.ts';
 import { itemsOf } from '../../task/json-slices.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import type { ChordAnswer, ChordPart } from '../../ledger/ledger.ts';
-import { encodeTold } from '../../wire/reply.ts';
+import { encodeReport } from '../../wire/reply.ts';
 import { celeryResultKey } from './celery-result.ts';
 import { KEEP_MS } from './redis-chord.ts';
 import { LUA } from './lua.generated.ts';
 import type { RedisConnection } from './redis-connection.ts';
 
-/** Where Celery's workers count the parts of a chord: the parts, a correction of how many there are, and how many. */
+/** Where Celery's workers count the parts of a chord: the parts, a correction of their number, and the number. */
 export const celeryChordKeys = (groupId: string): readonly [string, string, string] => {
   const key = `celery-taskset-meta-${groupId}`;
   return [`${key}.j`, `${key}.t`, `${key}.s`];
 };
 
-/** Counts a part of a chord of which Celery's workers may run others. */
+/** Counts a part of a chord that Celery's workers may run other parts of. */
 export async function joinCeleryChord(
   connection: RedisConnection,
   chord: string,
@@ -25,35 +25,43 @@ export async function joinCeleryChord(
   const keys = [chord, ...celeryChordKeys(groupId), celeryResultKey(bodyId ?? '')];
   const member = `[1, ${JSON.stringify(taskId)}, "SUCCESS", ${result ?? 'null'}]`;
   const failure = bodyId === undefined ? '' : chordError(bodyId, taskId);
-  const value = result === null ? '-' : '+';
+  const value = result === null ? '-' : part.isSigned === true ? '+' : '~';
   const args = [index, size ?? '', value, member, failure, keepMs, KEEP_MS];
   const reply = await connection.script(LUA.ledgerJoinCeleryChord, keys, args);
-  const [status, told] = reply as readonly [number, (readonly Buffer[] | Buffer)?];
+  const [status, detail, signed] = reply as readonly [
+    number,
+    (readonly Buffer[] | Buffer)?,
+    number?,
+  ];
   switch (status) {
     case 2:
       return { status: 'failed' };
     case 3:
-      return { status: 'complete', results: (told as readonly Buffer[]).map(resultOf) };
+      return {
+        status: 'complete',
+        results: (detail as readonly Buffer[]).map(resultOf),
+        isSigned: signed === 1,
+      };
     case 4:
-      return { status: 'failed', taskId: String(told) };
+      return { status: 'failed', taskId: String(detail) };
     default:
       return { status: 'open' };
   }
 }
 
-/** The value in `[1, id, state, value]`, as it was written. */
+/** The value in `[1, id, state, value]`, verbatim. */
 const resultOf = (member: Buffer): string => itemsOf(member.toString())[3] ?? 'null';
 
-/** What Celery tells those who wait for the body of a chord. */
+/** The error that Celery reports to callers waiting for a chord's body. */
 function chordError(bodyId: string, taskId: string): string {
   const message = `Dependency ${taskId} did not end with a result`;
   const error = { type: 'ChordError', message, traceback: '' };
-  return encodeTold(bodyId, { status: 'FAILURE', error }, 'celery.exceptions');
+  return encodeReport(bodyId, { status: 'FAILURE', error }, 'celery.exceptions');
 }
 
 /**
- * Says how large the chords are whose headers are about to be sent, where Celery's workers look: a header that only they
- * run would never be complete otherwise. Before the messages, as Celery does it. A chord that is completed takes it away.
+ * Writes the sizes of chords whose headers are about to be sent to where Celery's workers look: otherwise a header that
+ * only they run would never complete. Written before the messages, as Celery does. Completing a chord removes it.
  */
 export async function announceChords(
   connection: RedisConnection,

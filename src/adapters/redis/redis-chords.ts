@@ -5,51 +5,51 @@ import { joinChord, KEEP_MS } from './redis-chord.ts';
 import { LUA } from './lua.generated.ts';
 import type { RedisConnection } from './redis-connection.ts';
 
-export interface ChordPlaces {
-  /** The key of the set of those that are open. */
+export interface ChordKeys {
+  /** The key of the set of open chords. */
   readonly index: string;
   readonly keyOf: (groupId: string) => string;
-  /** Above 0 Celery's workers find our results, so they and ours count the parts of one chord together. */
+  /** Above 0, Celery's workers find our results, so they and our workers count the parts of a chord together. */
   readonly celeryResultMs: number;
 }
 
-/** Chords looked at in one go. */
+/** Chords read per call. */
 const LOOKED_AT = 1_000;
 
 type Looked = readonly [] | readonly [1 | 2, parts: number, size: number, failed: number];
 
 /**
- * The chords of a ledger. The index only says where to look: a chord may be in another slot, and Celery completes some
- * without a word, so whoever reads it asks each chord how far it is.
+ * The chords of a ledger. The index is only a hint: a chord may be in another hash slot, and Celery completes some
+ * without updating it, so the reader checks the progress of each chord.
  */
 export class RedisChords {
   readonly #connection: RedisConnection;
-  readonly #places: ChordPlaces;
+  readonly #keys: ChordKeys;
 
-  constructor(connection: RedisConnection, places: ChordPlaces) {
+  constructor(connection: RedisConnection, keys: ChordKeys) {
     this.#connection = connection;
-    this.#places = places;
+    this.#keys = keys;
   }
 
   async join(part: ChordPart): Promise<ChordAnswer> {
-    const { keyOf, celeryResultMs } = this.#places;
+    const { keyOf, celeryResultMs } = this.#keys;
     const key = keyOf(part.groupId);
     const answer =
       celeryResultMs === 0
         ? await joinChord(this.#connection, key, part)
         : await joinCeleryChord(this.#connection, key, part, celeryResultMs);
-    // After the part: an index that names what is not there yet could be cleaned up in between.
+    // After the part: an index entry for a chord that does not exist yet could be cleaned up in between.
     if (answer.status === 'complete') await this.#strike([part.groupId]);
     else await this.note(part.groupId);
     return answer;
   }
 
   async note(groupId: string): Promise<void> {
-    await this.#connection.script(LUA.ledgerNoteChord, [this.#places.index], [groupId]);
+    await this.#connection.script(LUA.ledgerNoteChord, [this.#keys.index], [groupId]);
   }
 
   async open(limit: number): Promise<OpenChords> {
-    const { index } = this.#places;
+    const { index } = this.#keys;
     const most = Math.max(limit, LOOKED_AT);
     const [count, nowMs, noted] = await Promise.all([
       this.#connection.command('zcard', index),
@@ -62,17 +62,17 @@ export class RedisChords {
         if (status === undefined) return [];
         const since = new Date(sinceMs).toISOString();
         const ageMs = Math.max(0, Number(nowMs) - sinceMs);
-        const told = { groupId, body: null, parts, failed, since, ageMs };
-        return [{ ...told, size: size < 0 ? null : size }];
+        const entry = { groupId, body: null, parts, failed, since, ageMs };
+        return [{ ...entry, size: size < 0 ? null : size }];
       }),
     );
     const over = open.filter(one => one.length === 0).length;
     return { open: Math.max(0, Number(count) - over), oldest: open.flat().slice(0, limit) };
   }
 
-  /** Forgets those that nobody has touched for a week, and strikes from the index what is not open. */
+  /** Drops chords untouched for a week, and removes from the index those that are not open. */
   async abandon(limit: number): Promise<readonly string[]> {
-    const { index } = this.#places;
+    const { index } = this.#keys;
     const noted = (await this.#connection.command(
       'zrange',
       index,
@@ -90,7 +90,7 @@ export class RedisChords {
   }
 
   async #look(groupId: string, abandonAfterMs: number | ''): Promise<Looked> {
-    const { keyOf, celeryResultMs } = this.#places;
+    const { keyOf, celeryResultMs } = this.#keys;
     const args = [KEEP_MS, abandonAfterMs];
     const key = keyOf(groupId);
     const reply =
@@ -106,7 +106,7 @@ export class RedisChords {
 
   async #strike(groupIds: readonly string[]): Promise<void> {
     if (groupIds.length === 0) return;
-    await this.#connection.command('zrem', this.#places.index, ...groupIds);
+    await this.#connection.command('zrem', this.#keys.index, ...groupIds);
   }
 }
 

@@ -15,6 +15,8 @@ import type {
   LostRun,
   ParkItem,
   ReapReply,
+  RefusalLog,
+  RefusedPage,
   ReleaseItem,
   RenewReply,
   RunRef,
@@ -25,6 +27,7 @@ import type { PurgeReply, PurgeRequest, ReviveStatus } from '../../outbox/outbox
 import { beginInParts } from './redis-begin-in-parts.ts';
 import { RedisCancels } from './redis-cancels.ts';
 import { RedisChords } from './redis-chords.ts';
+import { clusterAfterLog } from './redis-cluster-after.ts';
 import type { RedisConnection } from './redis-connection.ts';
 import { RedisHints } from './redis-hints.ts';
 import type { RedisLedger } from './redis-ledger.ts';
@@ -32,24 +35,25 @@ import type { RedisPartitions } from './redis-partitions.ts';
 import { purgeDead } from './redis-purge.ts';
 import { better } from './redis-replies.ts';
 
-/** Tasks whose queue is remembered, and incarnations: many more than a process has. */
+/** Tasks with a remembered queue, and incarnations: many more than a process has. */
 const MOST_REMEMBERED = 100_000;
 const MOST_OPENED = 1_000;
 /**
- * The ledger on a cluster: a ledger for each queue, put together. Each step is atomic within its queue.
+ * The ledger on a cluster, composed of one ledger per queue. Each step is atomic within its queue.
  *
- * An incarnation has a row in the home from the beginning, and one with every queue it begins something of; each is
- * renewed by every beat, and closed with all others. What is known by its id alone is looked for where this process
- * began it, or else in every queue.
+ * An incarnation has a row in the home from the start, and one in every queue it begins tasks of. Every heartbeat renews
+ * all of them, and they are closed together. A task known only by id is looked up where this process began it, or else
+ * in every queue.
  */
 export class RedisClusterLedger implements Ledger {
   readonly after: AfterLog;
+  readonly refusals: RefusalLog;
   readonly chords: RedisChords;
   readonly #connection: RedisConnection;
   readonly #parts: RedisPartitions;
   readonly #cancels: RedisCancels;
   readonly #hints: RedisHints;
-  /** Incarnations that this process opened, and where. */
+  /** Incarnations opened by this process, and their queues. */
   readonly #openings = new Map<string, { opening: WorkerOpening; queues: Set<string> }>();
   readonly #registered = new Set<string>();
   readonly #queueOf = new Map<string, string>();
@@ -64,18 +68,41 @@ export class RedisClusterLedger implements Ledger {
       celeryResultMs: 0,
     });
     this.#hints = new RedisHints(connection, parts.readyPattern);
-    this.after = {
-      list: async (olderThanMs, limit) => {
-        const lists = await this.#everywhere(part => part.after.list(olderThanMs, limit));
-        return lists.flat().slice(0, limit);
-      },
-      strike: async keys => void (await this.#everywhere(part => part.after.strike(keys))),
+    this.after = clusterAfterLog(() => this.#parts.all());
+    this.refusals = this.#refusalsEverywhere();
+  }
+
+  /** Each is in one queue: the others do not know it. */
+  #refusalsEverywhere(): RefusalLog {
+    const best = async (call: (part: RedisLedger) => Promise<StepStatus>): Promise<StepStatus> =>
+      (await this.#everywhere(call)).reduce(better, 'absent' as StepStatus);
+    return {
+      list: (limit, after) => this.#listRefused(limit, after),
+      bury: (id, error) => best(part => part.refusals.bury(id, error)),
+      handBack: (id, mark) => best(part => part.refusals.handBack(id, mark)),
     };
+  }
+
+  /** An equal part of each queue, from where the previous page ended there; null: at its end. */
+  async #listRefused(limit: number, after: string | undefined): Promise<RefusedPage> {
+    const parts = await this.#parts.all();
+    const before = after === undefined ? [] : (JSON.parse(after) as readonly (string | null)[]);
+    const share = Math.ceil(limit / Math.max(1, parts.length));
+    const pages = await Promise.all(
+      parts.map(async (part, position) => {
+        const from = before[position];
+        if (from === null) return { tasks: [], next: null };
+        return await part.refusals.list(share, from);
+      }),
+    );
+    const next = pages.map(page => page.next);
+    const tasks = pages.flatMap(page => page.tasks).sort((a, b) => b.waitedMs - a.waitedMs);
+    return { tasks, next: next.some(one => one !== null) ? JSON.stringify(next) : null };
   }
 
   async open(opening: WorkerOpening): Promise<void> {
     await this.#parts.home.open(opening);
-    // The one before may have been closed because the node that knows all queues has lost its memory.
+    // The previous one may have been closed because the node that lists all queues lost its memory.
     this.#registered.clear();
     const [oldest] = this.#openings.keys();
     if (oldest !== undefined && this.#openings.size >= MOST_OPENED) this.#openings.delete(oldest);
@@ -86,7 +113,7 @@ export class RedisClusterLedger implements Ledger {
 
   async begin(request: BeginRequest): Promise<BeginReply> {
     const reply = await beginInParts(request, async (queue, part) => {
-      // Nothing is asked of any queue, only whether it may ask.
+      // No queue is read; this only checks whether the worker may begin.
       if (queue === null) return await this.#parts.home.begin(part);
       if (!(await this.#join(request.worker, queue))) return { status: 'closed' };
       return await this.#parts.of(queue).begin(part);
@@ -101,9 +128,9 @@ export class RedisClusterLedger implements Ledger {
   }
 
   /**
-   * Opens the incarnation with a queue before it begins something there, and tells the home, whose list a beat follows.
-   * False: it has been closed. Whoever closes it does so at home first and then with every queue that is known; we make
-   * the queue known first and look at home last. One of the two sees the other.
+   * Opens the incarnation in a queue before it begins tasks there, and records the queue in the home, whose list
+   * heartbeats follow. False: it was closed. A process that closes it does so in the home first, then in every
+   * registered queue; we register the queue first and read the home last. One of the two sees the other.
    */
   async #join(worker: string, queue: string): Promise<boolean> {
     await this.#register(queue);
@@ -119,7 +146,7 @@ export class RedisClusterLedger implements Ledger {
     return true;
   }
 
-  /** A queue that nobody used before is told what was cancelled before it came. */
+  /** A newly registered queue gets the tombstones of earlier cancellations. */
   async #register(queue: string): Promise<void> {
     if (this.#registered.has(queue)) return;
     const isNew = await this.#parts.register(queue);
@@ -137,7 +164,7 @@ export class RedisClusterLedger implements Ledger {
     const replies = await Promise.all(queues.map(queue => this.#parts.of(queue).renew(worker)));
     const runs = replies.flatMap(reply => (reply.status === 'open' ? reply.runs : []));
     if (replies.every(({ status }) => status === 'open')) return { status: 'open', runs };
-    // A part of it is dead, and it will let go of the rest: others should not wait for its lease.
+    // Part of it is dead, and it will release the rest: other workers should not wait for its lease.
     await this.#closeEverywhere([worker]);
     return { status: 'closed' };
   }
@@ -149,14 +176,14 @@ export class RedisClusterLedger implements Ledger {
   }
 
   async lift(run: RunRef, above: number): Promise<LiftReply> {
-    let lifted: LiftReply = { status: 'absent' };
+    let raised: LiftReply = { status: 'absent' };
     const lift = async (part: RedisLedger): Promise<StepStatus[]> => {
       const reply = await part.lift(run, above);
-      if (better(lifted.status, reply.status) === reply.status) lifted = reply;
+      if (better(raised.status, reply.status) === reply.status) raised = reply;
       return [reply.status];
     };
     await this.#inTheirQueues([run], ({ id }) => id, lift);
-    return lifted;
+    return raised;
   }
 
   async commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]> {
@@ -183,7 +210,7 @@ export class RedisClusterLedger implements Ledger {
     );
   }
 
-  /** Whoever wakes a task is seldom the process that began it: it is looked for in every queue. */
+  /** The process that wakes a task is seldom the one that began it: look in every queue. */
   async wake(ids: readonly string[]): Promise<void> {
     if (ids.length > 0) await this.#everywhere(part => part.wake(ids));
   }
@@ -208,27 +235,27 @@ export class RedisClusterLedger implements Ledger {
     return statuses;
   }
 
-  /** Each item where its task was begun by this process, or else in every queue. */
+  /** Each item in the queue where this process began its task, or else in every queue. */
   async #inTheirQueues<Item>(
     items: readonly Item[],
     idOf: (item: Item) => string,
     call: (part: RedisLedger, items: readonly Item[]) => Promise<readonly StepStatus[]>,
   ): Promise<readonly StepStatus[]> {
     const statuses: StepStatus[] = items.map(() => 'absent');
-    const places = new Map<string, number[]>();
-    const add = (queue: string, place: number): void => {
-      places.set(queue, [...(places.get(queue) ?? []), place]);
+    const positions = new Map<string, number[]>();
+    const add = (queue: string, position: number): void => {
+      positions.set(queue, [...(positions.get(queue) ?? []), position]);
     };
     const known = items.map(item => this.#queueOf.get(idOf(item)));
     const others = known.includes(undefined) ? await this.#parts.queues() : [];
-    for (const [place, queue] of known.entries()) {
-      for (const one of queue === undefined ? others : [queue]) add(one, place);
+    for (const [position, queue] of known.entries()) {
+      for (const one of queue === undefined ? others : [queue]) add(one, position);
     }
-    const calls = [...places].map(async ([queue, ours]) => {
-      const some = ours.map(place => items[place] as Item);
+    const calls = [...positions].map(async ([queue, ours]) => {
+      const some = ours.map(position => items[position] as Item);
       const answers = await call(this.#parts.of(queue), some);
-      for (const [index, place] of ours.entries()) {
-        statuses[place] = better(statuses[place] ?? 'absent', answers[index] ?? 'absent');
+      for (const [index, position] of ours.entries()) {
+        statuses[position] = better(statuses[position] ?? 'absent', answers[index] ?? 'absent');
       }
     });
     await Promise.all(calls);
@@ -246,6 +273,7 @@ export class RedisClusterLedger implements Ledger {
       await this.#parts.of(queue).park(some);
     });
     await Promise.all(parks);
+    if (items.length === 0) await this.#everywhere(part => part.park([]));
   }
 
   async rescue(runs: readonly LostRun[]): Promise<void> {
@@ -264,7 +292,7 @@ export class RedisClusterLedger implements Ledger {
     return { workers, storeMs: atHome.storeMs };
   }
 
-  /** An opening of theirs may still be on its way to a queue they had nothing of: it must find them closed. */
+  /** One of them may still be opening in a queue it had nothing of: it must find itself closed. */
   async #closeEverywhere(workers: readonly string[]): Promise<void> {
     const parts = [this.#parts.home, ...(await this.#parts.all(true))];
     await Promise.all(parts.map(part => part.closeAsWell(workers)));
@@ -310,7 +338,7 @@ export class RedisClusterLedger implements Ledger {
     return 0;
   }
 
-  /** Its parts are tasks of any queue: it has a slot of its own. */
+  /** Its parts are tasks of any queue: it has its own hash slot. */
   async joinChord(part: ChordPart): Promise<ChordAnswer> {
     return await this.chords.join(part);
   }

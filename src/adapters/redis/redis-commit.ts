@@ -2,8 +2,8 @@ import type { CommitItem } from '../../ledger/ledger.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { encodeAfter } from './redis-after.ts';
 import { NewTask, type NewBatch } from './redis-begin.ts';
-import { idsOf, Kinds, placesOfKind, sparse } from './redis-batch.ts';
-import { Column, PackedApart, type Packable, type Packer } from './redis-pack.ts';
+import { idsOf, Kinds, membersOfKind, sparse } from './redis-batch.ts';
+import { Column, PackedBytes, type Packable, type Packer } from './redis-pack.ts';
 import { keepsNoResult, putDigest } from './redis-record.ts';
 
 /** A commit of a task whose whole record is known here. */
@@ -13,7 +13,7 @@ export function isOfNew(item: CommitItem): item is NewCommit {
   return item.ref instanceof NewTask && item.ref.isPlain && item.outcome.kind === 'done';
 }
 
-/** An item as `ledger-commit` takes it. */
+/** An item in the format of `ledger-commit`. */
 export function commitParts(item: CommitItem, celeryResultMs: number): Packable[] {
   const { ref, outcome } = item;
   return [
@@ -28,7 +28,7 @@ export function commitParts(item: CommitItem, celeryResultMs: number): Packable[
   ];
 }
 
-/** Items as `ledger-commit-new` takes them: by the batches in which they were begun. */
+/** Items in the format of `ledger-commit-new`: by the batches in which they were begun. */
 export function newCommitParts(items: readonly NewCommit[], celeryResultMs: number): Packable[] {
   const batches: Packable[] = [];
   let [batch, keepMs, some]: [NewBatch | null, number, NewCommit[]] = [null, 0, []];
@@ -58,20 +58,20 @@ function batchParts(batch: NewBatch, keepMs: number, items: readonly NewCommit[]
     keepMs,
     kinds.first.map(kind => [
       kind.queue,
-      placesOfKind(kind),
-      new PackedApart(['', '', 0, 0, budgetOf(kind)]),
+      membersOfKind(kind),
+      new PackedBytes(['', '', 0, 0, budgetOf(kind)]),
     ]),
     idsOf(envelopes),
     kindOf,
-    new Column(items.length, (packer, place) => putTold(packer, envelopes[place] as Envelope)),
+    new Column(items.length, (packer, index) => putTombstone(packer, envelopes[index] as Envelope)),
     sparse(items, resultOf),
     sparse(items, item => item.after.length > 0 && afterOf(item)),
     sparse(envelopes, keepsNoResult),
   ];
 }
 
-/** The places DIGEST to EXPIRES of a tombstone. */
-function putTold(packer: Packer, envelope: Envelope): void {
+/** The members DIGEST to EXPIRES of a tombstone. */
+function putTombstone(packer: Packer, envelope: Envelope): void {
   const head = packer.open();
   putDigest(packer, envelope);
   packer.put(envelope.etaMs ?? false);
@@ -85,7 +85,7 @@ const resultOf = ({ outcome }: CommitItem): Packable =>
 const afterOf = ({ after }: CommitItem): Packable[] =>
   after.flatMap(entry => [entry.key, encodeAfter(entry)]);
 
-/** A tombstone stays as long as the result, where it is the only place that has it. */
+/** A tombstone stays as long as its result, if the result is stored nowhere else. */
 function keepMsOf(item: CommitItem, celeryResultMs: number): number {
   const isKeptHere = resultOf(item) !== false && celeryResultMs === 0;
   return Math.round(Math.max(item.dedupMs, isKeptHere ? item.resultMs : 0));

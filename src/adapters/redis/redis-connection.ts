@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { Cluster, Redis, RedisOptions } from 'ioredis';
-import { maskUrl } from '../../config/database-url.ts';
+import { maskUrl } from '../../errors/mask-secrets.ts';
 import { rangeError } from '../../config/options.ts';
 import { backoffMs } from '../../runtime/backoff.ts';
 import { loadIoredis, type IoredisModule } from './load-ioredis.ts';
@@ -19,16 +19,16 @@ export interface RedisConnectionOptions {
 }
 
 const CONNECT_TIMEOUT_MS = 5_000;
-// A server that answers nothing for this long is gone, whatever TCP believes. Commands that block are told to block for
-// much less.
+// A server that does not answer for this long is gone, whatever TCP reports. Blocking commands block for much less.
 const SILENCE_MS = 10_000;
 const RECONNECT = { baseMs: 50, maxMs: 2_000, jitter: 'full' } as const;
 
 /**
- * One way to a Redis: a server, whoever the sentinels name, or a cluster.
+ * A connection to a Redis: a server, the primary that sentinels name, or a cluster.
  *
- * A command is sent once or not at all. The driver would send again what had no reply when the connection broke, and a
- * script would run twice; and it would keep commands for a server that is away, and run them after the caller gave up.
+ * A command is sent once or not at all. By default the driver resends commands that had no reply when the connection
+ * broke, so a script would run twice; and it queues commands while a server is away, and runs them after the caller gave
+ * up.
  */
 export class RedisConnection {
   readonly isCluster: boolean;
@@ -37,13 +37,13 @@ export class RedisConnection {
   readonly #options: RedisConnectionOptions;
   readonly #role: RedisRole;
   readonly #client: Redis | Cluster;
-  /** The driver tells why a connection failed only by an event; to commands it says that retries are spent. */
+  /** The driver reports why a connection failed only by an event; commands only fail with "retries spent". */
   #trouble: Error | null = null;
-  /** The trouble is of an earlier attempt to connect: what comes now is worth more. */
+  /** The error is from an earlier attempt to connect: a new one replaces it. */
   #isOld = false;
   #isClosed = false;
   #isGathering = false;
-  /** One wait for all commands that come before the connection. */
+  /** One wait, shared by all commands issued before the connection is up. */
   #readying: Promise<void> | null = null;
 
   private constructor(module: IoredisModule, options: RedisConnectionOptions) {
@@ -69,19 +69,24 @@ export class RedisConnection {
     return new RedisConnection(await loadIoredis(), options);
   }
 
-  /** A further connection to the same place, for a command that blocks. */
+  /** Another connection to the same target, for a blocking command. */
   another(): RedisConnection {
     return new RedisConnection(this.#module, this.#options);
   }
 
-  /** Calls `fn` whenever a connection has been made: what was told to the server before may be forgotten there. */
+  /** Calls `fn` on every new connection: the server may have forgotten what was sent before. */
   onConnected(fn: () => void): void {
     this.#client.on('ready', fn);
   }
 
-  /** Calls `hear` with what is published to channels that this connection subscribes to. */
-  onMessage(hear: (message: Uint8Array) => void): void {
-    this.#client.on('messageBuffer', (_channel: Buffer, message: Buffer) => hear(message));
+  /** Calls `fn` whenever a connection was made or lost. */
+  onChanged(fn: () => void): void {
+    this.#client.on('ready', fn).on('close', fn);
+  }
+
+  /** Calls `fn` with messages published to channels that this connection subscribes to. */
+  onMessage(fn: (message: Uint8Array) => void): void {
+    this.#client.on('messageBuffer', (_channel: Buffer, message: Buffer) => fn(message));
   }
 
   async command(name: string, ...args: readonly RedisArgument[]): Promise<unknown> {
@@ -97,8 +102,8 @@ export class RedisConnection {
   }
 
   /**
-   * Calls `fn` for every message on channels that match, for a connection that does nothing else. The driver subscribes
-   * again when it has connected again; what was said meanwhile is lost.
+   * Calls `fn` for every message on matching channels, for a connection that does nothing else. The driver resubscribes
+   * after a reconnect; messages published in between are lost.
    */
   async subscribe(pattern: string, fn: () => void): Promise<void> {
     this.#client.on('pmessage', (matched: string) => {
@@ -107,7 +112,7 @@ export class RedisConnection {
     await this.#use(client => client.psubscribe(pattern));
   }
 
-  /** At once: commands without a reply fail. */
+  /** Closes at once: commands without a reply fail. */
   close(): void {
     this.#isClosed = true;
     this.#client.disconnect();
@@ -126,8 +131,8 @@ export class RedisConnection {
   }
 
   /**
-   * What is asked in one tick travels together: a write for each would cost both ends a system call, and the server a
-   * turn of its loop.
+   * Commands of one tick are sent together: a write for each would cost both ends a system call, and the server a turn
+   * of its loop.
    */
   #gather(): void {
     if (this.#isGathering || this.isCluster) return;
@@ -141,8 +146,8 @@ export class RedisConnection {
   }
 
   /**
-   * The driver gives up for good when sentinels tell of a new primary while it is connecting: whoever waits for hints, or
-   * asks later, would never hear of it.
+   * The driver gives up for good when sentinels announce a new primary while it is connecting: subscribers and later
+   * callers would never reconnect.
    */
   #beginAnew(): void {
     setTimeout(() => {
@@ -151,7 +156,7 @@ export class RedisConnection {
     }, RECONNECT.baseMs).unref();
   }
 
-  /** Waits for the attempt to connect that is under way or comes next, not for those after it. */
+  /** Waits for the current or next attempt to connect, not for later ones. */
   async #untilReady(): Promise<void> {
     const client = this.#client;
     let settle = (): void => undefined;
@@ -173,11 +178,11 @@ export class RedisConnection {
   }
 
   /**
-   * A database that is not there is only an event to the driver, which goes on in database 0: tasks would be written to
-   * where nobody looks. Ending the connection in this very turn keeps every command from being sent.
+   * The driver only emits an event for a missing database and continues in database 0: tasks would be written where no
+   * worker looks. Ending the connection in this same turn prevents any command from being sent.
    */
   #onTrouble(error: Error): void {
-    // What the server said tells more than that the connection ended because of it.
+    // The server's error is more useful than "connection ended", which it caused.
     if (this.#isOld || replyCodeOf(this.#trouble) === null) this.#trouble = error;
     this.#isOld = false;
     const isOfDatabase = error.name === 'ReplyError' && /\b(DB index|SELECT)\b/.test(error.message);
@@ -198,7 +203,7 @@ export class RedisConnection {
           db,
           sentinels: [...addresses],
           name: service,
-          // One that was replaced takes writes until it hears of that itself, and they are lost: leave it at once.
+          // A replaced primary accepts writes until it learns of it, and they are lost: leave it at once.
           failoverDetector: true,
         });
       case 'cluster':
@@ -224,21 +229,21 @@ type ClientOptions = Pick<
   'username' | 'password' | 'tls' | 'connectionName' | 'connectTimeout' | 'socketTimeout'
 >;
 
-/** What makes the driver send a command once or not at all. */
+/** These options make the driver send a command once or not at all. */
 const ONCE = {
   lazyConnect: true,
   enableOfflineQueue: false,
   maxRetriesPerRequest: 0,
   retryStrategy: reconnectAfterMs,
   sentinelRetryStrategy: reconnectAfterMs,
-  // The server we reached became a replica: look for the primary again. The command is not repeated.
+  // The server became a replica: look for the primary again. The command is not repeated.
   reconnectOnError: (error: Error): boolean => error.message.startsWith('READONLY'),
 };
 
-/** The same for a cluster: what a node refused before running it (moved, try again) is still sent where it belongs. */
+/** The same for a cluster: commands that a node refused before running them (moved, try again) are still redirected. */
 const CLUSTER_ONCE = {
   lazyConnect: true,
-  // Without the queue a second command would fail while its node is being connected to; that attempt bounds the wait.
+  // Without the queue, a second command would fail while its node is being connected; that attempt bounds the wait.
   enableOfflineQueue: true,
   retryDelayOnFailover: 0,
   clusterRetryStrategy: reconnectAfterMs,
@@ -264,7 +269,7 @@ function readTlsFiles(files: RedisTlsFiles, option: string): NonNullable<RedisOp
   };
 }
 
-/** Copies nothing: the driver takes a Buffer where it does not take other arrays of bytes. */
+/** Copies nothing: the driver accepts a Buffer, but no other byte arrays. */
 function toArgument(value: RedisArgument): string | number | Buffer {
   if (!(value instanceof Uint8Array) || Buffer.isBuffer(value)) return value;
   return Buffer.from(value.buffer, value.byteOffset, value.byteLength);

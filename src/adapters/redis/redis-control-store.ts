@@ -7,7 +7,7 @@ import type {
 import { LUA } from './lua.generated.ts';
 import type { RedisConnection } from './redis-connection.ts';
 
-/** What operators tell workers, beside a ledger in Redis: all of it in one slot, also of a cluster. */
+/** Operators' instructions to workers, beside a ledger in Redis: all of them in one hash slot, also on a cluster. */
 export class RedisControlStore implements ControlStore {
   readonly #connection: RedisConnection;
   readonly #root: string;

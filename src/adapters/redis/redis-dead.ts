@@ -1,7 +1,7 @@
 import type { RedisConnection } from './redis-connection.ts';
 import { readRecord, type StoredRecord } from './redis-record.ts';
 
-/** A dead task, with the root of the keys it is under. */
+/** A dead task, with its key root. */
 export interface DeadTask {
   readonly id: string;
   readonly root: string;
@@ -10,16 +10,16 @@ export interface DeadTask {
 
 export interface DeadWalk {
   readonly order: 'newest' | 'oldest';
-  /** Where to begin, by the instant of death; null: at the end that comes first. */
+  /** Where to start, by time of death; null: at the first end. */
   readonly fromMs: number | null;
-  /** Deaths from this instant on are left out; null: none. */
+  /** Deaths from this time on are left out; null: none. */
   readonly beforeMs: number | null;
 }
 
-/** Records read at once. */
+/** Records per read. */
 const PAGE = 200;
 
-/** The dead tasks under one root, in the order of their deaths and then of their ids. */
+/** The dead tasks under one root, ordered by time of death, then id. */
 export async function* walkDead(
   connection: RedisConnection,
   root: string,

@@ -1,6 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { redisReplies } from '../../../test/support/fleet-vectors.ts';
-import { encodeNotice, readParts, type ElementParts } from './redis-element.ts';
+import { makeEnvelope } from '../../../test/conformance/envelopes.ts';
+import {
+  decodeElement,
+  encodeElement,
+  encodeNotice,
+  readParts,
+  type ElementParts,
+} from './redis-element.ts';
 
 interface Reply {
   readonly headers: Readonly<Record<string, unknown>>;
@@ -24,4 +31,21 @@ describe('an answer of remote control', () => {
       });
     },
   );
+});
+
+describe('an element', () => {
+  it('that is longer than any message may be is cut without reading it', () => {
+    const long = Buffer.from(`{"body":"${'x'.repeat(400_000)}`);
+    expect(decodeElement(long, 'queue', 0, 100_000)).toMatchObject({
+      reason: 'ERR_MESSAGE_TOO_LARGE',
+      raw: new Uint8Array(long.subarray(0, 4_096)),
+      cut: { bytes: long.length },
+    });
+    // The longest allowed, in base64 and with everything around it.
+    const args = Buffer.from(`["${'x'.repeat(99_950)}"]`);
+    const element = encodeElement(makeEnvelope({ id: 'a', args }), 'origin');
+    expect(decodeElement(Buffer.from(element.text), 'queue', 0, 100_000)).toMatchObject({
+      id: 'a',
+    });
+  });
 });

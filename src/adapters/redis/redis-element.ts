@@ -4,21 +4,23 @@ import type { UndecodableMessage } from '../../broker/broker.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { decodeMessage } from '../../wire/decode-message.ts';
 import { readOptions } from '../../task/read-options.ts';
+import { cutMessage } from '../../wire/cut-message.ts';
 import { encodeMessage } from '../../wire/encode-message.ts';
-import { celeryPriority, placeOf, STEPS } from './redis-keys.ts';
+import { MAX_MESSAGE_BYTES, MAX_OPTIONS_BYTES } from '../../wire/message.ts';
+import { celeryPriority, listIndexOf, STEPS } from './redis-keys.ts';
 
 /** A message as an element of a list: one JSON document, as kombu writes it. */
 export interface Element {
-  /** The place of its list among those of the queue. */
-  readonly place: number;
+  /** The index of its list among the queue's lists. */
+  readonly listIndex: number;
   readonly text: string;
-  /** Where it was addressed to, when that is not its queue. */
+  /** Its original address, if that is not its queue. */
   readonly route: { readonly exchange: string; readonly routingKey: string } | null;
 }
 
 const [TRANSIENT, PERSISTENT] = [1, 2];
 
-/** Throws for a message that no broker takes. */
+/** Throws for a message that no broker accepts. */
 export function encodeElement(envelope: Envelope, origin: string): Element {
   const options = readOptions(envelope);
   const { headers, properties, body } = encodeMessage(envelope, origin, options);
@@ -36,39 +38,53 @@ export function encodeElement(envelope: Envelope, origin: string): Element {
       delivery_info: { exchange, routing_key: routingKey },
       priority,
       body_encoding: 'base64',
-      // The key under which kombu remembers what it has not acknowledged: one for each copy.
+      // The key under which kombu tracks unacknowledged messages: one per copy.
       delivery_tag: randomUUID(),
     },
   });
   const route = exchange === '' ? null : { exchange, routingKey };
-  return { place: placeOf(priority), text, route };
+  return { listIndex: listIndexOf(priority), text, route };
 }
 
-/** Reads an element of anybody's. Never throws: what cannot be read says so, with its bytes. */
+/** The length of such a body in base64, plus headers and properties. */
+const elementBytes = (bodyBytes: number): number =>
+  Math.ceil(bodyBytes / 3) * 4 + MAX_OPTIONS_BYTES;
+
+/**
+ * Reads an element from any producer. Never throws: an unreadable one is returned as such, with its bytes; one that is
+ * too large with the first of them.
+ */
 export function decodeElement(
   bytes: Uint8Array,
   queue: string,
-  place: number,
+  listIndex: number,
+  maxBytes: number = MAX_MESSAGE_BYTES,
 ): Envelope | UndecodableMessage {
+  const most = elementBytes(maxBytes);
+  if (bytes.length > most) {
+    const why = `it has ${bytes.length} bytes as an element, and ${most} are taken at most`;
+    return cutMessage({ raw: bytes, queue, why });
+  }
   const parts = readParts(bytes);
   if (typeof parts === 'string') return { raw: new Uint8Array(bytes), queue, why: parts };
   const { element, properties, body } = parts;
   const priority = properties['priority'];
-  return decodeMessage({
+  const message = {
     headers: element['headers'],
     properties: {
       contentType: element['content-type'],
       contentEncoding: element['content-encoding'] ?? undefined,
-      priority: celeryPriority(typeof priority === 'number' ? priority : (STEPS[place] ?? 0)),
+      priority: celeryPriority(typeof priority === 'number' ? priority : (STEPS[listIndex] ?? 0)),
       correlationId: properties['correlation_id'],
       replyTo: properties['reply_to'],
     },
     body,
     queue,
-  });
+  };
+  return decodeMessage(message, maxBytes);
 }
 
-/** An answer or an event: not a task, and worth nothing after a restart. */
+/** An answer or an event: not a task, and worthless after a restart. */
 export interface Notice {
   readonly exchange: string;
   readonly routingKey: string;
@@ -100,7 +116,7 @@ export interface ElementParts {
   readonly body: Uint8Array;
 }
 
-/** The parts of an element, or why it has none. */
+/** The parts of an element, or why it cannot be read. */
 export function readParts(bytes: Uint8Array): ElementParts | string {
   const element = parseTable(bytes);
   if (element === null) return 'it is not a JSON object, as the elements of kombu are';
@@ -123,13 +139,13 @@ function parseTable(bytes: Uint8Array): Table | null {
 const isTable = (value: unknown): value is Table =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** The bytes of the body, or why there are none. */
+/** The bytes of the body, or why they cannot be read. */
 function readBody(body: unknown, encoding: unknown): Uint8Array | string {
   if (typeof body !== 'string') return 'its body is not a text';
   if (encoding === undefined || encoding === null) return new Uint8Array(Buffer.from(body));
   if (encoding !== 'base64') return 'its body is encoded in a way that kombu does not use';
   const bytes = Buffer.from(body, 'base64');
-  // The decoder passes over what does not belong there, and another body would come out.
+  // The decoder skips invalid characters, and would return another body.
   const isWhole = Math.ceil(bytes.length / 3) * 4 === body.length;
   return isWhole ? bytes : 'its body is not base64';
 }

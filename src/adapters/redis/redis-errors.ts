@@ -1,13 +1,13 @@
 import { isOutlastError, outlastError } from '../../errors/error.ts';
 
-/** Whom a Redis serves, which decides what its absence is called. */
+/** What a Redis is used for, which decides the error code when it is away. */
 export interface RedisRole {
   readonly is: 'broker' | 'ledger';
-  /** With its secrets covered. */
+  /** With secrets masked. */
   readonly maskedUrl: string;
 }
 
-/** First words of replies that say "not now" rather than "not ever", each with what to do about it. */
+/** First words of replies that are temporary refusals, each with its remedy. */
 const NOT_NOW: Readonly<Record<string, string>> = {
   OOM: 'Its memory is full: raise maxmemory, or let workers drain the queues.',
   LOADING: 'It is reading its data after a start; wait.',
@@ -28,16 +28,19 @@ const TOO_MANY_CLIENTS = /^ERR max number of clients/;
 // Before version 7 a script with `#!lua` in its first line is a syntax error.
 const TOO_OLD = /^ERR Error compiling script .*near '#'|unexpected symbol near '#'/s;
 
-/** The first word of an error that Redis itself gave, or null for one of the way to it. */
+/** The first word of an error from Redis itself, or null for a connection error. */
 export function replyCodeOf(error: unknown): string | null {
   if (!(error instanceof Error) || error.name !== 'ReplyError') return null;
   return /^-?([A-Z]+)\b/.exec(error.message)?.[1] ?? 'ERR';
 }
 
-/** Tells a Redis that is away from a call that is wrong; other errors pass as they are. */
+/** The key has another type than the command expects. */
+export const isWrongType = (error: unknown): boolean => replyCodeOf(error) === 'WRONGTYPE';
+
+/** Distinguishes a Redis that is away from a wrong call; other errors pass unchanged. */
 export function translateRedisError(error: unknown, role: RedisRole): unknown {
   if (isOutlastError(error) || !(error instanceof Error)) return error;
-  // The driver attaches the whole command: bodies of tasks, and of AUTH the password.
+  // The driver attaches the whole command: task bodies, and for AUTH the password.
   Reflect.deleteProperty(error, 'command');
   const code = replyCodeOf(error);
   if (code === null) return unavailable(error, role, 'Check that it runs and can be reached.');
@@ -51,7 +54,7 @@ export function translateRedisError(error: unknown, role: RedisRole): unknown {
 }
 
 function unavailable(cause: Error, role: RedisRole, hint: string): Error {
-  // The driver's own words tell how to set the driver.
+  // The driver's own message explains driver options.
   const isCut = cause.name === 'MaxRetriesPerRequestError' || cause.message.startsWith('Stream is');
   const why = isCut ? 'the connection broke, and with it the reply' : cause.message;
   const message = `Redis at ${role.maskedUrl} cannot be used now: ${why}`;

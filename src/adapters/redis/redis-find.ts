@@ -2,8 +2,8 @@ import type { RedisConnection } from './redis-connection.ts';
 import { readRecord, type StoredRecord } from './redis-record.ts';
 
 /**
- * The roots under which tasks are, the one with all incarnations first. On a cluster there is one for each queue, and the
- * list may be a second old unless it is to be fresh.
+ * The key roots of tasks; the first one has all incarnations. On a cluster there is one per queue, and the list may be a
+ * second old unless `isFresh` is set.
  */
 export type RootsOf = (isFresh?: boolean) => Promise<readonly string[]>;
 
@@ -12,7 +12,7 @@ export interface FoundRecord {
   readonly record: StoredRecord;
 }
 
-/** Looks for a task by its id alone, wherever it is. */
+/** Finds a task by its id alone, under any root. */
 export async function findRecord(
   connection: RedisConnection,
   roots: readonly string[],
@@ -24,10 +24,13 @@ export async function findRecord(
   const found = raws.flatMap((raw, index) =>
     raw === null ? [] : [{ root: roots[index] ?? '', record: readRecord(raw) }],
   );
-  return mostTelling(found, ({ record }) => record);
+  return mostInformative(found, ({ record }) => record);
 }
 
-/** A task that was cancelled before it came has a tombstone under every root, which says less than any other record. */
-export function mostTelling<T>(found: readonly T[], recordOf: (one: T) => StoredRecord): T | null {
+/** A task cancelled before it arrived has a tombstone under every root; any other record takes precedence. */
+export function mostInformative<T>(
+  found: readonly T[],
+  recordOf: (one: T) => StoredRecord,
+): T | null {
   return found.find(one => recordOf(one).digest !== '') ?? found[0] ?? null;
 }

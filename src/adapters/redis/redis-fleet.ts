@@ -5,6 +5,7 @@ import type {
   FleetOptions,
   FleetPlace,
   RequestMessage,
+  RequestParts,
 } from '../../broker/fleet.ts';
 import { sleep, systemClock } from '../../runtime/clock.ts';
 import { CONTROL_EXCHANGE, EVENT_EXCHANGE, REPLY_EXCHANGE } from '../../wire/celery-names.ts';
@@ -14,20 +15,20 @@ import { encodeNotice, readParts } from './redis-element.ts';
 import { bindingKey, fanoutChannel, matchingBindings } from './redis-keys.ts';
 import { parseRedisUrl, type RedisAddress } from './redis-url.ts';
 
-/** Subscribing again is the question whether the server is still there; much less than the silence that ends a connection. */
+/** Resubscribing checks that the server is still there; much shorter than the silence that ends a connection. */
 const RESUBSCRIBE_MS = 2_000;
-/** As Celery's `control_queue_ttl`, for answers to somebody who was killed while he waited. */
+/** As Celery's `control_queue_ttl`, for answers to a caller that was killed while waiting. */
 const ANSWER_TTL_MS = 300_000;
 
-/** Reads the URL and loads the driver. Null: kombu, and with it every tool of Celery, knows no cluster. */
+/** Reads the URL and loads the driver. Null: kombu, and so every Celery tool, does not support clusters. */
 export async function openRedisFleet(url: string, options: FleetOptions): Promise<Fleet | null> {
   const connection = await RedisConnection.open({ url, role: 'broker', name: options.node });
   return connection.isCluster ? null : new RedisFleet(connection, url, options);
 }
 
 /**
- * Celery's events and remote control on Redis, on connections of its own: what goes to everybody is published on a
- * channel, an answer is pushed into the list of the one who asked.
+ * Celery's events and remote control on Redis, on separate connections: broadcasts are published on a channel, an answer
+ * is pushed to the list of the caller.
  */
 class RedisFleet implements Fleet {
   readonly place: FleetPlace;
@@ -35,7 +36,7 @@ class RedisFleet implements Fleet {
   readonly #options: FleetOptions;
   readonly #db: number;
   readonly #closing = new AbortController();
-  /** What does not work at the moment, and was told. */
+  /** What does not work at the moment, and was reported. */
   readonly #troubles = new Set<keyof Fleet>();
   #subscriber: RedisConnection | null = null;
 
@@ -76,13 +77,12 @@ class RedisFleet implements Fleet {
     });
   }
 
-  listen(hear: (message: RequestMessage) => void): void {
+  listen(onRequest: (message: RequestMessage) => void): void {
     const subscriber = this.#connection.another();
     this.#subscriber = subscriber;
-    subscriber.onMessage(bytes => {
-      const parts = readParts(bytes);
-      if (typeof parts !== 'string') hear({ headers: parts.element['headers'], body: parts.body });
-    });
+    subscriber.onMessage(bytes =>
+      onRequest({ bytes: bytes.length, read: () => readRequest(bytes) }),
+    );
     void this.#keepListening(subscriber);
   }
 
@@ -93,7 +93,7 @@ class RedisFleet implements Fleet {
     return Promise.resolve();
   }
 
-  /** A server that was restarted has forgotten its subscribers: every connection subscribes anew, and so does every round. */
+  /** A restarted server has forgotten its subscribers: every connection resubscribes, and so does every round. */
   async #keepListening(subscriber: RedisConnection): Promise<void> {
     const channel = fanoutChannel(this.#db, CONTROL_EXCHANGE);
     const subscribe = (): Promise<boolean> =>
@@ -117,4 +117,10 @@ class RedisFleet implements Fleet {
       return false;
     }
   }
+}
+
+function readRequest(bytes: Uint8Array): RequestParts | null {
+  const parts = readParts(bytes);
+  if (typeof parts === 'string') return null;
+  return { headers: parts.element['headers'], body: parts.body };
 }

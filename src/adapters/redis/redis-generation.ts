@@ -4,11 +4,11 @@ import { outlastError } from '../../errors/error.ts';
 import { LUA } from './lua.generated.ts';
 import type { RedisConnection } from './redis-connection.ts';
 
-/** What a server shows changes once when it starts; more often than this it cannot change between two calls. */
+/** A server's identity changes once when it starts; it cannot change more often than this between two calls. */
 const MAX_LOOKS = 5;
 
 interface Shown {
-  /** The run id and the mark of the data. */
+  /** The replication id and the mark of the data. */
   readonly identity: string;
   readonly generation: number | null;
   readonly isSettled: boolean;
@@ -16,33 +16,38 @@ interface Shown {
 }
 
 /**
- * The generation of the data under one root. Scripts read it where it is stored, beside the run id it was settled for.
+ * The generation of the data under one root. Scripts read it where it is stored, beside the replication id it was
+ * settled for, and compare that with the server they run on.
  *
- * Here is what a process knows. On every new connection it shows the database what the server shows: a server that was
- * replaced and is still there, with clients of its own, would otherwise be taken for the one that replaced it. And it
- * remembers the highest generation it ever saw: a server that knows only an older one is not the one we worked with.
+ * This class holds what one process knows. On every new connection it records the server's identity in the database:
+ * otherwise a replaced server that is still up, with its own clients, could be mistaken for its replacement. It also
+ * remembers the highest generation it ever saw: a server with only an older one is not the one we worked with.
  */
 export class RedisGeneration {
   readonly #connection: RedisConnection;
   readonly #root: string;
   readonly #node: string;
   readonly #store: GenerationStore | null;
-  #runId: string | null = null;
+  /** Counts connections made or lost. */
+  #changes = 0;
+  /** The count at which the server's identity was last recorded in the database. */
+  #shownAt = -1;
   #known = -1;
 
   constructor(
     connection: RedisConnection,
-    place: { readonly root: string; readonly node: string },
+    location: { readonly root: string; readonly node: string },
     store: GenerationStore | null,
   ) {
     this.#connection = connection;
-    this.#root = place.root;
-    this.#node = shortName(place.node);
+    this.#root = location.root;
+    this.#node = shortName(location.node);
     this.#store = store;
-    // A cluster has many servers behind one connection, and tells nobody which one a script reaches.
+    // A cluster has many servers behind one connection, and a caller cannot know which one a script reaches.
     if (connection.isCluster) return;
-    connection.onConnected(() => {
-      this.#runId = null;
+    // Also when it is lost: a call that waits for the next connection must not count as one on this.
+    connection.onChanged(() => {
+      this.#changes += 1;
     });
   }
 
@@ -51,40 +56,44 @@ export class RedisGeneration {
     return this.#known;
   }
 
-  /** The run id of the server at the other end; empty on a cluster, where a script finds out itself. */
-  async runId(): Promise<string> {
-    const runId = this.#runId ?? (await this.settle());
-    return this.#connection.isCluster ? '' : runId;
+  /** Ensures that the database has the identity of the connected server. */
+  async shown(): Promise<void> {
+    if (this.#shownAt !== this.#changes) await this.settle();
   }
 
-  /** Settles a generation for what the server shows now. Returns its run id. */
-  async settle(): Promise<string> {
+  /** Settles a generation for the server's current identity. */
+  async settle(): Promise<void> {
     let shown = await this.#look();
+    // A connection lost from here on is not the one that answered.
+    const at = this.#changes;
     for (let look = 0; look < MAX_LOOKS; look++) {
       const generation = await this.#generationOf(shown);
-      if (shown.isSettled && shown.generation === generation) return this.#accept(shown);
+      if (shown.isSettled && shown.generation === generation) {
+        this.#known = Math.max(this.#known, generation);
+        this.#shownAt = at;
+        return;
+      }
       shown = await this.#look(shown.identity, generation);
     }
-    throw outlastError('ERR_STORE_UNAVAILABLE', {
+    throw this.restless();
+  }
+
+  /** Thrown when every read reaches another server. */
+  restless(): Error {
+    return outlastError('ERR_STORE_UNAVAILABLE', {
       message: `the ledger ${this.#node} shows another identity at every look`,
       hint: 'Look for a Redis that restarts again and again, or for two behind one address.',
       fields: {},
     });
   }
 
-  #accept({ identity, generation }: Shown): string {
-    this.#known = Math.max(this.#known, generation ?? -1);
-    this.#runId = identity.slice(0, identity.indexOf('/'));
-    return this.#runId;
-  }
-
-  /** As it is where it was settled for this server; else above everything that was ever given out, as far as is known. */
+  /** The stored one if it was settled for this server; else above every generation ever given out, as far as known. */
   async #generationOf(shown: Shown): Promise<number> {
     const stored = shown.generation ?? -1;
     const isGood = shown.isSettled && stored >= this.#known;
     const atLeast = isGood ? stored : Math.max(stored, this.#known) + 1;
     if (this.#store !== null) return await this.#store.settle(this.#node, shown.identity, atLeast);
-    // Nobody remembers for us: the seconds of the server's clock only grow.
+    // There is no database to remember it: the server's clock in seconds only grows.
     return isGood ? stored : Math.max(shown.seconds, atLeast);
   }
 

@@ -1,9 +1,9 @@
 import type { RedisConnection } from './redis-connection.ts';
 
-/** A subscription that failed is tried again; until then polling must do. */
+/** A failed subscription is retried; until then workers rely on polling. */
 const RETRY_MS = 1_000;
 
-/** Passes on that tasks may have become ready, on a connection that is there only while somebody listens. */
+/** Forwards hints that tasks may be ready, on a connection that exists only while there are listeners. */
 export class RedisHints {
   readonly #connection: RedisConnection;
   readonly #pattern: string;
@@ -17,7 +17,7 @@ export class RedisHints {
   }
 
   add(hint: () => void): () => void {
-    // Its own entry, however often the same function is given.
+    // A separate entry, even if the same function is given twice.
     const entry = (): void => hint();
     this.#hints.add(entry);
     if (this.#listening === null) this.#listen();
@@ -37,10 +37,10 @@ export class RedisHints {
   #listen(): void {
     const connection = this.#connection.another();
     this.#listening = connection;
-    const tell = (): void => {
+    const notify = (): void => {
       for (const hint of this.#hints) hint();
     };
-    connection.subscribe(this.#pattern, tell).catch(() => {
+    connection.subscribe(this.#pattern, notify).catch(() => {
       connection.close();
       if (this.#listening !== connection) return;
       this.#timer = setTimeout(() => this.#listen(), RETRY_MS).unref();

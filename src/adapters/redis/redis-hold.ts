@@ -1,4 +1,5 @@
 import { systemRandom } from '../../runtime/random.ts';
+import { slicesOf } from '../../runtime/slices.ts';
 import { LUA } from './lua.generated.ts';
 import type { RedisConnection } from './redis-connection.ts';
 import { queueKeys } from './redis-keys.ts';
@@ -7,39 +8,39 @@ import { queueKeys } from './redis-keys.ts';
 export interface TakenElement {
   readonly tag: string;
   readonly queue: string;
-  readonly place: number;
+  readonly listIndex: number;
   readonly bytes: Uint8Array;
 }
 
 export interface RedisHoldOptions {
-  /** The name of our hashes and of our lease. */
+  /** The name of our hashes and our lease. */
   readonly consumer: string;
   readonly leaseMs: number;
 }
 
-/** A lease survives four beats that fail. */
+/** A lease survives four failed heartbeats. */
 const BEATS_PER_LEASE = 5;
-/** Elements of a dead consumer that one call puts back for each queue: it holds the server for as long as it takes. */
-const REAP_LIMIT = 500;
-/** Two values each: what fits on Lua's stack with room to spare. */
+/** Elements that one call puts back or releases: a script blocks the server while it runs. */
+const CALL_LIMIT = 500;
+/** Two values each: fits on Lua's stack with a margin. */
 const TAKE_LIMIT = 1_000;
 
 /**
- * What one consumer holds: elements in a hash of Redis, under a lease, and their tags here.
+ * What one consumer holds: elements in a Redis hash, under a lease, and their tags here.
  *
- * The two may differ. Elements that nobody here knows (the reply to a `take` was lost, or an acknowledgement failed) are
- * given back by the next beat. Tags that are not in the hash any more were put back by others, because the lease was
- * over: acknowledging them changes nothing.
+ * The two may differ. Elements unknown to this process (the reply to a `take` was lost, or an acknowledgement failed)
+ * are given back by the next heartbeat. Tags no longer in the hash were put back by other consumers, because the lease
+ * was over: acknowledging them changes nothing.
  */
 export class RedisHold {
   readonly #connection: RedisConnection;
   readonly #consumer: string;
   readonly #leaseMs: number;
-  /** The queue of every tag that was delivered here, until the server has let it go. */
+  /** The queue of every tag delivered here, until the server has released it. */
   readonly #known = new Map<string, string>();
-  /** Tokens of calls to `take` that have no reply yet, with their queues: their tags are nobody's business. */
+  /** Tokens of `take` calls without a reply yet, with their queues: heartbeats leave their tags alone. */
   readonly #asked = new Map<string, readonly string[]>();
-  /** Queues in which we may hold something nobody knows of. */
+  /** Queues in which we may hold elements unknown to this process. */
   readonly #doubtful = new Set<string>();
   #timer: NodeJS.Timeout | undefined;
   #isClosed = false;
@@ -52,7 +53,7 @@ export class RedisHold {
 
   async take(queues: readonly string[], limit: number): Promise<readonly TakenElement[]> {
     if (!this.#connection.isCluster) return await this.#takeFrom(queues, limit);
-    // Queues live on different nodes, and a script on one of them.
+    // Queues live on different nodes, and a script runs on one of them.
     const taken: TakenElement[] = [];
     for (const queue of queues) {
       if (taken.length < limit)
@@ -62,7 +63,7 @@ export class RedisHold {
   }
 
   async #takeFrom(queues: readonly string[], limit: number): Promise<readonly TakenElement[]> {
-    // 72 bits of it: it is part of every tag.
+    // 72 bits of it, because it is part of every tag.
     const token = systemRandom.token().slice(0, 18);
     const keys = queues.flatMap(queue => {
       const { lists, leases, heldPrefix } = this.#keys(queue);
@@ -71,13 +72,13 @@ export class RedisHold {
     const most = Math.min(limit, TAKE_LIMIT);
     this.#asked.set(token, queues);
     try {
-      const args = [this.#consumer, token, this.#leaseMs, most, REAP_LIMIT];
+      const args = [this.#consumer, token, this.#leaseMs, most, CALL_LIMIT];
       const reply = await this.#connection.script(LUA.take, keys, args);
       const taken = readTaken(reply as TakeReply, queues, token);
       for (const { tag, queue } of taken) this.#known.set(tag, queue);
       return taken;
     } catch (error) {
-      // It may have happened all the same.
+      // The call may have succeeded all the same.
       for (const queue of queues) this.#doubtful.add(queue);
       throw error;
     } finally {
@@ -86,24 +87,29 @@ export class RedisHold {
     }
   }
 
-  /** Forgets elements. What is not in the hash any more was put back for others: nothing happens to it. */
+  /** Removes elements. One that is no longer in the hash was put back for other consumers: it is left alone. */
   async acknowledge(tags: readonly string[]): Promise<void> {
     await this.#letGo(tags, async (queue, ours) => {
-      await this.#connection.command('hdel', this.#held(queue), ...ours);
+      for (const some of slicesOf(ours, CALL_LIMIT))
+        await this.#connection.command('hdel', this.#held(queue), ...some);
     });
   }
 
-  /** These have been let go by another step on the same server. */
+  /** Another step on the same server has released these. */
   forget(tags: readonly string[]): void {
     for (const tag of tags) this.#known.delete(tag);
   }
 
-  /** Puts elements back to the heads of their lists. */
+  /** Puts elements back at the heads of their lists. */
   async giveBack(tags: readonly string[]): Promise<void> {
-    await this.#letGo(tags, async (queue, ours) => {
-      const keys = [...this.#keys(queue).lists, this.#held(queue)];
-      await this.#connection.script(LUA.giveBack, keys, ours);
-    });
+    await this.#letGo(tags, (queue, ours) => this.#putBack(queue, ours));
+  }
+
+  /** The last ones first: each call puts its elements at the heads of the lists. */
+  async #putBack(queue: string, tags: readonly string[]): Promise<void> {
+    const keys = [...this.#keys(queue).lists, this.#held(queue)];
+    for (const some of slicesOf(tags.toSorted(), CALL_LIMIT).toReversed())
+      await this.#connection.script(LUA.giveBack, keys, some);
   }
 
   async #letGo(
@@ -122,7 +128,7 @@ export class RedisHold {
         this.#doubtful.add(queue);
         throw error;
       } finally {
-        // Not before: a beat meanwhile would take them for forgotten ones and give them back.
+        // Not earlier: a heartbeat in between would take them for unknown ones and give them back.
         for (const tag of ours) this.#known.delete(tag);
       }
     });
@@ -140,7 +146,8 @@ export class RedisHold {
     const releases = [...queues].map(async queue => {
       const { lists, leases } = this.#keys(queue);
       const keys = [...lists, leases, this.#held(queue)];
-      await this.#connection.script(LUA.release, keys, [this.#consumer]);
+      const args = [this.#consumer, CALL_LIMIT];
+      while ((await this.#connection.script(LUA.release, keys, args)) === CALL_LIMIT);
     });
     await Promise.allSettled(releases);
   }
@@ -156,7 +163,7 @@ export class RedisHold {
     }, this.#leaseMs / BEATS_PER_LEASE).unref();
   }
 
-  /** Renews the leases of queues we hold something of. A beat that fails is made up for by the next. */
+  /** Renews the leases of queues we hold elements of. The next heartbeat makes up for a failed one. */
   async beat(): Promise<void> {
     const queues = new Set([...this.#known.values(), ...this.#doubtful]);
     await Promise.allSettled([...queues].map(queue => this.#renew(queue)));
@@ -169,10 +176,7 @@ export class RedisHold {
     const tags = new Set((reply as readonly Buffer[]).map(String));
     for (const tag of before) if (!tags.has(tag)) this.#known.delete(tag);
     const strays = [...tags].filter(tag => !this.#known.has(tag) && !this.#isAsked(tag));
-    if (strays.length > 0) {
-      const lists = this.#keys(queue).lists;
-      await this.#connection.script(LUA.giveBack, [...lists, this.#held(queue)], strays);
-    }
+    await this.#putBack(queue, strays);
     this.#doubtful.delete(queue);
   }
 
@@ -189,21 +193,21 @@ export class RedisHold {
   }
 }
 
-/** What tags begin with, and then four values for each list that something was taken from. */
+/** The prefix of the tags, then four values for each list that elements were taken from. */
 type TakeReply = readonly [stamp: Buffer, ...(number | readonly Buffer[])[]];
 
-/** Places are counted from 1. A tag is put together as the script does it, which need not tell it then. */
+/** Indexes count from 1. A tag is composed as the script does it, so the script need not return it. */
 function readTaken(reply: TakeReply, queues: readonly string[], token: string): TakenElement[] {
   const taken: TakenElement[] = [];
   const [stamp, ...lists] = reply;
   const start = String(stamp);
   for (let at = 0; at < lists.length; at += 4) {
-    const [place, step, first] = lists.slice(at, at + 3) as [number, number, number];
-    const queue = queues[place - 1] ?? '';
+    const [queueIndex, step, first] = lists.slice(at, at + 3) as [number, number, number];
+    const queue = queues[queueIndex - 1] ?? '';
     for (const [index, bytes] of (lists[at + 3] as readonly Buffer[]).entries())
       taken.push({
         queue,
-        place: step - 1,
+        listIndex: step - 1,
         tag: `${start}${first + index}.${step}.${token}`,
         bytes,
       });

@@ -10,28 +10,29 @@ import {
   type KeyHolder,
   type KeyRecord,
   type KeyReply,
+  type KeyRun,
   type RenewRequest,
 } from '../../idempotency/idempotency-store.ts';
 import { LUA } from './lua.generated.ts';
 import type { RedisConnection } from './redis-connection.ts';
 
-/** Keys are spread over so many slots of a cluster; those of a slot share a list of what is held. */
+/** Keys are spread over this many hash slots of a cluster; the keys of one share a list of holders. */
 const SLOTS = 64;
 const WAITER = 'w:';
 
-/** Keys in Redis: each step is one script, and touches one slot. Results and leases end by themselves. */
+/** Keys in Redis: each step is one script, and touches one hash slot. Results and leases expire by themselves. */
 export class RedisIdempotencyStore implements IdempotencyStore {
   readonly #connection: RedisConnection;
   readonly #prefix: string;
 
-  /** `prefix` is for tests, which share a server: put in front of every key. */
+  /** `prefix` is put in front of every key, for tests that share a server. */
   constructor(connection: RedisConnection, prefix = '') {
     this.#connection = connection;
     this.#prefix = prefix;
   }
 
   async acquire(request: AcquireRequest): Promise<AcquireReply> {
-    const { key, digest, taskId, epoch, leaseMs, insteadOf, ttlMs } = request;
+    const { key, digest, taskId, epoch, run, leaseMs, insteadOf, ttlMs } = request;
     const reply = await this.#connection.script(
       LUA.idempotencyAcquire,
       [this.#rootOf(key)],
@@ -45,25 +46,26 @@ export class RedisIdempotencyStore implements IdempotencyStore {
         insteadOf?.epoch ?? -1,
         MOST_WAITERS,
         ttlMs === undefined ? '' : Math.round(ttlMs),
+        run,
       ],
     );
     return readAnswer(reply as AnswerParts);
   }
 
-  async complete({ key, taskId, epoch, result, ttlMs }: CompleteRequest): Promise<KeyReply> {
-    const args = [key, taskId, epoch, Math.round(ttlMs), ...(result === null ? [] : [result])];
+  async complete({ key, result, ttlMs, ...by }: CompleteRequest): Promise<KeyReply> {
+    const args = [key, ...runOf(by), Math.round(ttlMs), ...(result === null ? [] : [result])];
     return keyReply(
       await this.#connection.script(LUA.idempotencyComplete, [this.#rootOf(key)], args),
     );
   }
 
-  async free({ key, taskId, epoch, evenDone = false }: FreeRequest): Promise<KeyReply> {
-    const args = [key, taskId, epoch, evenDone ? '1' : '0'];
+  async free({ key, evenDone = false, ...by }: FreeRequest): Promise<KeyReply> {
+    const args = [key, ...runOf(by), evenDone ? '1' : '0'];
     return keyReply(await this.#connection.script(LUA.idempotencyFree, [this.#rootOf(key)], args));
   }
 
-  async renew({ key, taskId, epoch, leaseMs }: RenewRequest): Promise<boolean> {
-    const args = [key, taskId, epoch, Math.round(leaseMs)];
+  async renew({ key, leaseMs, ...by }: RenewRequest): Promise<boolean> {
+    const args = [key, ...runOf(by), Math.round(leaseMs)];
     const reply = await this.#connection.script(LUA.idempotencyRenew, [this.#rootOf(key)], args);
     return reply === 1;
   }
@@ -82,6 +84,7 @@ export class RedisIdempotencyStore implements IdempotencyStore {
       state: isFree ? 'free' : (text('state') as KeyRecord['state']),
       taskId: text('task'),
       epoch: Number(text('epoch')),
+      run: text('run'),
       origin: text('origin') || text('task'),
       heldMs: nowMs - Number(text('held_at')),
       digest: text('digest'),
@@ -98,8 +101,12 @@ export class RedisIdempotencyStore implements IdempotencyStore {
     const slots = Array.from({ length: SLOTS }, (_, slot) =>
       this.#connection.script(LUA.idempotencyReview, [this.#root(slot)], [idleMs, perSlot]),
     );
-    const rows = (await Promise.all(slots)) as (readonly (readonly [Buffer, ...HolderParts])[])[];
-    return rows.flat().map(([key, ...holder]) => ({ key: String(key), ...readHolder(holder) }));
+    const rows = (await Promise.all(slots)) as (readonly ReviewParts[])[];
+    return rows.flat().map(([key, task, epoch, heldMs, run]) => ({
+      key: String(key),
+      ...readHolder([task, epoch, heldMs]),
+      run: String(run),
+    }));
   }
 
   async prune(): Promise<number> {
@@ -115,11 +122,13 @@ export class RedisIdempotencyStore implements IdempotencyStore {
   }
 }
 
+type ReviewParts = readonly [key: Buffer, ...HolderParts, run: Buffer];
 type HolderParts = readonly [task: Buffer, epoch: Buffer, heldMs: number];
 /** The numbers are those of idempotency-acquire.lua. */
 type AnswerParts =
   | readonly [1, origin: Buffer]
-  | readonly [2 | 6]
+  | readonly [2, epoch: number]
+  | readonly [6]
   | readonly [3, by: Buffer, result: Buffer | null]
   | readonly [4, ...HolderParts, asked: number]
   | readonly [5, ...HolderParts];
@@ -129,7 +138,7 @@ function readAnswer(parts: AnswerParts): AcquireReply {
     case 1:
       return { status: 'owned', origin: String(parts[1]) };
     case 2:
-      return { status: 'stale' };
+      return { status: 'stale', epoch: parts[1] };
     case 3:
       return { status: 'done', by: String(parts[1]), result: parts[2] };
     case 4:
@@ -144,6 +153,12 @@ function readAnswer(parts: AnswerParts): AcquireReply {
       return { status: 'mismatch', holder: null };
   }
 }
+
+const runOf = ({ taskId, epoch, run }: KeyRun): readonly [string, number, string] => [
+  taskId,
+  epoch,
+  run,
+];
 
 function readHolder([task, epoch, heldMs]: HolderParts): KeyHolder {
   return { taskId: String(task), epoch: Number(String(epoch)), heldMs };

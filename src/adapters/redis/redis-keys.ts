@@ -1,26 +1,37 @@
-/** What kombu puts between the parts of a key or of a binding. */
+import { ANY_TEXT, thisChar, Wildcard, type WildcardPart } from '../../task/wildcard.ts';
+
+/** Kombu's separator between the parts of a key or a binding. */
 const SEPARATOR = '\x06\x16';
 
 /**
  * The priorities that have a list, as kombu's Redis transport counts them: 0 comes first, 9 last. Ours count the other
- * way round, 9 first, as everywhere else; `celeryPriority` turns one into the other.
+ * way round, 9 first, as everywhere else; `celeryPriority` converts between them.
  */
 export const STEPS = [0, 3, 6, 9] as const;
 const LOWEST = 9;
 
-/** The keys of one queue. On a cluster all of them are in one slot. */
+const RESERVED = /^(outlast:|_kombu\.|unacked|celery-task(set)?-meta-)/;
+
+/**
+ * Whether this is a key name that cannot be a queue, whatever a message claims: ours, and those of kombu's transport and
+ * of Celery's results. With the separator it would be one priority list of another queue.
+ */
+export const isReservedKey = (queue: string): boolean =>
+  RESERVED.test(queue) || queue.includes(SEPARATOR);
+
+/** The keys of one queue. On a cluster all of them are in one hash slot. */
 export interface QueueKeys {
-  /** From the most urgent step to the least: kombu's own names, so that Celery finds them. */
+  /** From the most to the least urgent step: kombu's own names, so that Celery finds them. */
   readonly lists: readonly string[];
-  /** A sorted set: who holds something, and until when. */
+  /** A sorted set: consumers that hold elements, and until when. */
   readonly leases: string;
-  /** What the names of the hashes begin with, one for each consumer, of the elements it holds. */
+  /** The prefix of the hashes, one per consumer, with the elements it holds. */
   readonly heldPrefix: string;
 }
 
 /**
- * Celery knows no cluster, so there the lists may be called what a cluster needs: the part in braces decides the slot.
- * Elsewhere our own keys carry the braces all the same, and `{mail}` is in the slot of `mail`.
+ * Celery does not support clusters, so there the lists can be named as a cluster needs: the part in braces decides the
+ * hash slot. Elsewhere our own keys have the braces all the same, and `{mail}` is in the slot of `mail`.
  */
 export function queueKeys(queue: string, isCluster: boolean): QueueKeys {
   const name = isCluster ? `{${queue}}` : queue;
@@ -31,38 +42,38 @@ export function queueKeys(queue: string, isCluster: boolean): QueueKeys {
   };
 }
 
-/** Kombu's priority for one of ours, and back: it is its own inverse. */
+/** Converts our priority to kombu's and back: it is its own inverse. */
 export function celeryPriority(priority: number): number {
   return LOWEST - Math.min(Math.max(Math.trunc(priority), 0), LOWEST);
 }
 
-/** The place of the list that a priority of kombu's belongs to: the greatest step that is not above it. */
-export function placeOf(priority: number): number {
+/** The index of the list for a kombu priority: the greatest step that is not above it. */
+export function listIndexOf(priority: number): number {
   return Math.floor(priority / 3);
 }
 
-/** The set in which kombu keeps where the messages of an exchange go. */
+/** The set in which kombu stores the bindings of an exchange. */
 export function bindingKey(exchange: string): string {
   return `_kombu.binding.${exchange}`;
 }
 
-/** The channel on which kombu publishes to an exchange whose messages go to everybody. */
+/** The channel on which kombu publishes to a fanout exchange. */
 export function fanoutChannel(db: number, exchange: string, routingKey = ''): string {
   return `/${db}.${exchange}${routingKey === '' ? '' : `/${routingKey}`}`;
 }
 
-/** A member of such a set for a queue that is bound by its own name, as Celery declares queues. */
+/** A member of such a set for a queue bound by its own name, as Celery declares queues. */
 export function ownBinding(queue: string): string {
   return [queue, '', queue].join(SEPARATOR);
 }
 
-/** A queue that an exchange leads to, and the member of the set that says so. */
+/** A queue bound to an exchange, and the member of the set with the binding. */
 export interface Binding {
   readonly member: string;
   readonly queue: string;
 }
 
-/** The bindings that a routing key leads through. Kombu writes a pattern for exchanges that match by one. */
+/** The bindings that match a routing key. For topic exchanges kombu writes a pattern. */
 export function matchingBindings(
   members: readonly string[],
   routingKey: string,
@@ -79,11 +90,16 @@ export function boundQueues(members: readonly string[], routingKey: string): rea
   return [...new Set(matchingBindings(members, routingKey).map(({ queue }) => queue))];
 }
 
-/** `*` is a word and `#` is anything, in the words of kombu. */
-function topicPattern(key: string): RegExp {
-  const words = key.split('.').map(word => {
-    if (word === '*') return '.*?[^.]';
-    return word === '#' ? '.*?' : word.replace(/[\\^$.*+?()[\]{}|]/g, found => `\\${found}`);
+/**
+ * `*` is a word and `#` is anything, as in kombu. Any client of the server can write bindings: a regular expression made
+ * from one could run forever.
+ */
+function topicPattern(key: string): Wildcard {
+  const words = key.split('.').map((word): WildcardPart[] => {
+    if (word === '*') return [ANY_TEXT, char => char !== '.'];
+    return word === '#' ? [ANY_TEXT] : Array.from(word).map(thisChar);
   });
-  return new RegExp(`^${words.join('\\.')}$`);
+  return new Wildcard(words.flatMap((word, index) => (index === 0 ? word : [isDot, ...word])));
 }
+
+const isDot = thisChar('.');

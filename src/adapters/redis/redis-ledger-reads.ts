@@ -8,7 +8,7 @@ import {
   type Failing,
   type LetterPageRequest,
   type TaskDetails,
-} from '../../admin/read-model.ts';
+} from '../../ledger/dead-letter.ts';
 import type { LedgerReads, LedgerSample, TaskMoment } from '../../ledger/ledger-reads.ts';
 import type { TaskState } from '../../ledger/ledger.ts';
 import type { OpenChords } from '../../ledger/open-chord.ts';
@@ -19,13 +19,13 @@ import { LUA } from './lua.generated.ts';
 import type { RedisConnection } from './redis-connection.ts';
 import { walkDead } from './redis-dead.ts';
 import { unpack } from './redis-pack.ts';
-import { findRecord, mostTelling, type FoundRecord, type RootsOf } from './redis-find.ts';
+import { findRecord, mostInformative, type FoundRecord, type RootsOf } from './redis-find.ts';
 import { readRecord, type StoredRecord } from './redis-record.ts';
 
-/** Names taken from each root where the most failing are asked for: sums over several roots need more than the top. */
+/** Names read from each root for the most failing tasks: sums over several roots need more than the top. */
 const MOST_FAILING = 1_000;
 
-/** What people see of a ledger in Redis. */
+/** The read side of a ledger in Redis, for operators. */
 export class RedisLedgerReads implements LedgerReads {
   readonly #connection: RedisConnection;
   readonly #roots: RootsOf;
@@ -59,7 +59,7 @@ export class RedisLedgerReads implements LedgerReads {
         .filter(({ waiting, running }) => waiting + running > 0)
         .toSorted((a, b) => (a.queue < b.queue ? -1 : 1)),
       topFailing: mostFailing(samples.flatMap(({ failing }) => failing)).slice(0, top),
-      // Every incarnation has its row in the first root, whatever others it has besides.
+      // The first root has every incarnation, whatever other rows it has.
       workers: samples[0]?.workers ?? 0,
     };
   }
@@ -73,7 +73,7 @@ export class RedisLedgerReads implements LedgerReads {
     return { items, next: all.length > page.limit && last ? cursorAfter(last) : null };
   }
 
-  /** One more than asked for, to know whether there is a next page. */
+  /** Reads one more than requested, to know whether there is a next page. */
   async #listDead(
     root: string,
     { order, cursor, limit, taskName }: LetterPageRequest,
@@ -124,7 +124,7 @@ export class RedisLedgerReads implements LedgerReads {
     });
     return ids.map((_, index) => {
       const found = perRoot.flatMap(raws => raws[index] ?? []).map(readRecord);
-      return mostTelling(found, record => record)?.state ?? null;
+      return mostInformative(found, record => record)?.state ?? null;
     });
   }
 
@@ -185,7 +185,7 @@ export class RedisLedgerReads implements LedgerReads {
 
 const isOver = ({ state }: StoredRecord): boolean => state === 'done' || state === 'cancelled';
 
-/** The row of an incarnation begins with the name of its process. */
+/** The row of an incarnation starts with the name of its process. */
 function processOf(row: Buffer): string {
   const [process] = unpack(row) as readonly Buffer[];
   return String(process);

@@ -15,26 +15,36 @@ import type {
   LostRun,
   ParkItem,
   ReapReply,
+  RefusalLog,
   ReleaseItem,
   RenewReply,
   RunRef,
   StepStatus,
   WorkerOpening,
 } from '../../ledger/ledger.ts';
+import {
+  BATCH_BYTES,
+  bytesOfBury,
+  bytesOfCommit,
+  bytesOfEnvelope,
+} from '../../ledger/batch-limits.ts';
+import { beginInSlices } from '../../ledger/begin-in-slices.ts';
 import { generationOf } from '../../ledger/generation-store.ts';
 import type { PurgeReply, PurgeRequest, ReviveStatus } from '../../outbox/outbox-store.ts';
 import type { FaultPoint } from '../../runtime/fault-point.ts';
+import { slicesOf, slicesWithin } from '../../runtime/slices.ts';
 import { LUA } from './lua.generated.ts';
 import { redisAfterLog } from './redis-after.ts';
-import { beginArguments, readBeginReply, type BeginReplyParts } from './redis-begin.ts';
+import { beginArguments, heldKeys, readBeginReply, type BeginReplyParts } from './redis-begin.ts';
 import { RedisChords } from './redis-chords.ts';
 import { commitParts, isOfNew, newCommitParts, type NewCommit } from './redis-commit.ts';
 import type { RedisArgument, RedisConnection } from './redis-connection.ts';
+import { idOf, isolateRecords, withIsolation } from './redis-isolate.ts';
 import type { RedisGeneration } from './redis-generation.ts';
 import { RedisHints } from './redis-hints.ts';
-import { queueKeys } from './redis-keys.ts';
 import { pack, type Packable } from './redis-pack.ts';
 import { purgeDead } from './redis-purge.ts';
+import { packRunnable, redisRefusals } from './redis-refusals.ts';
 import { encodeError, messageParts } from './redis-record.ts';
 import {
   liftOf,
@@ -48,31 +58,35 @@ import type { LuaScript } from './redis-script.ts';
 
 export interface RedisLedgerOptions {
   /**
-   * Also messages that no record knows are begun when memory is full. For a broker on the same server: there beginning
-   * messages is the only way to get rid of them.
+   * Messages without a record are begun even when memory is full. For a broker on the same server: there, beginning
+   * messages is the only way to free their memory.
    */
   readonly beginsWhenFull: boolean;
   /**
-   * Outcomes are also written as Celery writes them, for Python's AsyncResult, and kept so long in milliseconds; results
-   * are there alone. 0: they are not. Not on a cluster, which Celery does not know.
+   * Outcomes are also written in Celery's format, for Python's AsyncResult, and kept for this many milliseconds; results
+   * are stored only there. 0: not written. Not on a cluster, which Celery does not support.
    */
   readonly celeryResultMs: number;
-  /** The name under which the broker of this process holds elements on this very server. Missing: it is elsewhere. */
+  /** The name under which this process's broker holds elements on this same server. Missing: the broker is elsewhere. */
   readonly consumer?: string;
   readonly faultPoint?: FaultPoint;
 }
 
-/** Items of one call: it holds the server for as long as it takes, and they must fit on Lua's stack. */
+/** Items of one call: a script blocks the server while it runs, and they must fit on Lua's stack. */
 const CHUNK = 500;
+/** For each further try of a `begin`, a server must have restarted or been replaced between two calls. */
+const MAX_TRIES = 5;
 
 /**
- * The ledger in Redis, as far as one root of keys goes: each step is one script, and a script touches only keys under its
- * root. On a server alone one root holds everything. On a cluster each queue has its own: see `RedisClusterLedger`.
+ * The ledger in Redis under one key root: each step is one script, and a script touches only keys under its root. On a
+ * single server one root holds everything. On a cluster each queue has its own: see `RedisClusterLedger`.
  */
 export class RedisLedger implements Ledger {
   readonly after: AfterLog;
+  readonly refusals: RefusalLog;
   readonly chords: RedisChords;
   readonly acknowledges: boolean;
+  readonly countsWithCelery: boolean;
   readonly #connection: RedisConnection;
   readonly #root: string;
   readonly #generation: RedisGeneration;
@@ -90,8 +104,10 @@ export class RedisLedger implements Ledger {
     this.#generation = generation;
     this.#options = options;
     this.acknowledges = options.consumer !== undefined;
+    this.countsWithCelery = options.celeryResultMs > 0;
     this.#hints = new RedisHints(connection, `${root}ready`);
     this.after = redisAfterLog(connection, root);
+    this.refusals = redisRefusals(connection, root, options.celeryResultMs);
     this.chords = new RedisChords(connection, {
       index: `${root}chords`,
       keyOf: groupId => `${root}chord:${groupId}`,
@@ -105,24 +121,48 @@ export class RedisLedger implements Ledger {
   }
 
   async begin(request: BeginRequest): Promise<BeginReply> {
+    const limit = Math.min(request.limit, CHUNK);
+    return await beginInSlices({ ...request, limit }, part => this.#begin(part));
+  }
+
+  async #begin(request: BeginRequest): Promise<BeginReply> {
+    const { queues, messages } = request;
+    const scope = { ids: messages.map(({ id }) => id), queues };
+    return await withIsolation(this.#connection, this.#root, scope, async isolated => {
+      const reply = await this.#beginOnce(request);
+      if (reply.status === 'closed' || isolated.length === 0) return reply;
+      return { ...reply, unreadable: [...isolated, ...(reply.unreadable ?? [])] };
+    });
+  }
+
+  async #beginOnce(request: BeginRequest): Promise<BeginReply> {
     const isNewWork = request.messages.length > 0 && !this.#options.beginsWhenFull;
     const script = isNewWork ? LUA.ledgerBegin : LUA.ledgerBeginFull;
-    let runId = await this.#generation.runId();
-    for (;;) {
-      const identity = [runId, this.#generation.known] as const;
-      const { celeryResultMs, consumer } = this.#options;
-      const held = consumer === undefined ? [] : heldKeys(request, consumer);
-      const { runsAt } = request;
-      const started = runsAt === undefined ? '' : JSON.stringify(runsAt);
-      const rest = [celeryResultMs, pack(held), started, request.isFirst === true ? '1' : ''];
-      const args = [...beginArguments(request, identity), ...rest];
+    const { celeryResultMs, consumer } = this.#options;
+    const held = consumer === undefined ? [] : heldKeys(request, consumer);
+    const { runsAt } = request;
+    const started = runsAt === undefined ? '' : JSON.stringify(runsAt);
+    const first = request.isFirst === true ? '1' : '';
+    const rest = [celeryResultMs, pack(held), started, first, packRunnable(request)];
+    await this.#generation.shown();
+    for (let tries = 1; ; tries++) {
+      const args = [...beginArguments(request, this.#generation.known), ...rest];
       const [status, ...parts] = (await this.#run(script, ...args)) as readonly unknown[];
       const word = String(status);
       if (word === 'closed') return { status: 'closed' };
-      if (word === 'open') return readBeginReply(request, parts as unknown as BeginReplyParts);
+      if (word === 'open')
+        return await this.#readBegun(request, parts as unknown as BeginReplyParts);
+      if (tries === MAX_TRIES) throw this.#generation.restless();
       await this.#generation.settle();
-      runId = await this.#generation.runId();
     }
+  }
+
+  async #readBegun(request: BeginRequest, parts: BeginReplyParts): Promise<BeginReply> {
+    const { reply, broken } = readBeginReply(request, parts);
+    if (broken.length === 0) return reply;
+    const unreadable = await isolateRecords(this.#connection, this.#root, { ids: broken });
+    // There may be more behind them.
+    return { ...reply, unreadable, nextDueMs: reply.begun.length === 0 ? 0 : null };
   }
 
   async renew(worker: string): Promise<RenewReply> {
@@ -134,11 +174,11 @@ export class RedisLedger implements Ledger {
 
   async checkpoint(run: RunRef, seq: number, data: Uint8Array): Promise<StepStatus> {
     const { id, epoch } = run;
-    return statusOf(await this.#run(LUA.ledgerCheckpoint, id, epoch, run.run, seq, data));
+    return statusOf(await this.#runFor([id], LUA.ledgerCheckpoint, id, epoch, run.run, seq, data));
   }
 
   async lift({ id, epoch, run }: RunRef, above: number): Promise<LiftReply> {
-    return liftOf(await this.#run(LUA.ledgerLift, id, epoch, run, above));
+    return liftOf(await this.#runFor([id], LUA.ledgerLift, id, epoch, run, above));
   }
 
   async commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]> {
@@ -148,25 +188,26 @@ export class RedisLedger implements Ledger {
     if (done.size > 0 && others.length > 0)
       await this.#options.faultPoint?.('ledger.committed-in-part');
     const partsOf = (item: CommitItem): Packable => commitParts(item, celeryResultMs);
-    const statuses = (await this.#settle(LUA.ledgerCommit, others, partsOf)).values();
+    const slices = sliced(others, bytesOfCommit);
+    const statuses = (await this.#settle(LUA.ledgerCommit, slices, partsOf)).values();
     return items.map(item => (done.has(item) ? 'ok' : (statuses.next().value as StepStatus)));
   }
 
-  /** Those that were ended without a look at their records. */
+  /** Ends tasks without reading their records; returns those it ended. */
   async #commitNew(items: readonly NewCommit[]): Promise<ReadonlySet<CommitItem>> {
     const { celeryResultMs } = this.#options;
     const done = new Set<CommitItem>();
-    for (const some of chunks(items)) {
+    for (const some of sliced(items, bytesOfCommit)) {
       const batches = pack(newCommitParts(some, celeryResultMs));
       const reply = await this.#run(LUA.ledgerCommitNew, batches, celeryResultMs);
-      for (const [place, isDone] of (reply as readonly number[]).entries())
-        if (isDone === 1) done.add(some[place] as CommitItem);
+      for (const [index, isDone] of (reply as readonly number[]).entries())
+        if (isDone === 1) done.add(some[index] as CommitItem);
     }
     return done;
   }
 
   async fail(items: readonly FailItem[]): Promise<readonly StepStatus[]> {
-    return await this.#settle(LUA.ledgerFail, items, item => [
+    return await this.#settle(LUA.ledgerFail, slicesOf(items, CHUNK), item => [
       ...refParts(item.ref),
       encodeError(item.error),
       item.delayMs === null ? false : Math.round(item.delayMs),
@@ -180,24 +221,24 @@ export class RedisLedger implements Ledger {
       ...refParts(item),
       item.delayMs === undefined ? false : Math.round(item.delayMs),
     ];
-    return await this.#inChunks(LUA.ledgerRelease, items, partsOf, []);
+    return await this.#inSlices(LUA.ledgerRelease, slicesOf(items, CHUNK), partsOf, []);
   }
 
   async wake(ids: readonly string[]): Promise<void> {
-    for (const some of chunks(ids)) await this.#run(LUA.ledgerWake, pack(some));
+    for (const some of slicesOf(ids, CHUNK)) await this.#runFor(some, LUA.ledgerWake, pack(some));
   }
 
   async bury(items: readonly BuryItem[]): Promise<readonly StepStatus[]> {
     const runs = items.filter(item => item.kind === 'run');
     const messages = items.filter(item => item.kind === 'message');
-    const ofRuns = await this.#settle(LUA.ledgerBuryRuns, runs, ({ ref, error, reason }) => [
-      ...refParts(ref),
-      encodeError(error),
-      reason,
-    ]);
-    const ofMessages = await this.#inChunks(
+    const ofRuns = await this.#settle(
+      LUA.ledgerBuryRuns,
+      slicesOf(runs, CHUNK),
+      ({ ref, error, reason }) => [...refParts(ref), encodeError(error), reason],
+    );
+    const ofMessages = await this.#inSlices(
       LUA.ledgerBuryMessages,
-      messages,
+      sliced(messages, bytesOfBury),
       ({ envelope, reason, error }) => [messageParts(envelope), reason, encodeError(error)],
       [],
     );
@@ -206,22 +247,30 @@ export class RedisLedger implements Ledger {
   }
 
   async park(items: readonly ParkItem[]): Promise<void> {
-    for (const some of chunks(items)) {
-      const parts = some.map(({ envelope, delayMs }) => [
+    const script = this.#options.beginsWhenFull ? LUA.ledgerParkFull : LUA.ledgerPark;
+    // Also without items: a full server refuses then as well.
+    const slices = sliced(items, ({ envelope }) => bytesOfEnvelope(envelope));
+    for (const some of items.length === 0 ? [items] : slices) {
+      const parts = some.map(({ envelope, delayMs, refusedBy }) => [
         messageParts(envelope),
-        Math.max(0, Math.round(delayMs)),
+        delayMs === null ? false : Math.max(0, Math.round(delayMs)),
         `${envelope.id}#${envelope.digest.slice(0, 16)}`,
+        refusedBy ?? false,
       ]);
-      await this.#run(LUA.ledgerPark, pack(parts));
+      await this.#runFor(
+        some.map(({ envelope }) => envelope.id),
+        script,
+        pack(parts),
+      );
     }
   }
 
-  /** Handed out in an earlier generation, and not known in this one: the memory of it was lost, not its time over. */
+  /** Runs of an earlier generation, unknown in this one: their record was lost, they did not expire. */
   async rescue(runs: readonly LostRun[]): Promise<void> {
     await this.#generation.settle();
     const { known } = this.#generation;
     const lost = runs.filter(({ epoch }) => generationOf(epoch) < known);
-    await this.park(lost.map(({ envelope }) => ({ envelope, delayMs: 0 })));
+    if (lost.length > 0) await this.park(lost.map(({ envelope }) => ({ envelope, delayMs: 0 })));
   }
 
   async condemn(target: CondemnTarget): Promise<CondemnReply> {
@@ -235,7 +284,7 @@ export class RedisLedger implements Ledger {
     }
   }
 
-  /** Closes incarnations that were closed elsewhere, also those whose opening may be on its way to here. */
+  /** Closes incarnations that were closed elsewhere, also those that may still be opening here. */
   async closeAsWell(workers: readonly string[]): Promise<CondemnReply> {
     return await this.#condemnWorkers(workers, true);
   }
@@ -247,12 +296,13 @@ export class RedisLedger implements Ledger {
 
   async reap(limit: number): Promise<ReapReply> {
     const most = Math.min(limit, CHUNK);
-    return readReaped(await this.#run(LUA.ledgerReap, most, this.#options.celeryResultMs), most);
+    const reply = await this.#runFor([], LUA.ledgerReap, most, this.#options.celeryResultMs);
+    return readReaped(reply, most);
   }
 
   async revive(id: string, version: number): Promise<ReviveStatus> {
     const isTold = this.#options.celeryResultMs > 0 ? '1' : '0';
-    return revivalOf(await this.#run(LUA.ledgerRevive, id, version, isTold));
+    return revivalOf(await this.#runFor([id], LUA.ledgerRevive, id, version, isTold));
   }
 
   async purgeDead(request: PurgeRequest): Promise<PurgeReply> {
@@ -263,22 +313,22 @@ export class RedisLedger implements Ledger {
     return (await this.#cancel(id, 'leave')) === 1 ? 'ok' : 'terminal';
   }
 
-  /** Cancels what is known here; null: nothing is, and no tombstone was left. */
+  /** Cancels a task known here; null: it is unknown, and no tombstone was left. */
   async cancelKnown(id: string): Promise<CancelStatus | null> {
     const status = await this.#cancel(id, 'known');
     return status === 3 ? null : status === 1 ? 'ok' : 'terminal';
   }
 
-  /** Leaves a copy of a tombstone that is elsewhere and counted there. */
+  /** Leaves a copy of a tombstone that is stored and counted elsewhere. */
   async cancelAsWell(id: string): Promise<CancelStatus> {
     return (await this.#cancel(id, 'copy')) === 1 ? 'ok' : 'terminal';
   }
 
   async #cancel(id: string, how: 'leave' | 'known' | 'copy'): Promise<unknown> {
-    return await this.#run(LUA.ledgerCancel, id, how, this.#options.celeryResultMs);
+    return await this.#runFor([id], LUA.ledgerCancel, id, how, this.#options.celeryResultMs);
   }
 
-  /** Tombstones go by themselves when their time is over; their counts were taken when they were made. */
+  /** Tombstones expire by themselves; they were counted when they were written. */
   async prune(): Promise<number> {
     return 0;
   }
@@ -300,27 +350,38 @@ export class RedisLedger implements Ledger {
     this.#connection.close();
   }
 
-  /** A step that may end a task, and then is told to Celery too. */
+  /** A step that may end a task, and then also publishes it for Celery. */
   async #settle<Item>(
     script: LuaScript,
-    items: readonly Item[],
+    slices: readonly (readonly Item[])[],
     partsOf: (item: Item) => Packable,
   ): Promise<readonly StepStatus[]> {
-    return await this.#inChunks(script, items, partsOf, [this.#options.celeryResultMs]);
+    return await this.#inSlices(script, slices, partsOf, [this.#options.celeryResultMs]);
   }
 
-  async #inChunks<Item>(
+  async #inSlices<Item>(
     script: LuaScript,
-    items: readonly Item[],
+    slices: readonly (readonly Item[])[],
     partsOf: (item: Item) => Packable,
     rest: readonly RedisArgument[],
   ): Promise<readonly StepStatus[]> {
     const statuses: StepStatus[] = [];
-    for (const some of chunks(items)) {
-      const reply = await this.#run(script, pack(some.map(partsOf)), ...rest);
+    for (const some of slices) {
+      const parts = some.map(partsOf);
+      const reply = await this.#runFor(parts.map(idOf), script, pack(parts), ...rest);
       statuses.push(...(reply as readonly unknown[]).map(statusOf));
     }
     return statuses;
+  }
+
+  /** A step about these tasks: one with an unreadable record does not block the others. */
+  async #runFor(
+    ids: readonly string[],
+    script: LuaScript,
+    ...args: readonly RedisArgument[]
+  ): Promise<unknown> {
+    const step = (): Promise<unknown> => this.#run(script, ...args);
+    return await withIsolation(this.#connection, this.#root, { ids }, step);
   }
 
   async #run(script: LuaScript, ...args: readonly RedisArgument[]): Promise<unknown> {
@@ -328,16 +389,9 @@ export class RedisLedger implements Ledger {
   }
 }
 
-/** Where the broker keeps the elements of messages until they are acknowledged, by queue. */
-function heldKeys({ messages }: BeginRequest, consumer: string): readonly (readonly string[])[] {
-  const queues = new Set(messages.map(({ queue }) => queue));
-  return [...queues].map(queue => [queue, queueKeys(queue, false).heldPrefix + consumer]);
-}
-
-function chunks<T>(items: readonly T[]): readonly (readonly T[])[] {
-  const count = Math.ceil(items.length / CHUNK);
-  return Array.from({ length: count }, (_, n) => items.slice(n * CHUNK, (n + 1) * CHUNK));
-}
+/** Cut to the size of one call. */
+const sliced = <T>(items: readonly T[], bytesOf: (item: T) => number): readonly (readonly T[])[] =>
+  slicesWithin(items, { count: CHUNK, bytes: BATCH_BYTES, bytesOf });
 
 function refParts({ id, epoch, run }: RunRef): Packable[] {
   return [id, epoch, run];

@@ -2,12 +2,12 @@ import { LUA } from './lua.generated.ts';
 import type { RedisConnection } from './redis-connection.ts';
 import type { RootsOf } from './redis-find.ts';
 
-/** The rest is for what is under way: a server that is full refuses the steps that would empty it. */
+/** The rest is for tasks in progress: a full server refuses the steps that would empty it. */
 const CLOSED_FROM = 0.8;
-/** One question a second, however many ask. */
+/** One query a second, however many callers ask. */
 const REMEMBER_MS = 1_000;
 
-/** How full the servers are that have the ledger; only where they have a limit. */
+/** How full the ledger's servers are; only where they have a limit. */
 export class RedisMemory {
   readonly #connection: RedisConnection;
   readonly #roots: RootsOf;
@@ -29,13 +29,13 @@ export class RedisMemory {
     const now = performance.now();
     if (this.#asked === null || now - this.#asked.at >= REMEMBER_MS) {
       this.#asked = { at: now, share: this.#ask() };
-      // Remembered like an answer: nobody waits again for a server that was away a moment ago.
+      // Cached like an answer: no caller waits again for a server that was away a moment ago.
       this.#asked.share.catch(() => undefined);
     }
     return this.#asked.share;
   }
 
-  /** The fullest decides. */
+  /** The fullest server decides. */
   async #ask(): Promise<number> {
     const texts = this.#connection.isCluster
       ? await Promise.all(

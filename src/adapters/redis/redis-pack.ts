@@ -1,4 +1,4 @@
-/** What travels to and from scripts. Texts and bytes are the same thing there. */
+/** Values passed to and from scripts. Texts and bytes are the same there. */
 export type Packable =
   | string
   | Uint8Array
@@ -6,11 +6,11 @@ export type Packable =
   | boolean
   | readonly Packable[]
   | ReadonlyMap<string, number>
-  | PackedApart
+  | PackedBytes
   | Column;
 
-/** Values that a script gets as one text of bytes: it can pass them on as they are, without unpacking them. */
-export class PackedApart {
+/** Values that a script gets as one byte string: it can pass them on without unpacking them. */
+export class PackedBytes {
   readonly values: readonly Packable[];
 
   constructor(values: readonly Packable[]) {
@@ -18,12 +18,12 @@ export class PackedApart {
   }
 }
 
-/** A list whose entries are written one by one: hundreds of tasks need no objects of their own for that. */
+/** A list whose entries are written one by one, without an object for each of hundreds of tasks. */
 export class Column {
   readonly length: number;
-  readonly putAt: (packer: Packer, place: number) => void;
+  readonly putAt: (packer: Packer, index: number) => void;
 
-  constructor(length: number, putAt: (packer: Packer, place: number) => void) {
+  constructor(length: number, putAt: (packer: Packer, index: number) => void) {
     this.length = length;
     this.putAt = putAt;
   }
@@ -33,8 +33,8 @@ export class Column {
 export type Unpacked = Buffer | number | boolean | null | readonly Unpacked[];
 
 /**
- * MessagePack, as much of it as Redis's `cmsgpack` and we have to say to each other. One argument holds a whole batch:
- * the driver would spend more time on hundreds of small ones than we do on the rest.
+ * The part of MessagePack that Redis's `cmsgpack` and we need. One argument holds a whole batch: the driver would spend
+ * more time on hundreds of small ones than we do on the rest.
  */
 export function pack(value: Packable): Buffer {
   const packer = new Packer();
@@ -43,7 +43,7 @@ export function pack(value: Packable): Buffer {
 }
 
 const FIRST_BYTES = 4_096;
-/** Up to here a loop is faster than two calls of the runtime. */
+/** Up to here a loop is faster than two runtime calls. */
 const SHORT_TEXT = 64;
 
 export class Packer {
@@ -60,12 +60,12 @@ export class Packer {
     else if (typeof value === 'boolean') this.#putByte(value ? 0xc3 : 0xc2);
     else if (value instanceof Uint8Array) this.#putBytes(value);
     else if (value instanceof Map) this.#putMap(value);
-    else if (value instanceof PackedApart) this.#putApart(value);
+    else if (value instanceof PackedBytes) this.#putPacked(value);
     else if (value instanceof Column) this.#putColumn(value);
     else this.#putArray(value as readonly Packable[]);
   }
 
-  /** What is put until `close` is one text of bytes. */
+  /** Everything put until `close` becomes one byte string. */
   open(): number {
     this.#reserve(5);
     const head = this.#length;
@@ -78,7 +78,7 @@ export class Packer {
     this.#buffer.writeUInt32BE(this.#length - head - 5, head + 1);
   }
 
-  /** A text of this byte and what the digits stand for. */
+  /** A byte string of this byte and the decoded digits. */
   putHex(first: number, digits: string): void {
     const size = 1 + digits.length / 2;
     this.#reserve(size + 5);
@@ -94,7 +94,7 @@ export class Packer {
 
   #putColumn({ length, putAt }: Column): void {
     this.#putCount(length);
-    for (let place = 0; place < length; place++) putAt(this, place);
+    for (let index = 0; index < length; index++) putAt(this, index);
   }
 
   #putCount(length: number): void {
@@ -102,7 +102,7 @@ export class Packer {
     else this.#putHead(0xdc, length);
   }
 
-  #putApart({ values }: PackedApart): void {
+  #putPacked({ values }: PackedBytes): void {
     const head = this.open();
     for (const value of values) this.put(value);
     this.close(head);
@@ -116,7 +116,7 @@ export class Packer {
     }
   }
 
-  /** The short form where the length fits 16 bits, else the one after it. */
+  /** The short form if the length fits 16 bits, else the next one. */
   #putHead(tag: number, length: number): void {
     this.#reserve(5);
     if (length < 0x1_0000) {
@@ -129,7 +129,7 @@ export class Packer {
   }
 
   #putText(text: string): void {
-    // Three bytes for a unit of UTF-16 at most, so that the length is known before the place for it is left.
+    // At most three bytes per UTF-16 unit, so that the size of the length prefix is known in advance.
     this.#reserve(text.length * 3 + 5);
     if (text.length < SHORT_TEXT && this.#putAscii(text)) return;
     const size = Buffer.byteLength(text);
@@ -137,12 +137,12 @@ export class Packer {
     this.#length += this.#buffer.write(text, this.#length);
   }
 
-  /** False: it is not, and nothing was put. */
+  /** False: it is not ASCII, and nothing was put. */
   #putAscii(text: string): boolean {
     const start = this.#length;
     this.#putLength(text.length);
-    for (let place = 0; place < text.length; place++) {
-      const code = text.charCodeAt(place);
+    for (let index = 0; index < text.length; index++) {
+      const code = text.charCodeAt(index);
       if (code > 0x7f) {
         this.#length = start;
         return false;
@@ -185,7 +185,7 @@ export class Packer {
   }
 }
 
-/** Reads what `cmsgpack.pack` wrote. Bytes are views of those given. */
+/** Reads the output of `cmsgpack.pack`. Bytes are views of the input. */
 export function unpack(bytes: Buffer): Unpacked {
   return new Unpacker(bytes).take();
 }

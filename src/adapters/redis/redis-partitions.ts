@@ -3,22 +3,22 @@ import type { RedisConnection } from './redis-connection.ts';
 import { RedisGeneration } from './redis-generation.ts';
 import { RedisLedger, type RedisLedgerOptions } from './redis-ledger.ts';
 
-/** The root where everything is, on a server alone; of a cluster, what the roots of queues begin with. */
+/** The root of everything on a single server; on a cluster, the prefix of the queues' roots. */
 export const ROOT = 'outlast:ledger:';
-/** A queue that anybody else began to use is known after this long at the latest. */
+/** A queue that another process began to use is known after this long at the latest. */
 const REMEMBER_MS = 1_000;
 
 export interface PartitionsOptions extends RedisLedgerOptions {
-  /** Tells this cluster from others that the same database remembers. */
+  /** Distinguishes this cluster from others that the same database remembers. */
   readonly node: string;
   readonly generations: GenerationStore | null;
-  /** For tests, which share a cluster: put in front of every key. */
+  /** Put in front of every key, for tests that share a cluster. */
   readonly prefix: string;
 }
 
 /**
- * The parts of a ledger on a cluster. A script may touch one slot, so every queue has a ledger of its own, all keys of
- * which carry the queue in braces. One more, the home, has every incarnation, and the names of all queues.
+ * The parts of a ledger on a cluster. A script may touch one hash slot, so every queue has its own ledger, whose keys
+ * carry the queue in braces. One more, the home, has every incarnation, and the names of all queues.
  */
 export class RedisPartitions {
   readonly home: RedisLedger;
@@ -43,14 +43,14 @@ export class RedisPartitions {
     return made;
   }
 
-  /** Makes a queue known to everybody. True: it was not before. */
+  /** Registers a queue for all processes. True: it was not registered before. */
   async register(queue: string): Promise<boolean> {
     const added = await this.#connection.command('sadd', `${this.homeRoot}queues`, queue);
     this.#listed = null;
     return added === 1;
   }
 
-  /** Every queue that anybody used. */
+  /** Every registered queue. */
   async queues(isFresh = false): Promise<readonly string[]> {
     const now = performance.now();
     if (!isFresh && this.#listed && now - this.#listed.at < REMEMBER_MS) return this.#listed.queues;
@@ -86,13 +86,13 @@ export class RedisPartitions {
 
   #make(root: string, name: string): RedisLedger {
     const { generations, node } = this.#options;
-    const place = { root, node: `${node}/${name}` };
-    const generation = new RedisGeneration(this.#connection, place, generations);
+    const location = { root, node: `${node}/${name}` };
+    const generation = new RedisGeneration(this.#connection, location, generations);
     return new RedisLedger(this.#connection, root, generation, this.#options);
   }
 }
 
-/** The part in braces decides the slot; a name with braces of its own would decide otherwise. */
+/** The part in braces decides the hash slot; braces in the name would change it. */
 function slotName(name: string): string {
   return name !== '' && !/[{}]/.test(name) ? name : `%${encodeURIComponent(name)}`;
 }

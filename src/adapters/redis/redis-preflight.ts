@@ -1,16 +1,16 @@
-import { maskUrl } from '../../config/database-url.ts';
+import { maskUrl } from '../../errors/mask-secrets.ts';
 import { outlastError } from '../../errors/error.ts';
 import { LUA } from './lua.generated.ts';
 import { RedisConnection } from './redis-connection.ts';
 import { queueKeys } from './redis-keys.ts';
 
-/** A Redis as the configuration has it. */
+/** A Redis from the configuration. */
 export interface CheckedRedis {
   readonly option: 'ledger' | 'broker';
   readonly url: string;
 }
 
-/** The same for a broker, of which a cluster has the queues on several nodes. */
+/** The same for a broker, whose queues a cluster has on several nodes. */
 export async function checkRedisBroker(
   url: string,
   queues: readonly string[],
@@ -26,9 +26,8 @@ export async function checkRedisBroker(
 }
 
 /**
- * Refuses a Redis that may forget by itself, and tells of one that forgets when it stops. Returns warnings.
- * `INFO` says all of it, so that no right to read the configuration is needed. Of a cluster the nodes with these keys
- * are asked.
+ * Refuses a Redis that may evict data, and warns about one that loses it when it stops. Returns warnings. `INFO` is
+ * enough, so no permission to read the configuration is needed. On a cluster, the nodes with these keys are checked.
  */
 export async function checkRedis(
   connection: RedisConnection,

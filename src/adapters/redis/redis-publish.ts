@@ -1,15 +1,23 @@
-import type { PublishOutcome } from '../../broker/broker.ts';
+import type { PublishManner, PublishOutcome } from '../../broker/broker.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { LUA } from './lua.generated.ts';
 import type { RedisConnection } from './redis-connection.ts';
+import { isWrongType } from './redis-errors.ts';
 import { encodeElement, type Element } from './redis-element.ts';
-import { bindingKey, boundQueues, ownBinding, queueKeys, STEPS } from './redis-keys.ts';
+import {
+  bindingKey,
+  boundQueues,
+  isReservedKey,
+  ownBinding,
+  queueKeys,
+  STEPS,
+} from './redis-keys.ts';
 
-/** One call of the script stays below both: it holds the server for as long as it takes. */
+/** One script call stays below both: it blocks the server while it runs. */
 const MOST_ELEMENTS = 500;
 const MOST_CHARS = 4_194_304;
 
-/** An element on its way to one queue, and the places of the messages it stands for. */
+/** An element on its way to one queue, and the indexes of its messages. */
 interface Sending {
   readonly queue: string;
   readonly element: Element;
@@ -17,13 +25,13 @@ interface Sending {
 }
 
 /**
- * Puts messages into lists. A list takes what is pushed, so a message cannot be routed to nothing unless it names an
- * exchange; nobody need consume the list.
+ * Puts messages into lists. A list accepts every push, so a message is unroutable only if it names an exchange; the list
+ * need not have a consumer.
  */
 export class RedisPublisher {
   readonly #connection: RedisConnection;
   readonly #origin: string;
-  /** Queues whose binding the server has been told of, since it was last reached. */
+  /** Queues whose binding was written since the server was last reached. */
   readonly #declared = new Set<string>();
 
   constructor(connection: RedisConnection, origin: string) {
@@ -32,11 +40,16 @@ export class RedisPublisher {
     connection.onConnected(() => this.#declared.clear());
   }
 
-  async publish(messages: readonly Envelope[]): Promise<readonly PublishOutcome[]> {
+  async publish(
+    messages: readonly Envelope[],
+    { toExisting = false, alsoDeclare = [] }: PublishManner = {},
+  ): Promise<readonly PublishOutcome[]> {
+    for (const queue of alsoDeclare) if (!isReservedKey(queue)) this.declare(queue);
     const outcomes = messages.map((): PublishOutcome => ({ status: 'confirmed' }));
     const encoded = messages.map((message, index) => this.#encode(message, index, outcomes));
     const routed = encoded.map((sending, index) => this.#route(sending, index, outcomes));
-    const slices = sliced((await Promise.all(routed)).flat());
+    const all = (await Promise.all(routed)).flat();
+    const slices = sliced(toExisting ? await this.#existing(all, outcomes) : all);
     await Promise.all(slices.map(slice => this.#send(slice, outcomes)));
     return outcomes;
   }
@@ -51,7 +64,7 @@ export class RedisPublisher {
     }
   }
 
-  /** To its queue; or, for one that names an exchange, to all the queues that kombu's bindings lead to. */
+  /** To its queue; or, if it names an exchange, to all queues that kombu's bindings lead to. */
   async #route(
     sending: Sending | null,
     index: number,
@@ -69,41 +82,75 @@ export class RedisPublisher {
       const error = `no queue is bound to exchange ${route.exchange} by ${route.routingKey}`;
       outcomes[index] = { status: 'refused', error };
     } catch (error) {
-      outcomes[index] = { status: 'unavailable', error: textOf(error) };
+      outcomes[index] = outcomeOf(error);
     }
     return [];
   }
 
   async #send(slice: readonly Sending[], outcomes: PublishOutcome[]): Promise<void> {
     const queue = slice[0]?.queue ?? '';
-    this.#declare(queue);
+    if (isReservedKey(queue)) {
+      const error = `queue ${queue} has the name of a key that belongs to Outlast, Celery or kombu`;
+      for (const { message } of slice) outcomes[message] = { status: 'refused', error };
+      return;
+    }
     try {
       const keys = queueKeys(queue, this.#connection.isCluster).lists;
-      const byPlace = STEPS.map((_, place) =>
-        slice.filter(({ element }) => element.place === place),
+      const byList = STEPS.map((_, listIndex) =>
+        slice.filter(({ element }) => element.listIndex === listIndex),
       );
-      const counts = byPlace.map(list => list.length);
-      const elements = byPlace.flat().map(({ element }) => element.text);
+      const counts = byList.map(list => list.length);
+      const elements = byList.flat().map(({ element }) => element.text);
       const reply = await this.#connection.script(LUA.enqueue, keys, [...counts, ...elements]);
-      for (const [place, problem] of (reply as readonly Buffer[]).map(String).entries()) {
+      for (const [listIndex, problem] of (reply as readonly Buffer[]).map(String).entries()) {
         if (problem === '') continue;
-        // The name of the queue is that of something else in this database: only another name will do.
-        for (const { message } of byPlace[place] ?? []) {
+        // The queue's name is another key in this database: only another name helps.
+        for (const { message } of byList[listIndex] ?? []) {
           outcomes[message] = { status: 'refused', error: problem };
         }
       }
+      // Declare only real queues: a name that is another key must not be listed as one.
+      if ((reply as readonly Buffer[]).every(problem => problem.length === 0)) this.declare(queue);
     } catch (error) {
       const outcome: PublishOutcome = { status: 'unavailable', error: textOf(error) };
       for (const { message } of slice) outcomes[message] = outcome;
     }
   }
 
+  /** Those whose queue was declared, as Celery and we do: other keys belong to programs that know nothing about tasks. */
+  async #existing(
+    sendings: readonly Sending[],
+    outcomes: PublishOutcome[],
+  ): Promise<readonly Sending[]> {
+    const queues = [...new Set(sendings.map(({ queue }) => queue))];
+    const refused = new Map<string, PublishOutcome>();
+    const look = async (queue: string): Promise<void> => {
+      try {
+        const found = await this.#connection.command(
+          'sismember',
+          bindingKey(queue),
+          ownBinding(queue),
+        );
+        const error = `queue ${queue} is not known here, and no worker of Celery or Outlast has declared it`;
+        if (found !== 1) refused.set(queue, { status: 'refused', error });
+      } catch (error) {
+        refused.set(queue, outcomeOf(error));
+      }
+    };
+    await Promise.all(queues.map(look));
+    return sendings.filter(({ queue, message }) => {
+      const outcome = refused.get(queue);
+      if (outcome !== undefined) outcomes[message] = outcome;
+      return outcome === undefined;
+    });
+  }
+
   /**
-   * Tells kombu's tools that the queue exists, as a Celery producer would. Nothing depends on it, so nobody waits for it;
-   * a cluster, which kombu cannot use, is not told.
+   * Lists the queue for kombu's tools, as a Celery producer or consumer would, and for callers that check whether they
+   * may send there. Not awaited.
    */
-  #declare(queue: string): void {
-    if (this.#connection.isCluster || this.#declared.has(queue)) return;
+  declare(queue: string): void {
+    if (this.#declared.has(queue)) return;
     this.#declared.add(queue);
     this.#connection
       .command('sadd', bindingKey(queue), ownBinding(queue))
@@ -111,7 +158,7 @@ export class RedisPublisher {
   }
 }
 
-/** Cuts into calls of the script: one queue each, in the order of the messages, of bounded size. */
+/** Cuts into script calls: one queue each, in message order, of bounded size. */
 function sliced(sendings: readonly Sending[]): readonly (readonly Sending[])[] {
   const open = new Map<string, { readonly slice: Sending[]; chars: number }>();
   const slices: Sending[][] = [];
@@ -133,5 +180,11 @@ function sliced(sendings: readonly Sending[]): readonly (readonly Sending[])[] {
   }
   return slices;
 }
+
+/** A binding that is not a set was not written by kombu. */
+const outcomeOf = (error: unknown): PublishOutcome => ({
+  status: isWrongType(error) ? 'refused' : 'unavailable',
+  error: textOf(error),
+});
 
 const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -3,13 +3,14 @@ import { globPattern } from '../../task/glob.ts';
 import { LUA } from './lua.generated.ts';
 import type { RedisConnection } from './redis-connection.ts';
 import { walkDead, type DeadTask } from './redis-dead.ts';
+import { withIsolation } from './redis-isolate.ts';
 import { pack } from './redis-pack.ts';
 
 const CHUNK = 500;
 
 /**
- * Ends dead tasks that match, oldest death first. Looking for them and ending them are two steps; the second names the
- * death it is about, so a task that was revived meanwhile, or died anew, is left alone.
+ * Ends matching dead tasks, oldest death first. Finding and ending them are two steps; the second names the death, so a
+ * task that was revived in between, or died again, is left alone.
  */
 export async function purgeDead(
   connection: RedisConnection,
@@ -63,7 +64,9 @@ async function endAll(
   for (let at = 0; at < tasks.length; at += CHUNK) {
     const some = tasks.slice(at, at + CHUNK);
     const items = pack(some.map(({ id, record }) => [id, record.deaths]));
-    const statuses = await connection.script(LUA.ledgerPurge, [root], [items]);
+    const scope = { ids: some.map(({ id }) => id) };
+    const step = (): Promise<unknown> => connection.script(LUA.ledgerPurge, [root], [items]);
+    const statuses = await withIsolation(connection, root, scope, step);
     ended.push(...some.filter((_, index) => (statuses as readonly number[])[index] === 1));
   }
   return ended;

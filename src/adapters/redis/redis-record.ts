@@ -1,13 +1,19 @@
-import type { HistoryEntry } from '../../admin/read-model.ts';
+import type { HistoryEntry } from '../../ledger/dead-letter.ts';
 import type { ErrorRecord, TaskState } from '../../ledger/ledger.ts';
+import { readErrorRecord } from '../../ledger/read-error.ts';
 import type { Ending } from '../../result/result-store.ts';
 import { MeasuredEnvelope } from '../../task/digest.ts';
 import type { Envelope } from '../../task/envelope.ts';
-import { decodeJson, toBytes } from '../../task/json.ts';
-import { unpack, type Packable, type Packer, type Unpacked } from './redis-pack.ts';
+import { toBytes } from '../../task/json.ts';
+import { hasMark, MARKS } from '../../task/marks.ts';
+import { HISTORY_STEPS, INLINE_BYTES, POSITIONS, RECORD_STATES } from './record-layout.ts';
+import type { Packable, Packer, Unpacked } from './redis-pack.ts';
+import { readMembers } from './redis-record-shape.ts';
 
-/** A record as it is stored, with its times. `lua/includes/ledger-record.lua` writes it. */
+/** A stored record, with its times. `lua/includes/ledger-record.lua` writes it. */
 export interface StoredRecord {
+  /** False: a foreign client has written to it, and this is the readable part. */
+  readonly isWhole: boolean;
   readonly state: TaskState;
   readonly epoch: number;
   readonly run: string;
@@ -21,7 +27,7 @@ export interface StoredRecord {
   readonly etaMs: number | null;
   readonly expiresMs: number | null;
   readonly options: Uint8Array;
-  /** Null: it has a key of its own. */
+  /** Null: it has a separate key. */
   readonly body: Uint8Array | null;
   readonly failures: number;
   readonly crashes: number;
@@ -39,78 +45,75 @@ export interface StoredRecord {
   readonly history: readonly HistoryEntry[];
 }
 
-const STATES: Readonly<Record<string, TaskState>> = {
-  w: 'waiting',
-  r: 'running',
-  d: 'done',
-  x: 'dead',
-  c: 'cancelled',
-};
+/** By their code in a record. */
+const reversed = <Name extends string>(
+  letters: Readonly<Record<Name, string>>,
+): Readonly<Record<string, Name>> =>
+  Object.fromEntries(
+    Object.entries<string>(letters).map(([name, letter]) => [letter, name as Name] as const),
+  );
 
-/** Reads a record. Its bytes are copies: those of a reply are part of whatever else came with it. */
+const STATES = reversed(RECORD_STATES);
+
+/** Reads a record. Its bytes are copies: those of a reply are views of the whole reply. */
 export function readRecord(raw: Buffer): StoredRecord {
-  const places = unpack(raw) as readonly Unpacked[];
-  const text = (place: number): string => String(places[place - 1]);
-  const number = (place: number): number => places[place - 1] as number;
-  const bytes = (place: number): Uint8Array | null => {
-    const value = places[place - 1];
+  const { members, isWhole } = readMembers(raw);
+  const text = (position: number): string => String(members[position - 1]);
+  const number = (position: number): number => members[position - 1] as number;
+  const bytes = (position: number): Uint8Array | null => {
+    const value = members[position - 1];
     return value instanceof Buffer ? new Uint8Array(value) : null;
   };
-  const time = (place: number): number | null => {
-    const value = places[place - 1];
+  const time = (position: number): number | null => {
+    const value = members[position - 1];
     return typeof value === 'number' ? value : null;
   };
   return {
-    state: STATES[text(1)] ?? 'dead',
-    epoch: number(2),
-    run: text(3),
-    owner: text(4),
-    name: text(6),
-    queue: text(7),
-    priority: number(8),
-    version: number(9),
-    digest: readDigest(places[9] as Buffer),
-    etaMs: time(11),
-    expiresMs: time(12),
-    options: bytes(13) ?? NO_BYTES,
-    body: bytes(14),
-    failures: number(15),
-    crashes: number(16),
-    crashBudget: number(17),
-    dueMs: number(18),
-    createdMs: number(20),
-    // Few ask for it, and it is the longest to read.
+    isWhole,
+    state: STATES[text(POSITIONS.state)] ?? 'dead',
+    epoch: number(POSITIONS.epoch),
+    run: text(POSITIONS.run),
+    owner: text(POSITIONS.owner),
+    name: text(POSITIONS.name),
+    queue: text(POSITIONS.queue),
+    priority: number(POSITIONS.priority),
+    version: number(POSITIONS.version),
+    digest: readDigest(members[POSITIONS.digest - 1] as Buffer),
+    etaMs: time(POSITIONS.eta),
+    expiresMs: time(POSITIONS.expires),
+    options: bytes(POSITIONS.options) ?? NO_BYTES,
+    body: bytes(POSITIONS.body),
+    failures: number(POSITIONS.failures),
+    crashes: number(POSITIONS.crashes),
+    crashBudget: number(POSITIONS.budget),
+    dueMs: number(POSITIONS.due),
+    createdMs: number(POSITIONS.created),
+    // Read on demand: rarely needed, and the slowest to read.
     get history() {
-      return readHistory(text(21));
+      return readHistory(text(POSITIONS.history));
     },
-    checkpointSeq: number(23),
-    deaths: number(24),
-    ending: (text(25) || null) as Ending | null,
-    endedMs: number(26),
-    why: text(27),
-    error: text(28) === '' ? null : decodeError(text(28)),
-    result: bytes(29),
+    checkpointSeq: number(POSITIONS.checkpointSeq),
+    deaths: number(POSITIONS.deaths),
+    ending: (text(POSITIONS.ending) || null) as Ending | null,
+    endedMs: number(POSITIONS.ended),
+    why: text(POSITIONS.why),
+    error: text(POSITIONS.error) === '' ? null : readErrorRecord(text(POSITIONS.error)),
+    result: bytes(POSITIONS.result),
   };
 }
 
 const NO_BYTES = new Uint8Array();
 
-/** A message as scripts take it: its id, then what a record keeps of it. */
+/** A message in the scripts' format: its id, then what a record keeps of it. */
 export function messageParts(envelope: Envelope): Packable[] {
   const { id, name, queue, priority, version, etaMs, expiresMs, options, body } = envelope;
   const times = [etaMs ?? false, expiresMs ?? false];
   return [id, name, queue, priority, version, writeDigest(envelope), ...times, options, body];
 }
 
-/** Longer bodies have a key of their own: a step that only moves a task need not carry them. As the scripts know it. */
-const INLINE_BYTES = 1_024;
-
 export const isInline = ({ body }: Envelope): boolean => body.length <= INLINE_BYTES;
 
-/** As `celery-result.lua` looks for it. */
-export const keepsNoResult = ({ options }: Envelope): boolean =>
-  options.length > 2 &&
-  Buffer.from(options.buffer, options.byteOffset, options.length).includes('"keepResult":false');
+export const keepsNoResult = ({ options }: Envelope): boolean => hasMark(options, MARKS.unkept);
 
 export function envelopeOfParts(parts: Unpacked): Envelope {
   const [id, name, queue, priority, version, digest, etaMs, expiresMs, options, body] =
@@ -129,7 +132,7 @@ export function envelopeOfParts(parts: Unpacked): Envelope {
   };
 }
 
-/** The envelope of a record; `body` is that of its own key, where it has one. */
+/** The envelope of a record; `body` is from its separate key, if it has one. */
 export function envelopeOf(id: string, record: StoredRecord, body: Uint8Array | null): Envelope {
   const { name, queue, priority, version, digest, etaMs, expiresMs, options } = record;
   return {
@@ -152,13 +155,13 @@ const PACKED_BYTES = 33;
 const isHex = (envelope: Envelope): boolean =>
   MeasuredEnvelope.is(envelope) || HEX.test(envelope.digest);
 
-/** A NUL and the bytes: half as long as the text, in every record and every tombstone. Other texts stay what they are. */
+/** A NUL and the bytes: half as long as the text, in every record and tombstone. Other texts are kept as they are. */
 function writeDigest(envelope: Envelope): Packable {
   const { digest } = envelope;
   return isHex(envelope) ? Buffer.from(`00${digest}`, 'hex') : digest;
 }
 
-/** The same, where it is packed. */
+/** The same for a packer. */
 export function putDigest(packer: Packer, envelope: Envelope): void {
   if (isHex(envelope)) packer.putHex(0, envelope.digest);
   else packer.put(envelope.digest);
@@ -173,30 +176,31 @@ export function encodeError(error: ErrorRecord): Uint8Array {
   return toBytes(JSON.stringify(error));
 }
 
-function decodeError(text: string): ErrorRecord {
-  return decodeJson(text) as ErrorRecord;
+/** The epoch for a value that is not an instant. */
+function iso(ms: number): string {
+  return new Date(Math.abs(ms) <= 8.64e15 ? ms : 0).toISOString();
 }
 
-const STEPS: Readonly<Record<string, string>> = {
-  a: 'arrived',
-  b: 'begun',
-  d: 'done',
-  i: 'discarded',
-  f: 'failed',
-  h: 'crashed',
-  x: 'dead',
-  r: 'released',
-  p: 'reaped',
-  u: 'buried',
-  v: 'revived',
-  c: 'cancelled',
-  e: 'expired',
-  g: 'purged',
-};
-/** The steps that a worker takes, or that are taken from it. */
-const OF_RUN = new Set('bdifhxrpuc');
+const STEPS: Readonly<Record<string, string>> = reversed(HISTORY_STEPS);
+/** The steps that a worker takes, or that end its run. */
+const OF_RUN: ReadonlySet<string> = new Set(
+  (
+    [
+      'begun',
+      'done',
+      'discarded',
+      'failed',
+      'crashed',
+      'dead',
+      'released',
+      'reaped',
+      'buried',
+      'cancelled',
+    ] as const
+  ).map(step => HISTORY_STEPS[step]),
+);
 
-/** A line is: a letter and the time, the epoch, and then the worker that began or the error of what failed. */
+/** A line has a letter and the time, the epoch, and then the worker that began or the error of the failure. */
 function readHistory(text: string): readonly HistoryEntry[] {
   const workers = new Map<number, string>();
   const lines = text.split('\n').filter(line => line !== '');
@@ -204,11 +208,11 @@ function readHistory(text: string): readonly HistoryEntry[] {
     const [first = '', second = ''] = line.split(' ', 2);
     const rest = line.slice(first.length + second.length + 2);
     const [letter, epoch] = [first.charAt(0), Number(second)];
-    if (letter === 'b') workers.set(epoch, rest);
+    if (letter === HISTORY_STEPS.begun) workers.set(epoch, rest);
     const worker = OF_RUN.has(letter) ? workers.get(epoch) : undefined;
-    const error = letter === 'b' || rest === '' ? undefined : decodeError(rest);
+    const error = letter === HISTORY_STEPS.begun || rest === '' ? undefined : readErrorRecord(rest);
     return {
-      at: new Date(Number(first.slice(1))).toISOString(),
+      at: iso(Number(first.slice(1))),
       step: STEPS[letter] ?? letter,
       epoch,
       ...(worker === undefined ? {} : { worker }),

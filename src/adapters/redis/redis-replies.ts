@@ -8,7 +8,7 @@ import type {
 } from '../../ledger/ledger.ts';
 import type { ReviveStatus } from '../../outbox/outbox-store.ts';
 
-/** The numbers that scripts answer with, from 1. */
+/** The scripts' answers by number, from 1. */
 const STATUSES: readonly StepStatus[] = ['ok', 'stale', 'absent'];
 const REVIVALS: readonly ReviveStatus[] = ['ok', 'conflict', 'absent', 'expired'];
 
@@ -33,21 +33,21 @@ export function readCondemned(reply: unknown): CondemnReply {
 
 type ReapedTask = readonly [Buffer, Buffer, Buffer, crashes: number, isDead: number];
 
-/** As many as were asked for: there may be more. */
+/** A full page: there may be more. */
 export function readReaped(reply: unknown, most: number): ReapReply {
-  const [storeMs, tasks] = reply as readonly [number, readonly ReapedTask[]];
+  const [storeMs, tasks, looked] = reply as readonly [number, readonly ReapedTask[], number];
   const lost = (isDead: number): ReapReply['returned'] =>
     tasks
       .filter(task => task[4] === isDead)
       .map(([id, name, queue, crashes]) => ({ ...readRef([id, name, queue]), crashes }));
-  return { returned: lost(0), buried: lost(1), more: tasks.length >= most, storeMs };
+  return { returned: lost(0), buried: lost(1), more: looked >= most, storeMs };
 }
 
 export function readRef([id, name, queue]: readonly [Buffer, Buffer, Buffer]): TaskRef {
   return { id: String(id), name: String(name), queue: String(queue) };
 }
 
-/** Task, then epoch and run in one text, for each. */
+/** For each: the task, then epoch and run in one text. */
 export function readRuns(fields: readonly Buffer[]): RunRef[] {
   const runs: RunRef[] = [];
   for (let at = 0; at + 1 < fields.length; at += 2) {
@@ -60,7 +60,7 @@ export function readRuns(fields: readonly Buffer[]): RunRef[] {
 /** Worst first. */
 const RANKS: readonly string[] = ['absent', 'stale', 'conflict', 'expired', 'ok'];
 
-/** The better of two answers about one thing that is in one queue: others say what they say of strangers. */
+/** The better of two answers about an item that is in one queue: the other queues answer as for an unknown one. */
 export function better<Status extends string>(one: Status, other: Status): Status {
   return RANKS.indexOf(other) > RANKS.indexOf(one) ? other : one;
 }

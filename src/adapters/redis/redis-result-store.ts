@@ -1,3 +1,4 @@
+import { outlastError } from '../../errors/error.ts';
 import type { ResultRecord, ResultStore } from '../../result/result-store.ts';
 import { celeryResultKey, readCeleryResult } from './celery-result.ts';
 import type { RedisConnection } from './redis-connection.ts';
@@ -11,9 +12,20 @@ const UNKNOWN: ResultRecord = {
   why: null,
 };
 
+/** The largest result that our workers keep, plus what Celery writes around it. */
+const MOST_BYTES = 17_825_792;
+
+function tooLarge(id: string): Error {
+  return outlastError('ERR_PAYLOAD_TOO_LARGE', {
+    message: `the result of ${id} has more than the ${MOST_BYTES} bytes that are read`,
+    hint: 'Let the task store its data elsewhere and return a reference to it.',
+    fields: { bytes: MOST_BYTES + 1, maxBytes: MOST_BYTES },
+  });
+}
+
 /**
- * Outcomes live in the ledger's records until their time is over, and beside them as Celery writes them: those of Python's
- * workers, and ours where they are told to Celery.
+ * Outcomes are kept in the ledger's records until they expire, and beside them in Celery's format: those of Python
+ * workers, and ours if they are published for Celery.
  */
 export class RedisResultStore implements ResultStore {
   readonly #connection: RedisConnection;
@@ -39,7 +51,10 @@ export class RedisResultStore implements ResultStore {
   }
 
   async #ofCelery(id: string): Promise<ResultRecord | null> {
-    const text = (await this.#connection.command('get', celeryResultKey(id))) as Buffer | null;
-    return text === null ? null : readCeleryResult(text.toString());
+    const key = celeryResultKey(id);
+    const text = (await this.#connection.command('getrange', key, 0, MOST_BYTES)) as Buffer;
+    if (text.length === 0) return null;
+    if (text.length > MOST_BYTES) throw tooLarge(id);
+    return readCeleryResult(text.toString());
   }
 }

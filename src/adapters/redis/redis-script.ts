@@ -1,14 +1,14 @@
 import type { Cluster, Redis } from 'ioredis';
 
-/** A script of `lua/`, embedded: one atomic step. */
+/** An embedded script of `lua/`: one atomic step. */
 export interface LuaScript {
   readonly sha: string;
   readonly text: string;
 }
 
 /**
- * Runs a script by its hash. A server that does not know it (restarted, flushed, failed over) says so before running
- * anything, so it is given the text; every other error is the caller's, because the script may have run.
+ * Runs a script by its hash. A server that does not know it (restarted, flushed, failed over) refuses before running
+ * anything, so it is sent the text; every other error goes to the caller, because the script may have run.
  */
 export async function runScript(
   client: Redis | Cluster,

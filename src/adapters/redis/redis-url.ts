@@ -1,4 +1,4 @@
-import { maskUrl } from '../../config/database-url.ts';
+import { maskUrl } from '../../errors/mask-secrets.ts';
 import { rangeError } from '../../config/options.ts';
 
 export interface RedisAddress {
@@ -6,12 +6,12 @@ export interface RedisAddress {
   readonly port: number;
 }
 
-/** Where a Redis is, read from a URL. */
+/** The target of a Redis URL. */
 export interface RedisTarget {
   readonly kind: 'single' | 'sentinel' | 'cluster';
-  /** One server, or the sentinels, or nodes of the cluster to begin with. */
+  /** One server, or the sentinels, or seed nodes of the cluster. */
   readonly addresses: readonly RedisAddress[];
-  /** What the sentinels call the server; empty elsewhere. */
+  /** The sentinels' name for the server; empty elsewhere. */
   readonly service: string;
   readonly username: string | undefined;
   readonly password: string | undefined;
@@ -19,7 +19,7 @@ export interface RedisTarget {
   readonly tls: RedisTlsFiles | null;
 }
 
-/** Paths of files, named in the query as redis-py names them. */
+/** File paths, named in the query as in redis-py. */
 export interface RedisTlsFiles {
   readonly ca: string | null;
   readonly cert: string | null;
@@ -43,19 +43,19 @@ const SCHEMES: Readonly<Record<string, Scheme>> = {
 const ALLOWED =
   'Use redis://user:password@host:6379/0, rediss://…, sentinel://host1:26379,host2:26379/service/0 or redis+cluster://host1:6379,host2:6379. Special characters in the password must be percent-encoded.';
 
-// Hosts stand between the last `@` and the first `/` or `?`; several are separated by commas, which no URL class takes.
+// Hosts are between the last `@` and the first `/` or `?`; several are separated by commas, which no URL class accepts.
 const SHAPE =
   /^(?<scheme>[a-z][a-z+]*):\/\/(?:(?<user>[^:@/?]*)(?::(?<password>[^@/?]*))?@)?(?<hosts>[^@/?]*)(?:\/(?<path>[^?]*))?(?:\?(?<query>.*))?$/i;
 const HOST = /^(?:\[(?<six>[0-9a-f:.]+)\]|(?<name>[^:[\]\s]+))(?::(?<port>\d{1,5}))?$/i;
 
-/** Reads a Redis URL; no message it throws holds a password. */
+/** Reads a Redis URL; its error messages never contain a password. */
 export function parseRedisUrl(url: string, option: string): RedisTarget {
   const refuse = (why: string): Error => rangeError(option, `is ${maskUrl(url)}: ${why}`, ALLOWED);
   const [first = '', ...others] = url.split(';');
   const main = SHAPE.exec(first)?.groups;
   const scheme = SCHEMES[main?.['scheme']?.toLowerCase() ?? ''];
   if (main === undefined || scheme === undefined) throw refuse('it is not a Redis URL');
-  // Kombu repeats the whole URL for each sentinel; what it says beside the host is taken from the first that says it.
+  // Kombu repeats the whole URL for each sentinel; other parts than the host come from the first URL that has them.
   const urls = [main, ...others.map(other => sentinelUrl(other, scheme, refuse))];
   const query = new URLSearchParams(urls.find(one => one['query'])?.['query'] ?? '');
   const path = decode(urls.find(one => one['path'])?.['path'] ?? '', refuse);
@@ -76,7 +76,7 @@ export function isRedisCluster(url: string): boolean {
   return parseRedisUrl(url, 'ledger').kind === 'cluster';
 }
 
-/** Whether two URLs lead to the same memory, in whatever database of it. */
+/** Whether two URLs lead to the same server, in any database. */
 export function isSameRedis(one: string, other: string): boolean {
   const [a, b] = [one, other].map(url => {
     const { kind, addresses, service } = parseRedisUrl(url, 'ledger');
@@ -86,7 +86,7 @@ export function isSameRedis(one: string, other: string): boolean {
   return a === b;
 }
 
-/** Whether a script can reach the keys of both: one server and one database of it. */
+/** Whether a script can reach the keys of both: same server, same database. */
 export function isSameKeyspace(one: string, other: string): boolean {
   const [a, b] = [parseRedisUrl(one, 'ledger'), parseRedisUrl(other, 'ledger')];
   return a.kind !== 'cluster' && a.db === b.db && isSameRedis(one, other);
@@ -116,7 +116,7 @@ function readHosts(hosts: string, scheme: Scheme, refuse: Refuse): RedisAddress[
   });
 }
 
-/** `/db`, and with sentinels `/service/db`; kombu keeps the service in an option of its own, here it may be a query. */
+/** `/db`, and with sentinels `/service/db`; kombu has a separate option for the service, here it may be in the query. */
 function readPath(
   scheme: Scheme,
   path: string,

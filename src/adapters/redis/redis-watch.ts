@@ -1,18 +1,18 @@
 import type { RedisConnection } from './redis-connection.ts';
 import { queueKeys } from './redis-keys.ts';
 
-/** Blocked connections per consumer. Beyond that looking is cheaper: one EXISTS asks about all lists at once. */
+/** Blocked connections per consumer. Beyond that polling is cheaper: one EXISTS checks all lists at once. */
 const MOST_PEEKS = 8;
 const LOOK_MS = 25;
-/** Much less than the silence after which a connection counts as broken. */
+/** Much shorter than the silence after which a connection counts as broken. */
 const BLOCK_SECONDS = 3;
 const RETRY_MS = 500;
 
 /**
- * Tells when a queue has something, and takes nothing: what a blocking pop returns to a process that dies is lost.
+ * Notices when a queue has messages, without taking any: if a process dies, the result of a blocking pop is lost.
  *
- * It looks only while armed, that is after a `take` that found nothing; a hint disarms it. Otherwise a full queue would
- * be a hint without end to a worker that has no place free.
+ * It looks only while armed, which is after a `take` that found nothing; a hint disarms it. Otherwise a full queue would
+ * send endless hints to a worker without a free slot.
  */
 export class RedisWatch {
   readonly #hints = new Set<() => void>();
@@ -20,14 +20,14 @@ export class RedisWatch {
 
   constructor(connection: RedisConnection, queues: readonly string[]) {
     const lists = queues.map(queue => queueKeys(queue, connection.isCluster).lists);
-    const tell = (): void => {
+    const notify = (): void => {
       for (const hint of this.#hints) hint();
     };
-    // A cluster's client has one connection to each node: a command that blocks would hold up all others there.
+    // A cluster client has one connection per node: a blocking command would hold up all others there.
     const isPolling = connection.isCluster || lists.flat().length > MOST_PEEKS;
     this.#looks = isPolling
-      ? [new PollingLook(connection, lists, tell)]
-      : lists.flat().map(list => new BlockingLook(connection.another(), list, tell));
+      ? [new PollingLook(connection, lists, notify)]
+      : lists.flat().map(list => new BlockingLook(connection.another(), list, notify));
   }
 
   get isWanted(): boolean {
@@ -54,19 +54,19 @@ interface Look {
   close(): void;
 }
 
-/** Waits until one list is not empty, on a connection of its own: its last element is moved from its end to its end. */
+/** Waits until one list is not empty, on a separate connection: moves the last element from the list's end to its end. */
 class BlockingLook implements Look {
   readonly #connection: RedisConnection;
   readonly #list: string;
-  readonly #tell: () => void;
+  readonly #notify: () => void;
   #isArmed = false;
   #isLooking = false;
   #isClosed = false;
 
-  constructor(connection: RedisConnection, list: string, tell: () => void) {
+  constructor(connection: RedisConnection, list: string, notify: () => void) {
     this.#connection = connection;
     this.#list = list;
-    this.#tell = tell;
+    this.#notify = notify;
   }
 
   arm(): void {
@@ -80,7 +80,7 @@ class BlockingLook implements Look {
       const found = await this.#peek();
       if (found && this.#isArmed && !this.#isClosed) {
         this.#isArmed = false;
-        this.#tell();
+        this.#notify();
       }
     }
     this.#isLooking = false;
@@ -91,7 +91,7 @@ class BlockingLook implements Look {
       const ends = [this.#list, this.#list, 'RIGHT', 'RIGHT', BLOCK_SECONDS];
       return (await this.#connection.command('blmove', ...ends)) !== null;
     } catch {
-      // It is away, or its memory is full; workers ask by themselves now and then.
+      // The server is away, or its memory is full; workers poll by themselves now and then.
       if (!this.#isClosed) await new Promise(resolve => setTimeout(resolve, RETRY_MS).unref());
       return false;
     }
@@ -103,23 +103,23 @@ class BlockingLook implements Look {
   }
 }
 
-/** Asks again and again whether any of many lists is there. */
+/** Polls whether any of many lists exists. */
 class PollingLook implements Look {
   readonly #connection: RedisConnection;
   readonly #lists: readonly (readonly string[])[];
-  readonly #tell: () => void;
+  readonly #notify: () => void;
   #timer: NodeJS.Timeout | undefined;
   #isClosed = false;
 
   constructor(
     connection: RedisConnection,
     lists: readonly (readonly string[])[],
-    tell: () => void,
+    notify: () => void,
   ) {
     this.#connection = connection;
-    // Keys of several queues go together in one command, but not to several nodes.
+    // One command can check keys of several queues, but not on several nodes.
     this.#lists = connection.isCluster ? lists : [lists.flat()];
-    this.#tell = tell;
+    this.#notify = notify;
   }
 
   arm(): void {
@@ -133,7 +133,7 @@ class PollingLook implements Look {
       const counts = this.#lists.map(keys => this.#connection.command('exists', ...keys));
       if ((await Promise.all(counts)).some(count => count !== 0)) {
         this.#timer = undefined;
-        if (!this.#isClosed) this.#tell();
+        if (!this.#isClosed) this.#notify();
         return;
       }
     } catch {

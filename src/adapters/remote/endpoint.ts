@@ -1,6 +1,6 @@
 /**
- * Where a process serves its database to others on this machine. Whoever knows it may read and
- * write everything.
+ * Where a process serves its database to others on this machine. A process that knows it may read
+ * and write everything.
  */
 export interface Endpoint {
   /** TCP port on 127.0.0.1. */

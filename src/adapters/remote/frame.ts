@@ -32,7 +32,7 @@ export function frameTooLarge(bytes: number, maxBytes: number): Error {
 export class FrameReader {
   /**
    * May be changed between two frames: before the token is checked a frame may be no longer than
-   * it.
+   * the token.
    */
   maxBytes: number;
   #chunks: Buffer[] = [];

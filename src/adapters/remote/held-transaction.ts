@@ -1,4 +1,5 @@
-import type { SqlDatabase, SqlParam, SqlRow, SqlRunner } from '../postgres/sql-database.ts';
+import type { PostgresDatabase } from '../postgres/postgres-database.ts';
+import type { SqlParam, SqlRow, SqlRunner } from '../sql/sql-database.ts';
 
 /** Thrown into the transaction to make the database roll it back; never seen outside. */
 const ROLLBACK: unique symbol = Symbol('rollback');
@@ -15,7 +16,7 @@ export class HeldTransaction {
   readonly #finished: Promise<void>;
   readonly #end: PromiseWithEnds<void>;
 
-  constructor(db: SqlDatabase) {
+  constructor(db: PostgresDatabase) {
     const opened = promiseWithEnds<SqlRunner>();
     const end = promiseWithEnds<void>();
     this.#end = end;
@@ -24,7 +25,7 @@ export class HeldTransaction {
       opened.resolve(tx);
       await end.promise;
     });
-    // When the database could not open it, whoever waits for that gets the reason.
+    // When the database could not open it, the waiting caller gets the reason.
     this.#finished.catch(opened.reject);
   }
 
@@ -49,7 +50,7 @@ export class HeldTransaction {
     try {
       await this.#finished;
     } catch {
-      // Whatever ended it, it is rolled back, and that is what was asked for.
+      // Whatever ended it, it is rolled back, which is what the caller wanted.
     }
   }
 }
@@ -68,7 +69,7 @@ function promiseWithEnds<T>(): PromiseWithEnds<T> {
     resolve = onValue;
     reject = onReason;
   });
-  // A rejection before anybody waits is not an accident here.
+  // A rejection without a waiter is expected here.
   promise.catch(() => undefined);
   return { promise, resolve, reject };
 }

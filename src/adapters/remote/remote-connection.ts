@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net';
 import type { Clock } from '../../runtime/clock.ts';
-import type { SqlRow } from '../postgres/sql-database.ts';
+import type { SqlRow } from '../sql/sql-database.ts';
 import type { Endpoint } from './endpoint.ts';
 import { FrameReader, frameTooLarge, MAX_FRAME_BYTES, writeFrame } from './frame.ts';
 import { storeUnavailable } from './store-unavailable.ts';
@@ -10,12 +10,12 @@ import { decodeError } from '../../errors/wire-error.ts';
 export interface ConnectionOptions {
   readonly clock: Clock;
   readonly onHint: (channel: string) => void;
-  /** Called once when a connection that was open is no more. */
+  /** Called once when an open connection is lost. */
   readonly onLost: () => void;
 }
 
 /**
- * A server that does not even greet is stopped or wedged. Its longest statement should take less.
+ * A server that sends no greeting is stopped or wedged. Its longest statement should take less.
  */
 const GREETING_WAIT_MS = 10_000;
 /**
@@ -80,7 +80,7 @@ export class RemoteConnection {
           socket.destroy(error as Error);
         }
       });
-      // The server closes without a word on a wrong token.
+      // On a wrong token the server closes without a reply.
       socket.on('close', refuse);
       socket.on('error', refuse);
       writeFrame(socket, Buffer.from(endpoint.token, 'hex'));
@@ -91,7 +91,7 @@ export class RemoteConnection {
     return await this.send(body).reply;
   }
 
-  /** As `request`, and tells the id: a `begin` names its transaction by it. */
+  /** As `request`, and returns the id: a `begin` names its transaction by it. */
   send(body: RequestBody): { readonly id: number; readonly reply: Promise<readonly SqlRow[]> } {
     const id = ++this.#lastId;
     const reply = new Promise<readonly SqlRow[]>((resolve, reject) => {

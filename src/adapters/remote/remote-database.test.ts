@@ -3,7 +3,7 @@ import { deserialize, serialize } from 'node:v8';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { Clock } from '../../runtime/clock.ts';
 import { openPGliteDatabase } from '../pglite/pglite-database.ts';
-import type { SqlDatabase } from '../postgres/sql-database.ts';
+import type { PostgresDatabase } from '../postgres/postgres-database.ts';
 import { FrameReader } from './frame.ts';
 import { openRemoteDatabase, type EndpointSource } from './remote-database.ts';
 import { serveDatabase, type ServeOptions, type ServedDatabase } from './remote-server.ts';
@@ -11,7 +11,7 @@ import { serveDatabase, type ServeOptions, type ServedDatabase } from './remote-
 const UNAVAILABLE = { name: 'UnavailableError', code: 'ERR_STORE_UNAVAILABLE' };
 
 describe('a database over the socket', () => {
-  let db: SqlDatabase;
+  let db: PostgresDatabase;
   let tables = 0;
 
   beforeAll(async () => {
@@ -27,13 +27,17 @@ describe('a database over the socket', () => {
     return server;
   }
 
-  function open(source: EndpointSource): SqlDatabase {
+  function open(source: EndpointSource): PostgresDatabase {
     const remote = openRemoteDatabase(source);
     onTestFinished(() => remote.close());
     return remote;
   }
 
-  async function setup(): Promise<{ server: ServedDatabase; remote: SqlDatabase; table: string }> {
+  async function setup(): Promise<{
+    server: ServedDatabase;
+    remote: PostgresDatabase;
+    table: string;
+  }> {
     const server = await serve();
     const table = `t${++tables}`;
     await db.query(`create table ${table} (id int primary key)`);
@@ -143,7 +147,7 @@ describe('a database over the socket', () => {
 
   it('refuses a statement of a transaction that is over', async () => {
     const { remote, table } = await setup();
-    let leaked: SqlDatabase['query'] = remote.query.bind(remote);
+    let leaked: PostgresDatabase['query'] = remote.query.bind(remote);
     await remote.transaction(async tx => {
       leaked = tx.query.bind(tx);
       await tx.query('select 1');
@@ -164,7 +168,7 @@ describe('a database over the socket', () => {
   });
 
   it('keeps the family, code and fields of an Outlast error', async () => {
-    const served: SqlDatabase = {
+    const served: PostgresDatabase = {
       ...stubDatabase(),
       query: () => db.listen('A', () => 0) as never,
     };
@@ -215,7 +219,7 @@ describe('a database over the socket', () => {
 
   it('rejects what is under way when the server goes, and every later call at once', async () => {
     const started = signal();
-    const served: SqlDatabase = {
+    const served: PostgresDatabase = {
       ...stubDatabase(),
       query: () => {
         started.give();
@@ -370,7 +374,7 @@ describe('a database over the socket', () => {
   });
 });
 
-/** Time that passes when the test says so. */
+/** Time that the test moves. */
 class ManualClock implements Clock {
   readonly #timers = new Set<() => void>();
   now = (): number => 0;
@@ -384,7 +388,7 @@ class ManualClock implements Clock {
   }
 }
 
-function stubDatabase(): SqlDatabase {
+function stubDatabase(): PostgresDatabase {
   return {
     query: () => Promise.resolve([]),
     transaction: () => Promise.reject(new Error('not in this test')),
@@ -399,7 +403,7 @@ function frame(payload: Buffer): Buffer {
   return Buffer.concat([header, payload]);
 }
 
-/** Sends bytes and resolves with all that was heard until the server closed the connection. */
+/** Sends bytes and resolves with everything received until the server closed the connection. */
 function talk(port: number, bytes: Buffer): Promise<Buffer> {
   return new Promise(resolve => {
     const heard: Buffer[] = [];

@@ -1,12 +1,13 @@
 import { systemClock, type Clock } from '../../runtime/clock.ts';
-import type { SqlDatabase, SqlParam, SqlRow, SqlRunner } from '../postgres/sql-database.ts';
+import type { PostgresDatabase } from '../postgres/postgres-database.ts';
+import type { SqlParam, SqlRow, SqlRunner } from '../sql/sql-database.ts';
 import type { Endpoint } from './endpoint.ts';
 import { RemoteConnection } from './remote-connection.ts';
 import { runLimited, TRANSACTION_LIMIT_MS } from './run-limited.ts';
 import { storeUnavailable } from './store-unavailable.ts';
 
 /**
- * A function is asked before every connection: a holder that restarts has another port and token.
+ * A function is called before every connection: a holder that restarts has another port and token.
  */
 export type EndpointSource = Endpoint | (() => Promise<Endpoint>);
 
@@ -17,18 +18,18 @@ export interface RemoteOptions {
 
 /**
  * The database of another process of this machine. Connects at the first call, and again at the
- * first call after a loss. No call is tried twice: what was under way when the connection broke is
- * rejected with `ERR_STORE_UNAVAILABLE`, its outcome unknown, and while there is no server every
+ * first call after a loss. No call is tried twice: calls under way when the connection broke are
+ * rejected with `ERR_STORE_UNAVAILABLE`, their outcome unknown, and while there is no server every
  * call is rejected at once.
  */
 export function openRemoteDatabase(
   source: EndpointSource,
   options: RemoteOptions = {},
-): SqlDatabase {
+): PostgresDatabase {
   return new RemoteDatabase(source, options);
 }
 
-class RemoteDatabase implements SqlDatabase {
+class RemoteDatabase implements PostgresDatabase {
   readonly #source: EndpointSource;
   readonly #clock: Clock;
   readonly #limitMs: number;
@@ -53,7 +54,7 @@ class RemoteDatabase implements SqlDatabase {
 
   transaction<T>(fn: (tx: SqlRunner) => Promise<T>): Promise<T> {
     return this.#track(async () => {
-      // All of a transaction goes through one connection; the server forgets it when that breaks.
+      // A whole transaction uses one connection; the server drops it when that breaks.
       const connection = await this.#connected();
       const { id: tx, reply } = connection.send({ op: 'begin' });
       await reply;
@@ -65,7 +66,7 @@ class RemoteDatabase implements SqlDatabase {
       try {
         value = await runLimited(runner, fn, limit);
       } catch (error) {
-        // When this cannot be told, the server rolls back as it sees the connection break.
+        // If this cannot be sent, the server rolls back when it sees the connection break.
         await connection.request({ op: 'rollback', tx }).catch(() => undefined);
         throw error;
       }
@@ -85,12 +86,12 @@ class RemoteDatabase implements SqlDatabase {
     hints.add(own);
     if (hints.size === 1) {
       this.#listeners.set(channel, hints);
-      this.#tell('listen', channel);
+      this.#sendRequest('listen', channel);
     }
     return () => {
       if (!hints.delete(own) || hints.size > 0) return;
       this.#listeners.delete(channel);
-      if (this.#connection !== undefined) this.#tell('unlisten', channel);
+      if (this.#connection !== undefined) this.#sendRequest('unlisten', channel);
     };
   }
 
@@ -106,9 +107,9 @@ class RemoteDatabase implements SqlDatabase {
     connection?.destroy();
   }
 
-  #tell(op: 'listen' | 'unlisten', channel: string): void {
+  #sendRequest(op: 'listen' | 'unlisten', channel: string): void {
     if (this.#closed !== undefined) return;
-    // Without a connection there is nothing to end, and the next one begins with all subscriptions.
+    // Without a connection there is nothing to end, and the next one starts with all subscriptions.
     this.#connected()
       .then(connection => connection.request({ op, channel }))
       .catch(() => undefined);
@@ -140,7 +141,7 @@ class RemoteDatabase implements SqlDatabase {
         onLost: () => this.#lost(),
       });
       for (const channel of this.#listeners.keys()) {
-        // Fails only with the connection, and then `#lost` sees to it.
+        // Fails only with the connection, and then `#lost` handles it.
         connection.request({ op: 'listen', channel }).catch(() => undefined);
       }
       return connection;

@@ -1,7 +1,7 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { systemClock, type Clock } from '../../runtime/clock.ts';
-import type { SqlDatabase } from '../postgres/sql-database.ts';
+import type { PostgresDatabase } from '../postgres/postgres-database.ts';
 import type { Endpoint } from './endpoint.ts';
 import { FrameReader, MAX_FRAME_BYTES, writeFrame } from './frame.ts';
 import { RemoteSession } from './remote-session.ts';
@@ -13,19 +13,19 @@ export interface ServeOptions {
 }
 
 export interface ServedDatabase extends Endpoint {
-  /** Ends every connection and rolls back what clients had open. The database itself stays open. */
+  /** Ends every connection and rolls back the clients' open transactions. The database itself stays open. */
   close(): Promise<void>;
 }
 
-/** A client sends its token in its first packet; who does not is not one of ours. */
+/** A client sends its token in its first packet; a connection that does not is none of ours. */
 const TOKEN_WAIT_MS = 5_000;
 
 /**
  * Lets other processes of this machine use a database that only this process may open. Listens on
- * loopback only, and answers nobody who does not know the token.
+ * loopback only, and answers only clients that know the token.
  */
 export async function serveDatabase(
-  db: SqlDatabase,
+  db: PostgresDatabase,
   options: ServeOptions = {},
 ): Promise<ServedDatabase> {
   const door = new Door(db, options);
@@ -44,7 +44,7 @@ function listenOnLoopback(server: Server): Promise<void> {
     server.once('error', reject);
     server.listen(0, '127.0.0.1', () => {
       server.off('error', reject);
-      // A connection that could not be accepted (no file descriptors left) is the client's to
+      // A connection that could not be accepted (no file descriptors left) is for the client to
       // repeat.
       server.on('error', () => undefined);
       resolve();
@@ -52,16 +52,16 @@ function listenOnLoopback(server: Server): Promise<void> {
   });
 }
 
-/** Checks the token of everyone who comes and keeps count of those inside. */
+/** Checks the token of every connection and keeps track of the accepted ones. */
 class Door {
   readonly token: Buffer = randomBytes(TOKEN_BYTES);
-  readonly #db: SqlDatabase;
+  readonly #db: PostgresDatabase;
   readonly #clock: Clock;
   readonly #maxFrameBytes: number;
   readonly #sockets = new Set<Socket>();
   readonly #sessions = new Set<RemoteSession>();
 
-  constructor(db: SqlDatabase, options: ServeOptions) {
+  constructor(db: PostgresDatabase, options: ServeOptions) {
     this.#db = db;
     this.#clock = options.clock ?? systemClock;
     this.#maxFrameBytes = options.maxFrameBytes ?? MAX_FRAME_BYTES;
@@ -86,12 +86,11 @@ class Door {
       try {
         for (const frame of reader.read(chunk)) onFrame(frame);
       } catch {
-        // A wrong token, an oversized frame or bytes that are no message: nothing more to say to
-        // it.
+        // A wrong token, an oversized frame or bytes that are no message: there is nothing to answer.
         socket.destroy();
       }
     });
-    // 'close' follows every error and is where the clean-up is.
+    // 'close' follows every error and does the clean-up.
     socket.on('error', () => undefined);
     socket.on('close', () => {
       cancelWait();

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
-import type { SqlDatabase, SqlRow } from '../postgres/sql-database.ts';
+import type { PostgresDatabase } from '../postgres/postgres-database.ts';
+import type { SqlRow } from '../sql/sql-database.ts';
 import { frameTooLarge, writeFrame } from './frame.ts';
 import { HeldTransaction } from './held-transaction.ts';
 import { transactionOver } from './run-limited.ts';
@@ -8,7 +9,7 @@ import { encodeError } from '../../errors/wire-error.ts';
 
 /**
  * How many requests of one client may be under way; one backend answers them one by one. Beyond it
- * nothing more is read from that client, so that what it wants to say waits in its own memory.
+ * nothing more is read from that client, so that further requests wait in its own memory.
  */
 const MAX_IN_FLIGHT = 64;
 
@@ -16,26 +17,26 @@ const MAX_IN_FLIGHT = 64;
  * One authenticated client of a served database: its transactions and subscriptions end with it.
  */
 export class RemoteSession {
-  readonly #db: SqlDatabase;
+  readonly #db: PostgresDatabase;
   readonly #socket: Socket;
   readonly #maxFrameBytes: number;
   readonly #transactions = new Map<number, HeldTransaction>();
   readonly #subscriptions = new Map<string, () => void>();
-  /** Channels hinted while the client did not read. One hint each is all it needs. */
+  /** Channels with hints while the client did not read. One hint each is enough. */
   readonly #lateHints = new Set<string>();
   /** Requests that were read together with others and whose turn has not come. */
   readonly #backlog: Request[] = [];
   #inFlight = 0;
   #ended: Promise<void> | undefined;
 
-  constructor(db: SqlDatabase, socket: Socket, maxFrameBytes: number) {
+  constructor(db: PostgresDatabase, socket: Socket, maxFrameBytes: number) {
     this.#db = db;
     this.#socket = socket;
     this.#maxFrameBytes = maxFrameBytes;
     socket.on('drain', () => this.#onDrain());
   }
 
-  /** Requests are answered as they get done, not in order. */
+  /** Requests are answered when they are done, not in order. */
   receive(request: Request): void {
     this.#backlog.push(request);
     this.#regulate();
@@ -82,7 +83,7 @@ export class RemoteSession {
       case 'commit':
       case 'rollback': {
         const transaction = this.#transaction(request.tx);
-        // Only now may it leave the map: `end` has to find every transaction that is open.
+        // Only now may it leave the map: `end` has to find every open transaction.
         try {
           await transaction[request.op]();
         } finally {
@@ -150,12 +151,12 @@ export class RemoteSession {
     this.#regulate();
   }
 
-  /** Begins what may begin, and reads more only when nothing is left that may not. */
+  /** Begins requests that may begin, and reads more only when none is left that may not. */
   #regulate(): void {
     while (this.#mayBegin()) {
       const request = this.#backlog.shift();
       if (request === undefined) break;
-      // It fails only on what is no request at all, and then this is no client of ours.
+      // It fails only on bytes that are no request, and then this is no client of ours.
       this.#answer(request).catch(() => this.#socket.destroy());
     }
     if (this.#mayBegin()) this.#socket.resume();
@@ -163,7 +164,7 @@ export class RemoteSession {
   }
 
   /**
-   * Not while the client leaves its replies unread, and not too much at once; except while it has a
+   * Not while the client leaves its replies unread, and not too many at once; except while it has a
    * transaction, whose end may stand behind statements that wait for it.
    */
   #mayBegin(): boolean {

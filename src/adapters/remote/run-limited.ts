@@ -1,10 +1,10 @@
 import type { Clock } from '../../runtime/clock.ts';
-import type { SqlRunner } from '../postgres/sql-database.ts';
+import type { SqlRunner } from '../sql/sql-database.ts';
 import { storeUnavailable } from './store-unavailable.ts';
 
 /**
- * PGlite has one backend: an open transaction keeps everybody else out, so none may last longer. It
- * is counted here because PGlite's own timeouts freeze the whole process.
+ * PGlite has one backend: an open transaction blocks all other callers, so none may last longer. The
+ * time is measured here because PGlite's own timeouts freeze the whole process.
  */
 export const TRANSACTION_LIMIT_MS = 10_000;
 

@@ -1,6 +1,6 @@
 import { outlastError, type OutlastError } from '../../errors/error.ts';
 
-/** The database of another process, or our own after its end, cannot be spoken to. */
+/** The database of another process, or our own after its end, cannot be reached. */
 export function storeUnavailable(
   message: string,
   hint: string,

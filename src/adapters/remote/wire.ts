@@ -1,9 +1,9 @@
 import { deserialize, serialize } from 'node:v8';
-import type { SqlParam, SqlRow } from '../postgres/sql-database.ts';
+import type { SqlParam, SqlRow } from '../sql/sql-database.ts';
 import type { WireError } from '../../errors/wire-error.ts';
 
 /**
- * What travels between a process that holds the database and one that does not. Both are of one
+ * The messages between a process that holds the database and one that does not. Both run the same
  * package on one machine, so the format is Node's own structured clone: bytes stay bytes. It is
  * read only after the token was checked.
  *

@@ -1,14 +1,14 @@
 import { sqlStateOf } from '../postgres/pg-errors.ts';
 import { statementName } from '../postgres/statement-name.ts';
 
-/** As much of a `pg` client as is used. */
+/** The part of a `pg` client that is used. */
 interface Client {
   query(text: string, values?: unknown[]): Promise<{ readonly rows: unknown[] }>;
 }
 
-/** What `pg` has besides. */
+/** Further fields of `pg`. */
 interface NamingClient {
-  /** The session that the server, or the pooler before it, told of when the client connected. */
+  /** The session that the server, or the pooler in front of it, announced when the client connected. */
   readonly processID?: number | null;
   query(statement: Statement, values: readonly unknown[]): Promise<{ readonly rows: unknown[] }>;
 }
@@ -19,8 +19,8 @@ interface Statement {
 }
 
 /**
- * Makes what `pg` is given for a statement with a name. `pg` copies every property of its own that such an object has,
- * with its descriptor, which takes longer than making a task; so it has none, and inherits both.
+ * Makes the object for a named statement of `pg`. `pg` copies every own property of such an object, with its descriptor,
+ * which takes longer than making a task; so it has none, and inherits both.
  */
 function statementOf(text: string): Statement {
   let kept = statements.get(text);
@@ -37,8 +37,8 @@ const statements = new Map<string, Statement>();
  * Which clients may name statements, so that the server plans them once and not with every send.
  *
  * A pooler in transaction mode gives each transaction to another session, which may not know the name: the statement
- * would fail, and the user's transaction with it. Such a pooler cannot tell its clients the number of their session, for
- * they have none. So the session that answers is compared with the one the client was told of, once per connection.
+ * would fail, and the user's transaction with it. Such a pooler cannot announce a session number to its clients, for
+ * they have none. So the session that answers is compared with the announced one, once per connection.
  */
 export class KeptPlans {
   #isOn: boolean;
@@ -48,16 +48,16 @@ export class KeptPlans {
     this.#isOn = isOn;
   }
 
-  /** Undefined: nobody has asked this client yet. */
+  /** Undefined: this client was not checked yet. */
   isKeptBy(client: Client): boolean | undefined {
     return this.#isOn ? this.#answers.get(client) : false;
   }
 
   async ask(client: Client): Promise<boolean> {
-    const told = (client as unknown as NamingClient).processID;
+    const announced = (client as unknown as NamingClient).processID;
     const { rows } = await client.query('select pg_backend_pid()::text as session');
     const [row] = rows as { readonly session: string }[];
-    const isOwn = typeof told === 'number' && row?.session === String(told);
+    const isOwn = typeof announced === 'number' && row?.session === String(announced);
     this.#answers.set(client, isOwn);
     return isOwn;
   }
@@ -69,7 +69,7 @@ export class KeptPlans {
   }
 
   readonly #onError = (error: unknown): never => {
-    // Something made the session forget. This transaction is lost, and no other shall be.
+    // The session has forgotten the name. This transaction is lost, but no other will be.
     if (sqlStateOf(error) === '26000') this.#isOn = false;
     throw error;
   };

@@ -3,8 +3,9 @@ import type {
   TransactionAdapter,
   TransactionStatus,
 } from '../../outbox/transaction-adapter.ts';
+import { handsOutConnections, readServerStatus } from './server-status.ts';
 
-/** As much of a connection of `mariadb` as is used. */
+/** The part of a `mariadb` connection that is used. */
 export interface MariadbConnectionLike {
   query(
     options: { sql: string; rowsAsArray?: boolean; nestTables?: boolean },
@@ -17,13 +18,10 @@ export interface MariadbConnectionLike {
   destroy(): void;
 }
 
-/** As much of a pool of `mariadb` as is used; `Connection` is found from what it hands out. */
+/** The part of a `mariadb` pool that is used; `Connection` is inferred from what it hands out. */
 export interface MariadbPoolLike<Connection> {
   getConnection(): Promise<Connection>;
 }
-
-const IN_TRANSACTION = 1;
-const AUTOCOMMIT = 2;
 
 /**
  * Sends inside transactions of `mariadb`, on MariaDB or MySQL. A `tx` is a connection of the pool after
@@ -38,8 +36,9 @@ export function fromMariadb<Connection extends MariadbConnectionLike>(
   return {
     dialect: 'mysql',
     endsIdleTransactions: true,
+    location: 'server',
     execute: async (connection, sql, values) => {
-      // Whatever the pool makes of rows for the application, we want them plain.
+      // However the pool converts rows for the application, we want them plain.
       const plain = { rowsAsArray: false, nestTables: false, typeCast: undefined };
       const rows = await connection.query({ sql, ...plain }, [...values]);
       return Array.isArray(rows) ? (rows as TextRow[]) : [];
@@ -49,18 +48,11 @@ export function fromMariadb<Connection extends MariadbConnectionLike>(
   };
 }
 
-/** The server says with every answer whether a transaction is open, and the driver keeps it; without autocommit one always is. */
+/** Every answer of the server shows whether a transaction is open, and the driver keeps it. */
 function statusOf(connection: MariadbConnectionLike): TransactionStatus {
-  const { info, getConnection } = connection as {
-    readonly info?: { readonly status?: unknown } | null;
-    readonly getConnection?: unknown;
-  };
-  // A pool runs each statement on another connection.
-  if (typeof getConnection === 'function') return 'none';
-  const flags = info?.status;
-  if (typeof flags !== 'number') return 'unknown';
-  const isOpen = (flags & IN_TRANSACTION) !== 0 || (flags & AUTOCOMMIT) === 0;
-  return isOpen ? 'open' : 'none';
+  if (handsOutConnections(connection)) return 'pool';
+  const { info } = connection as { readonly info?: { readonly status?: unknown } | null };
+  return readServerStatus(info?.status);
 }
 
 async function inTransaction<Connection extends MariadbConnectionLike, T>(
@@ -69,7 +61,7 @@ async function inTransaction<Connection extends MariadbConnectionLike, T>(
   leave: (connection: Connection) => Promise<void> = async () => undefined,
 ): Promise<T> {
   const connection = await pool.getConnection();
-  // A connection that could not roll back or be left must not be handed to the next caller.
+  // A connection that could not roll back or be restored must not be handed to the next caller.
   const giveBack = (): Promise<void> =>
     leave(connection).then(
       () => connection.release(),

@@ -1,6 +1,11 @@
-import type { TextRow, TransactionAdapter } from '../../outbox/transaction-adapter.ts';
+import type {
+  TextRow,
+  TransactionAdapter,
+  TransactionStatus,
+} from '../../outbox/transaction-adapter.ts';
+import { handsOutConnections, readServerStatus } from './server-status.ts';
 
-/** As much of a connection of `mysql2/promise` as is used. */
+/** The part of a `mysql2/promise` connection that is used. */
 export interface Mysql2ConnectionLike {
   query(options: { sql: string; values?: unknown[] }): Promise<[unknown, ...unknown[]]>;
   beginTransaction(): Promise<void>;
@@ -10,14 +15,15 @@ export interface Mysql2ConnectionLike {
   destroy(): void;
 }
 
-/** As much of a pool of `mysql2/promise` as is used; `Connection` is found from what it hands out. */
+/** The part of a `mysql2/promise` pool that is used; `Connection` is inferred from what it hands out. */
 export interface Mysql2PoolLike<Connection> {
   getConnection(): Promise<Connection>;
 }
 
 /**
  * Sends inside transactions of `mysql2/promise`, on MySQL or MariaDB. A `tx` is a connection of the pool after
- * `beginTransaction()`. The driver does not know whether it is in a transaction: `outlast.transaction` does.
+ * `beginTransaction()`. The driver does not know whether it is in a transaction, so every send asks the server first: a
+ * statement such as CREATE TABLE may have committed what `beginTransaction()` began.
  *
  * @example
  * const outlast = createOutlast({ outbox: 'crm', adapter: fromMysql2(pool) });
@@ -28,20 +34,24 @@ export function fromMysql2<Connection extends Mysql2ConnectionLike>(
   return {
     dialect: 'mysql',
     endsIdleTransactions: true,
+    location: 'server',
     execute: async (connection, sql, values) => {
-      // Whatever the pool makes of rows for the application, we want them plain.
+      // However the pool converts rows for the application, we want them plain.
       const plain = { rowsAsArray: false, nestTables: false, typeCast: true };
       const [rows] = await connection.query({ sql, values: [...values], ...plain });
       return Array.isArray(rows) ? (rows as TextRow[]) : [];
     },
     transaction: (fn, leave) => inTransaction(pool, fn, leave),
-    // A pool has all that a connection has, and runs each statement on another one.
-    status: connection => (isPool(connection) ? 'none' : 'unknown'),
+    status: connection => (handsOutConnections(connection) ? 'pool' : 'unknown'),
+    askStatus,
   };
 }
 
-const isPool = (given: object): boolean =>
-  typeof (given as { readonly getConnection?: unknown }).getConnection === 'function';
+/** The answer to a statement without rows carries the server's flags, which the driver passes on. */
+async function askStatus(connection: Mysql2ConnectionLike): Promise<TransactionStatus> {
+  const [answer] = await connection.query({ sql: 'do 0' });
+  return readServerStatus((answer as { readonly serverStatus?: unknown } | null)?.serverStatus);
+}
 
 async function inTransaction<Connection extends Mysql2ConnectionLike, T>(
   pool: Mysql2PoolLike<Connection>,
@@ -49,7 +59,7 @@ async function inTransaction<Connection extends Mysql2ConnectionLike, T>(
   leave: (connection: Connection) => Promise<void> = async () => undefined,
 ): Promise<T> {
   const connection = await pool.getConnection();
-  // A connection that could not roll back or be left must not be handed to the next caller.
+  // A connection that could not roll back or be restored must not be handed to the next caller.
   const giveBack = (): Promise<void> =>
     leave(connection).then(
       () => connection.release(),

@@ -6,7 +6,7 @@ import {
 } from '../../outbox/transaction-adapter.ts';
 import { KeptPlans } from './kept-plans.ts';
 
-/** As much of a `pg` client as is used. */
+/** The part of a `pg` client that is used. */
 export interface PgClientLike {
   query(text: string, values?: unknown[]): Promise<{ readonly rows: unknown[] }>;
   release(error?: Error | boolean): void;
@@ -31,8 +31,8 @@ const STATUS: Readonly<Record<string, TransactionStatus>> = { T: 'open', I: 'non
 
 export interface FromPgOptions {
   /**
-   * Lets the server keep the plan of a send, on connections that reach it without a pooler. Switch it off where
-   * something else makes sessions forget, such as DISCARD ALL.
+   * Lets the server keep the plan of a send, on connections that reach it without a pooler. Switch it off if
+   * something else makes sessions forget plans, such as DISCARD ALL.
    * @default true
    */
   readonly prepare?: boolean;
@@ -58,17 +58,15 @@ export function fromPg<P extends PgPoolLike>(
     const isKept = plans.isKeptBy(client);
     if (isKept === true) return plans.query(client, text, values) as Promise<readonly TextRow[]>;
     if (isKept === false) return execute(client, text, values);
-    return plans.ask(client).then(() => executeKept(client, text, values));
+    // Checked after the task and not before it: a ROLLBACK that the caller runs meanwhile must come after the task.
+    return execute(client, text, values).then(rows => plans.ask(client).then(() => rows));
   };
-  const status = (client: PgClientLike): TransactionStatus => {
-    const told = (
-      client as { getTransactionStatus?: () => string | null }
-    ).getTransactionStatus?.();
-    return STATUS[told ?? ''] ?? 'unknown';
-  };
+  const status = (client: PgClientLike): TransactionStatus =>
+    isPool(client) ? 'pool' : statusOf(client);
   const adapter: TransactionAdapter<PgClientLike> = {
     dialect: 'postgres',
     endsIdleTransactions: true,
+    location: 'server',
     execute,
     executeKept,
     status,
@@ -76,6 +74,32 @@ export function fromPg<P extends PgPoolLike>(
   };
   return adapter as unknown as TransactionAdapter<PgClientOf<P>>;
 }
+
+const isPool = (given: object): boolean =>
+  typeof (given as { readonly totalCount?: unknown }).totalCount === 'number';
+
+/** Further fields of `pg` that are used; the ones with an underscore may be missing in another version. */
+interface PgInternals {
+  getTransactionStatus?(): string | null;
+  readonly _activeQuery?: { readonly text?: unknown } | null;
+  readonly _queryQueue?: readonly { readonly text?: unknown }[];
+  readonly _sentQueryQueue?: readonly { readonly text?: unknown }[];
+}
+
+/** The status of the last answer, unless a statement that ends the transaction is on its way already. */
+function statusOf(client: PgClientLike): TransactionStatus {
+  const internals = client as PgInternals;
+  const reported = STATUS[internals.getTransactionStatus?.() ?? ''] ?? 'unknown';
+  if (reported !== 'open') return reported;
+  const { _activeQuery: active, _sentQueryQueue: sent = [], _queryQueue: queued = [] } = internals;
+  if (!active && sent.length === 0 && queued.length === 0) return 'open';
+  return [active, ...sent, ...queued].some(isEnding) ? 'none' : 'open';
+}
+
+const ENDING = /^\s*(commit|end|abort|rollback(?!\s+(work\s+|transaction\s+)?to\b))\b/i;
+
+const isEnding = (query: { readonly text?: unknown } | null | undefined): boolean =>
+  typeof query?.text === 'string' && ENDING.test(query.text);
 
 async function inTransaction<T>(
   pool: PgPoolLike,
@@ -92,7 +116,7 @@ async function inTransaction<T>(
   try {
     await client.query('BEGIN');
     const value = await fn(client);
-    // Answered with ROLLBACK when a statement failed and its error was swallowed: then nothing is there.
+    // The answer is ROLLBACK when a statement failed and its error was swallowed: then nothing was committed.
     const { command } = (await client.query('COMMIT')) as { readonly command?: string };
     if (command === 'ROLLBACK') throw rolledBack();
     return value;

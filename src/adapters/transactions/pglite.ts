@@ -1,14 +1,15 @@
 import type { TextRow, TransactionAdapter } from '../../outbox/transaction-adapter.ts';
 
-/** As much of a PGlite transaction as is used. */
+/** The part of a PGlite transaction that is used. */
 export interface PGliteTransactionLike {
   query(text: string, values?: unknown[]): Promise<{ readonly rows: unknown[] }>;
   rollback(): Promise<void>;
   readonly closed: boolean;
 }
 
-/** As much of a PGlite as is used; `Tx` is found from what its `transaction` hands out. */
+/** The part of a PGlite handle that is used; `Tx` is inferred from what its `transaction` hands out. */
 export interface PGliteLike<Tx> {
+  readonly dataDir?: string;
   transaction<T>(fn: (tx: Tx) => Promise<T>): Promise<T>;
 }
 
@@ -25,11 +26,21 @@ export function fromPGlite<Tx extends PGliteTransactionLike>(
     dialect: 'postgres',
     // PGlite's idle timeout freezes the whole process.
     endsIdleTransactions: false,
+    location: { folder: folderOf(db.dataDir) },
     execute: async (tx, text, values) => (await tx.query(text, [...values])).rows as TextRow[],
     transaction: fn => db.transaction(fn),
     status: tx => {
+      // The database itself: any other statement of the process could run in between.
+      if (typeof (tx as { readonly transaction?: unknown }).transaction === 'function')
+        return 'pool';
       if (typeof tx.rollback !== 'function') return 'none';
       return tx.closed ? 'none' : 'open';
     },
   };
+}
+
+/** In memory if no folder is named. */
+function folderOf(dataDir: string | undefined): string | null {
+  if (dataDir === undefined || dataDir.startsWith('memory://')) return null;
+  return dataDir.replace(/^file:\/\//, '');
 }

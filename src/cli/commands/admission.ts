@@ -2,14 +2,14 @@ import type { KeyFigures } from '../../admission/admission-store.ts';
 import { readContext, withAdmin, type CommonOptions } from '../context.ts';
 import type { AddCommand } from '../command.ts';
 
-/** `outlast admission`: what is taken, held and waited for under every key, and whether the store itself is full. */
+/** `outlast admission`: what is used, reserved and waiting under every key, and whether the store itself is full. */
 export const addAdmission: AddCommand = (program, output) => {
   program
     .command('admission')
     .description('show limits: what is left of rates, places held, tasks waiting, refusals')
     .action(async (options: CommonOptions) => {
-      const context = await readContext(options, output);
-      const { closed, keys } = await withAdmin(context, async admin => ({
+      const command = await readContext(options);
+      const { closed, keys } = await withAdmin(command, async admin => ({
         closed: await admin.admissionClosed(),
         keys: await admin.admission(),
       }));
@@ -23,7 +23,7 @@ export const addAdmission: AddCommand = (program, output) => {
 
 const COLUMNS = ['key', 'rate', 'available', 'held', 'waiting', 'rejected'];
 
-/** `100/60 s burst 20`, and places as `3 of 10`. */
+/** `100/60 s burst 20`, and reservations as `3 of 10`. */
 function shown({ rate, available, concurrency, held, ...rest }: KeyFigures): object {
   return {
     ...rest,

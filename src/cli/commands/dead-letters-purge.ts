@@ -12,7 +12,7 @@ interface Options extends CommonOptions {
   readonly dryRun?: boolean;
 }
 
-/** `dead-letters purge`: deletes what is old, for good. */
+/** `dead-letters purge`: deletes old dead letters for good. */
 export function addPurge(parent: Command, output: Output): void {
   addOutboxFlag(parent.command('purge'))
     .description(
@@ -27,10 +27,10 @@ export function addPurge(parent: Command, output: Output): void {
     .option('--dry-run', 'count them, and delete none')
     .action(async (options: Options) => {
       const flags = readFlags(options);
-      const context = await readContext(options, output);
+      const command = await readContext(options);
       const dryRun = options.dryRun ?? false;
-      const chosen = flags ?? fromRetention(context.config.retention);
-      const purged = await withAdmin(context, admin =>
+      const chosen = flags ?? fromRetention(command.context.config.retention);
+      const purged = await withAdmin(command, admin =>
         admin.deadLetters.purge({ ...chosen, dryRun }),
       );
       if (options.json) return output.json({ ...purged, dryRun });
@@ -39,7 +39,7 @@ export function addPurge(parent: Command, output: Output): void {
     });
 }
 
-/** Null: no flag says which. */
+/** Null: no flag selects any. */
 function readFlags(options: Options): PurgeOptions | null {
   const { olderThanDead: dead, olderThanCreated: created, taskName } = options;
   if (dead === undefined && created === undefined) {

@@ -21,12 +21,12 @@ export function addRetry(parent: Command, output: Output, finish: (code: number)
     .option('--limit <n>', 'with --all: at most so many (default: 1000)')
     .action(async (ids: readonly string[], options: Options) => {
       const many = readMany(ids, options);
-      const context = await readContext(options, output);
+      const command = await readContext(options);
       finish(
-        await withAdmin(context, async ({ deadLetters }) => {
-          if (many !== null) return tellMany(await deadLetters.retryAll(many), options, output);
+        await withAdmin(command, async ({ deadLetters }) => {
+          if (many !== null) return printMany(await deadLetters.retryAll(many), options, output);
           const retry = async (id: string) => ({ id, status: await deadLetters.retry(id) });
-          return tellEach(await Promise.all(ids.map(retry)), options, output);
+          return printEach(await Promise.all(ids.map(retry)), options, output);
         }),
       );
     });
@@ -52,14 +52,16 @@ function readMany(ids: readonly string[], options: Options): RetryAllOptions | n
   };
 }
 
-function tellMany(summary: RetrySummary, options: Options, output: Output): number {
+function printMany(summary: RetrySummary, options: Options, output: Output): number {
   const { retried, skipped } = summary;
-  const left = skipped.expired + skipped.conflict;
+  const left = skipped.expired + skipped.conflict + skipped.incomplete;
   if (options.json) output.json(summary);
   else {
     output.line(`${retried} wait again`);
     if (skipped.expired > 0) output.line(`${skipped.expired} skipped: their time is over`);
     if (skipped.conflict > 0) output.line(`${skipped.conflict} skipped: not dead any more`);
+    if (skipped.incomplete > 0)
+      output.line(`${skipped.incomplete} skipped: they were too large, and were not kept whole`);
   }
   if (left === 0) return EXIT.done;
   return retried > 0 ? EXIT.partly : EXIT.conflict;
@@ -70,9 +72,11 @@ const WORDS: Readonly<Record<RetryStatus, string>> = {
   absent: 'is not known',
   conflict: 'is not dead (any more)',
   expired: 'is not brought back: its time is over',
+  incomplete:
+    'cannot be brought back: it was too large, and only its first bytes were kept; have it sent again',
 };
 
-function tellEach(
+function printEach(
   items: readonly { readonly id: string; readonly status: RetryStatus }[],
   options: Options,
   output: Output,

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { Admin } from '../../admin/create-admin.ts';
-import type { DeadLetterDetails } from '../../admin/read-model.ts';
+import type { DeadLetterDetails } from '../../ledger/dead-letter.ts';
 import { addOutboxFlag, readContext, withAdmin, type CommonOptions } from '../context.ts';
 import { EXIT } from '../exit-codes.ts';
 import { readWhole } from '../flags.ts';
@@ -9,7 +9,7 @@ import { toJson, type Output } from '../output.ts';
 import { addPurge } from './dead-letters-purge.ts';
 import { addRetry } from './dead-letters-retry.ts';
 
-/** `outlast dead-letters`: what could not be helped, with bytes, reason and history. */
+/** `outlast dead-letters`: tasks that kept failing, with payload, reason and history. */
 export const addDeadLetters: AddCommand = (program, output, finish) => {
   const parent = program.command('dead-letters').description('tasks that could not be helped');
   addList(parent, output);
@@ -18,7 +18,7 @@ export const addDeadLetters: AddCommand = (program, output, finish) => {
     .argument('<id>', 'the task')
     .action(async (id: string, options: CommonOptions) => {
       const show = (admin: Admin) => admin.deadLetters.show(id);
-      const letter = await withAdmin(await readContext(options, output), show);
+      const letter = await withAdmin(await readContext(options), show);
       if (letter === null) return missing(id, options.json ?? false, output, finish);
       if (options.json) return output.json({ ...letter, bodyText: payloadText(letter) });
       showLetter(letter, output);
@@ -47,7 +47,7 @@ function addList(parent: Command, output: Output): void {
         ...(taskName === undefined ? {} : { taskName }),
       };
       const list = (admin: Admin) => admin.deadLetters.list(page);
-      const { items, next } = await withAdmin(await readContext(options, output), list);
+      const { items, next } = await withAdmin(await readContext(options), list);
       if (options.json) return output.json({ items, next });
       if (items.length === 0) return output.note('no dead letters');
       output.table(
@@ -58,7 +58,7 @@ function addList(parent: Command, output: Output): void {
     });
 }
 
-/** Of an error a list shows the beginning; `show` has the rest. */
+/** A list shows only the beginning of an error; `show` has the rest. */
 const ERROR_WIDTH = 80;
 
 function missing(
@@ -80,23 +80,24 @@ function payloadText(letter: DeadLetterDetails): string {
 
 function showLetter(letter: DeadLetterDetails, output: Output): void {
   const { id, name, queue, where, reason, error, deadAt, version, createdAt, expiresAt } = letter;
-  output.line(
-    [
-      `id       ${id}`,
-      `name     ${name}`,
-      `queue    ${queue}`,
-      `where    ${where}`,
-      `reason   ${reason}`,
-      `error    ${error}`,
-      `sent at  ${createdAt}`,
-      ...(expiresAt === null ? [] : [`expires  ${expiresAt}`]),
-      `dead at  ${deadAt}`,
-      `version  ${version}`,
-    ].join('\n'),
-  );
+  output.lines([
+    `id       ${id}`,
+    `name     ${name}`,
+    `queue    ${queue}`,
+    `where    ${where}`,
+    `reason   ${reason}`,
+    `error    ${error}`,
+    `sent at  ${createdAt}`,
+    ...(expiresAt === null ? [] : [`expires  ${expiresAt}`]),
+    `dead at  ${deadAt}`,
+    `version  ${version}`,
+  ]);
   output.line(`payload  ${payloadText(letter)}${letter.isRedacted ? '  (redacted)' : ''}`);
   for (const { at, step, epoch, error: failure } of letter.history)
     output.line(
       `  ${at} ${step} epoch ${epoch}${failure ? ` ${failure.type}: ${failure.message}` : ''}`,
     );
+  const stack = letter.history.findLast(entry => entry.error?.traceback)?.error?.traceback ?? '';
+  // Indented, so that none of its lines looks like a field of the letter.
+  if (stack !== '') output.lines(['stack', ...stack.split('\n').map(line => `  ${line}`)]);
 }

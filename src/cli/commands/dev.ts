@@ -1,7 +1,7 @@
 import { DEFAULT_PORT } from '../../dev/default-port.ts';
-import { shutdownSignal } from '../../wiring/shutdown-signal.ts';
+import { shutdownSignal } from '../../process/shutdown-signal.ts';
 import type { AddCommand } from '../command.ts';
-import { readContext, type CommonOptions } from '../context.ts';
+import { logOptions, readContext, type CommonOptions } from '../context.ts';
 
 interface Options extends CommonOptions {
   readonly port?: string;
@@ -17,17 +17,16 @@ export const addDev: AddCommand = (program, output) => {
       `where the page is served, or on the next free port (default: ${DEFAULT_PORT})`,
     )
     .action(async (options: Options) => {
-      const context = await readContext(options, output);
+      const command = await readContext(options, { embedded: 'own', migrates: true });
       const signal = shutdownSignal(() =>
         output.note('draining; press Ctrl-C again to exit at once'),
       );
-      const level = options.verbose ? ('debug' as const) : ('info' as const);
-      const childLog = { level, json: options.json ?? false };
+      const childLog = logOptions(options);
       const port = options.port === undefined ? DEFAULT_PORT : readPort(options.port);
       const { startDevOn } = await import('../../dev/start-dev.ts');
-      const dev = await startDevOn(context, { port, signal, childLog });
+      const dev = await startDevOn(command, { port, signal, childLog });
       const { address } = dev;
-      // Ctrl-C came while the database was being opened: there is nothing to look at any more.
+      // Ctrl-C came while the database was being opened: there is no page to open any more.
       if (signal.aborted) return await dev.finished;
       if (options.json) output.json({ address, pid: process.pid });
       else output.line(`Outlast dev is running at ${address}`);
@@ -35,5 +34,5 @@ export const addDev: AddCommand = (program, output) => {
     });
 };
 
-/** What is not a number becomes one that no port has, and is refused as such. */
+/** Text that is not a number becomes an invalid port, and is refused as such. */
 const readPort = (text: string): number => (/^\d{1,5}$/.test(text) ? Number(text) : Number.NaN);

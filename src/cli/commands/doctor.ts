@@ -1,8 +1,9 @@
 import type { Command } from 'commander';
-import { CHECK_LIMITS, type CheckLimits } from '../../admin/checkup.ts';
+import { CHECK_LIMITS, type CheckLimits } from '../../telemetry/checkup.ts';
 import { examine, type DoctorReport, type Patient } from '../../admin/doctor.ts';
 import { durationMs } from '../../task/duration.ts';
-import { addOutboxFlag, readContext, type CommandContext, type CommonOptions } from '../context.ts';
+import type { ResolvedConfig } from '../../config/config.ts';
+import { addOutboxFlag, readContext, type CommonOptions } from '../context.ts';
 import { EXIT } from '../exit-codes.ts';
 import { readDuration, readWhole } from '../flags.ts';
 import type { AddCommand } from '../command.ts';
@@ -23,11 +24,11 @@ export const addDoctor: AddCommand = (program, output, finish) => {
     .description('look for what is wrong with databases and Redis: exit code 6 when something is')
     .action(async (options: Options) => {
       const limits = readLimits(options);
-      const context = await readContext(options, output);
-      const patients = await patientsOf(context, options, limits);
-      const report = await examine(patients, context.config.warnings);
+      const { config } = (await readContext(options)).context;
+      const patients = await patientsOf(config, options, limits);
+      const report = await examine(patients, config.warnings);
       if (options.json) output.json(report);
-      else tell(report, output);
+      else print(report, output);
       finish(EXIT_OF[report.status]);
     });
 };
@@ -89,14 +90,14 @@ function readLimits(options: Options): CheckLimits {
   };
 }
 
-/** The database and every outbox that lives elsewhere, or only the outbox that was asked for. */
+/** The database and every outbox in a separate database, or only the outbox that was asked for. */
 async function patientsOf(
-  { config }: CommandContext,
+  config: ResolvedConfig,
   { outbox }: Options,
   limits: CheckLimits,
 ): Promise<readonly Patient[]> {
-  const { checkDatabase } = await import('../../wiring/check-database.ts');
-  const { redisPatients } = await import('../../wiring/check-redis.ts');
+  const { checkDatabase } = await import('../../context/check-database.ts');
+  const { redisPatients } = await import('../../context/check-redis.ts');
   const named = Object.entries(config.outboxes).map(([name, target]) => ({
     name,
     target: `outboxes.${name}`,
@@ -104,13 +105,13 @@ async function patientsOf(
   }));
   if (outbox !== undefined) return named.filter(({ name }) => name === outbox);
   return [
-    { target: 'database', check: () => checkDatabase(config.database, limits) },
+    { target: 'database', check: () => checkDatabase(config.database, limits, config) },
     ...redisPatients(config, limits),
     ...named,
   ];
 }
 
-function tell({ status, checks }: DoctorReport, output: Output): void {
+function print({ status, checks }: DoctorReport, output: Output): void {
   for (const check of checks) {
     const head = `${check.status.padEnd(8)} ${check.target} ${check.name}: `;
     output.line(`${head}${check.message}`);

@@ -4,12 +4,13 @@ import { outlastError } from '../../errors/error.ts';
 import { callKey } from '../../task/call-key.ts';
 import { decodeBody, encodeInput, inputFromCall } from '../../task/input.ts';
 import { decodeJson, toBytes, toText } from '../../task/json.ts';
+import { printableJson } from '../../telemetry/printable.ts';
 import type { AddCommand } from '../command.ts';
 import { readContext, withAdmin, type CommandContext, type CommonOptions } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
 import { findContract } from '../find-contract.ts';
 import { flagsConflict } from '../flags.ts';
-import { escapeControls, JsonText, toJson, type Output } from '../output.ts';
+import { JsonText, toJson, type Output } from '../output.ts';
 
 interface Options extends CommonOptions {
   readonly task?: string;
@@ -17,15 +18,15 @@ interface Options extends CommonOptions {
   readonly force?: boolean;
 }
 
-/** `outlast idempotency`: who has a key, and what came of it. */
+/** `outlast idempotency`: which task holds a key, and its result. */
 export const addIdempotency: AddCommand = (program, output, finish) => {
   const parent = program.command('idempotency').description('idempotency keys and their results');
   named(parent.command('show'))
     .description('show who has a key, or the result it stands for')
     .action(async (key: string | undefined, options: Options) => {
-      const context = await readContext(options, output);
-      const wanted = await keyOf(key, options, context);
-      const found = await withAdmin(context, admin => admin.idempotency.show(wanted));
+      const command = await readContext(options);
+      const wanted = await keyOf(key, options, command);
+      const found = await withAdmin(command, admin => admin.idempotency.show(wanted));
       if (found === null) return finish(report(wanted, 'absent', options, output));
       if (options.json) return output.json(jsonOf(found));
       showKey(found, output);
@@ -36,10 +37,10 @@ export const addIdempotency: AddCommand = (program, output, finish) => {
     )
     .option('--force', 'also when its holder is alive; both may then have their effect')
     .action(async (key: string | undefined, options: Options) => {
-      const context = await readContext(options, output);
-      const wanted = await keyOf(key, options, context);
+      const command = await readContext(options);
+      const wanted = await keyOf(key, options, command);
       const force = options.force ?? false;
-      const status = await withAdmin(context, admin => admin.idempotency.reset(wanted, { force }));
+      const status = await withAdmin(command, admin => admin.idempotency.reset(wanted, { force }));
       if (status !== 'ok') return finish(report(wanted, status, options, output));
       if (options.json) return output.json({ key: wanted, status: 'reset' });
       output.line(`${wanted} is free`);
@@ -53,11 +54,11 @@ function named(command: Command): Command {
     .option('--input <json>', 'with --task: the input of that call');
 }
 
-/** As it is, or made of a call as a worker makes it. */
+/** The key as given, or computed from a call as a worker does it. */
 async function keyOf(
   key: string | undefined,
   { task: name, input }: Options,
-  context: CommandContext,
+  command: CommandContext,
 ): Promise<string> {
   if ((key === undefined) === (name === undefined) || (name === undefined && input !== undefined))
     throw flagsConflict(
@@ -66,7 +67,7 @@ async function keyOf(
       'Use one: idempotency show \'pay#17\', or idempotency show --task pay --input \'{"order":"17"}\'.',
     );
   if (name === undefined) return key ?? '';
-  const task = await findContract(name, context);
+  const task = await findContract(name, command);
   const idempotent = task?.contract.idempotent ?? null;
   if (task === undefined || idempotent === null) {
     throw outlastError('ERR_TASK_UNKNOWN', {
@@ -111,7 +112,7 @@ const PROBLEMS: Readonly<
   },
 };
 
-/** Says why not; the exit code. */
+/** Prints why not; returns the exit code. */
 function report(
   key: string,
   status: Exclude<ResetStatus, 'ok'>,
@@ -120,7 +121,7 @@ function report(
 ): ExitCode {
   const { code, text, hint, exit } = PROBLEMS[status];
   const message = `${text} ${key}`;
-  output.note(json ? toJson({ error: { code, message, hint } }) : `${message}\n${hint}`);
+  output.notes(json ? [toJson({ error: { code, message, hint } })] : [message, hint]);
   return exit;
 }
 
@@ -132,7 +133,7 @@ function showKey(found: KeyDetails, output: Output): void {
   const { key, state, origin, taskId, epoch, digest, heldMs, leftMs, result, waiters } = found;
   const seconds = (ms: number): string => `${Math.round(ms / 1_000)} s`;
   const isHeld = state === 'held';
-  const lines = [
+  output.lines([
     `key      ${key}`,
     `state    ${state}${isHeld && !found.isHolderAlive ? ', by a task that has ended' : ''}`,
     `effects  as of ${origin}`,
@@ -142,8 +143,7 @@ function showKey(found: KeyDetails, output: Output): void {
     `taken    ${seconds(heldMs)} ago`,
     ...(leftMs === null ? [] : [`ends in  ${seconds(leftMs)}`]),
     ...(isHeld ? [`waiting  ${waiters.length}`] : []),
-  ];
-  output.line(lines.join('\n'));
+  ]);
   if (state === 'done')
-    output.line(`result   ${result === null ? '' : escapeControls(toText(result))}`);
+    output.line(`result   ${result === null ? '' : printableJson(toText(result))}`);
 }

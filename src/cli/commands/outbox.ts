@@ -20,7 +20,7 @@ export const addOutbox: AddCommand = (program, output) => {
       const limit = readWhole(options.limit, '--limit', 1, 1_000);
       const page = { limit, ...(cursor === undefined ? {} : { cursor }) };
       const list = (admin: Admin) => admin.outbox.list(page);
-      const { items, next } = await withAdmin(await readContext(options, output), list);
+      const { items, next } = await withAdmin(await readContext(options), list);
       if (options.json) return output.json({ items, next });
       if (items.length === 0) return output.note('the outbox is empty');
       output.table(
@@ -35,5 +35,5 @@ export const addOutbox: AddCommand = (program, output) => {
     });
 };
 
-/** Of an error a list shows the beginning. */
+/** A list shows only the beginning of an error. */
 const ERROR_WIDTH = 80;

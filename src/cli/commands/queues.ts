@@ -1,7 +1,7 @@
 import { addOutboxFlag, readContext, withAdmin, type CommonOptions } from '../context.ts';
 import type { AddCommand } from '../command.ts';
 
-/** `outlast queues`: what is in them, who takes from them, and whether anybody may. */
+/** `outlast queues`: their tasks, their consumers, and whether they are paused. */
 export const addQueues: AddCommand = (program, output) => {
   const parent = program.command('queues').description('queues: list, pause, resume');
   addOutboxFlag(parent.command('list'))
@@ -9,9 +9,7 @@ export const addQueues: AddCommand = (program, output) => {
       'list every queue in which something is, from which a worker takes, or that is paused',
     )
     .action(async (options: CommonOptions) => {
-      const items = await withAdmin(await readContext(options, output), admin =>
-        admin.queues.list(),
-      );
+      const items = await withAdmin(await readContext(options), admin => admin.queues.list());
       if (options.json) return output.json({ items });
       if (items.length === 0) return output.note('no queue is in use');
       const columns = ['queue', 'pending', 'waiting', 'running', 'isPaused', 'consumers'];
@@ -26,8 +24,8 @@ export const addQueues: AddCommand = (program, output) => {
           : 'workers take from it again',
       )
       .action(async (queue: string, options: CommonOptions) => {
-        const context = await readContext(options, output);
-        const hasChanged = await withAdmin(context, admin => admin.queues[verb](queue));
+        const command = await readContext(options);
+        const hasChanged = await withAdmin(command, admin => admin.queues[verb](queue));
         const isPaused = verb === 'pause';
         if (options.json) return output.json({ queue, isPaused, hasChanged });
         const state = isPaused ? 'paused' : 'not paused';

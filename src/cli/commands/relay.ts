@@ -1,18 +1,18 @@
 import { Option } from 'commander';
-import { shutdownSignal } from '../../wiring/shutdown-signal.ts';
+import { shutdownSignal } from '../../process/shutdown-signal.ts';
 import {
   addOutboxFlag,
   addSectionFlags,
   readContext,
-  withStores,
+  withContext,
   type CommonOptions,
 } from '../context.ts';
 import type { AddCommand } from '../command.ts';
 
-/** `outlast relay`: moves committed tasks on. */
-/** They are for a relay that stays. */
-const PROBES = ['livenessFile', 'healthPort'];
+/** These need a relay that keeps running. */
+const PROBES = ['livenessFile', 'healthPort', 'healthHost'];
 
+/** `outlast relay`: moves committed tasks on to the broker. */
 export const addRelay: AddCommand = (program, output) => {
   const command = program
     .command('relay')
@@ -21,19 +21,14 @@ export const addRelay: AddCommand = (program, output) => {
     .addOption(new Option('--drain', 'move all that is due, then end').conflicts(PROBES));
   addOutboxFlag(addSectionFlags(command, 'relay')).action(
     async (options: CommonOptions & { readonly once?: boolean; readonly drain?: boolean }) => {
-      const context = await readContext(options, output, 'relay');
-      const { runtime, config, log, outboxTarget } = context;
+      const { context } = await readContext(options, { section: 'relay' });
+      const { config, log } = context;
       const signal = shutdownSignal(() => log.info({}, 'stopping; a second signal exits at once'));
-      // The broker is the default database, whatever outbox is relayed into it.
-      const main = { ...context, outboxTarget: null };
-      const { makeRelay } = await import('../../wiring/services.ts');
-      await withStores(main, { createIfMissing: false }, async stores => {
-        const relay = makeRelay({
-          stores,
-          outboxTarget,
-          runtime,
-          config,
-        });
+      const { makeRelay } = await import('../../process/relay-service.ts');
+      const { enterTier } = await import('../../context/tier-memory.ts');
+      await withContext(context, async () => {
+        await enterTier(context);
+        const relay = makeRelay(context);
         if (!options.once && !options.drain) {
           const database = config.settings['database']?.value;
           log.info({ database, outbox: options.outbox ?? 'default' }, 'relay started');

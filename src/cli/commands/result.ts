@@ -3,10 +3,12 @@ import { sleep } from '../../runtime/clock.ts';
 import { toText } from '../../task/json.ts';
 import { safeName } from '../../task/names.ts';
 import type { ResultRecord, ResultStore } from '../../result/result-store.ts';
-import { readContext, withStores, type CommandContext, type CommonOptions } from '../context.ts';
+import { printableJson } from '../../telemetry/printable.ts';
+import type { Context } from '../../context/context.ts';
+import { readContext, withContext, type CommonOptions } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
 import type { AddCommand } from '../command.ts';
-import { escapeControls, JsonText } from '../output.ts';
+import { JsonText } from '../output.ts';
 
 /** `outlast result`: how a task ended. */
 export const addResult: AddCommand = (program, output, finish) => {
@@ -18,9 +20,9 @@ export const addResult: AddCommand = (program, output, finish) => {
     .action(async (id: string, options: CommonOptions & { readonly wait?: string }) => {
       safeName(id, 'task id');
       const waitMs = readSeconds(options.wait ?? '0') * 1_000;
-      const context = await readContext(options, output);
-      const record = await withStores(context, { createIfMissing: false }, stores =>
-        waitFor(stores.results, id, waitMs, context),
+      const { context } = await readContext(options);
+      const record = await withContext(context, async () =>
+        waitFor((await context.stores()).results, id, waitMs, context),
       );
       const { state, ending, result, error, why } = record;
       if (options.json)
@@ -33,7 +35,7 @@ export const addResult: AddCommand = (program, output, finish) => {
           why,
         });
       else if (ending === 'done')
-        output.line(result === null ? 'done' : escapeControls(toText(result)));
+        output.line(result === null ? 'done' : printableJson(toText(result)));
       else output.line(`${ending ?? state}${error ? `: ${error.message}` : ''}`);
       finish(exitCode(record));
     });
@@ -45,7 +47,7 @@ async function waitFor(
   results: ResultStore,
   id: string,
   waitMs: number,
-  { runtime }: CommandContext,
+  { runtime }: Context,
 ): Promise<ResultRecord> {
   const endsAt = runtime.clock.monotonic() + waitMs;
   for (;;) {

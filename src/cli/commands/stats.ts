@@ -1,17 +1,22 @@
+import { leftBehind } from '../../context/tier-memory.ts';
 import { addOutboxFlag, readContext, withAdmin, type CommonOptions } from '../context.ts';
 import { readWhole } from '../flags.ts';
 import type { AddCommand } from '../command.ts';
 
-/** `outlast stats`: how much there is of everything. */
+/** `outlast stats`: counts of tasks by state. */
 export const addStats: AddCommand = (program, output) => {
   addOutboxFlag(program.command('stats'))
     .description('show how many tasks wait, run, are done and are dead')
     .option('--top <n>', 'how many of the most failing tasks to show', '5')
     .action(async (options: CommonOptions & { readonly top: string }) => {
       const top = readWhole(options.top, '--top', 0, 9_999);
-      const context = await readContext(options, output);
-      const stats = await withAdmin(context, admin => admin.stats({ top }));
-      if (options.json) return output.json(stats);
+      const command = await readContext(options);
+      const [stats, left] = await withAdmin(command, async (admin, { tiers }) => [
+        await admin.stats({ top }),
+        await leftBehind(tiers, command.context.config),
+      ]);
+      if (options.json) return output.json({ ...stats, leftBehind: left });
+      for (const sentence of left) output.note(`left behind: ${sentence}`);
       const { outbox, tasks } = stats;
       output.line(
         `outbox   pending ${outbox.pending}  claimed ${outbox.claimed}  oldest ${stats.oldestPendingSeconds === null ? '-' : `${stats.oldestPendingSeconds.toFixed(1)} s`}`,

@@ -1,40 +1,43 @@
 import { outlastError } from '../../errors/error.ts';
-import { withProbes } from '../../wiring/health.ts';
-import { shutdownSignal } from '../../wiring/shutdown-signal.ts';
-import { Pulses } from '../../wiring/worker-health.ts';
+import { withProbes } from '../../process/health/health.ts';
+import { shutdownSignal } from '../../process/shutdown-signal.ts';
+import { Pulses } from '../../process/health/worker-health.ts';
 import {
   addSectionFlags,
+  logOptions,
   readContext,
   readFlags,
-  withStores,
+  withContext,
   type CommonOptions,
 } from '../context.ts';
 import type { AddCommand } from '../command.ts';
 
+const REAPS_NOTHING =
+  'this is PID 1, and node reaps no orphans: where handlers start processes, put an init in front (tini, docker run --init, shareProcessNamespace)';
+
 /** `outlast worker`: a supervisor with its worker processes. */
-export const addWorker: AddCommand = (program, output) => {
+export const addWorker: AddCommand = program => {
   const command = program
     .command('worker')
     .description('run tasks: a supervisor with worker processes');
   addSectionFlags(command, 'worker').action(async (options: CommonOptions) => {
-    const context = await readContext(options, output, 'worker');
-    const { runtime, config, loaded, log } = context;
+    const { loaded, context } = await readContext(options, { section: 'worker', embedded: 'join' });
+    const { runtime, config, log } = context;
     if (config.tasks.length === 0) throw noTasks(loaded.file);
-    const { preflight } = await import('../../wiring/check-redis.ts');
-    await preflight(config, log);
+    const { preflight } = await import('../../context/check-redis.ts');
+    await preflight(context);
+    if (process.pid === 1) log.warn({}, REAPS_NOTHING);
     const signal = shutdownSignal(() => log.info({}, 'draining; a second signal exits at once'));
-    const { makeSupervisor } = await import('../../wiring/supervise.ts');
-    await withStores(context, { embedded: 'join', createIfMissing: false }, async stores => {
-      const logging = {
-        level: options.verbose ? ('debug' as const) : ('info' as const),
-        json: options.json ?? false,
-      };
+    const { makeSupervisor } = await import('../../process/supervise.ts');
+    const { enterTier } = await import('../../context/tier-memory.ts');
+    await withContext(context, async () => {
+      await enterTier(context);
       const spec = {
         configFile: loaded.file,
         loader: loaded.loader,
         modules: [],
         worker: readFlags('worker', options),
-        log: logging,
+        log: logOptions(options),
       };
       log.info(
         { processes: config.worker.processes, queues: Object.keys(config.worker.queues) },
@@ -44,7 +47,7 @@ export const addWorker: AddCommand = (program, output) => {
       const onUnloadable = (error: Error): void => failed.abort(error);
       const { processes, maxBlockMs } = config.worker;
       const pulses = new Pulses(runtime.clock, processes, maxBlockMs);
-      const supervisor = makeSupervisor({ stores, config, runtime, spec, onUnloadable, pulses });
+      const supervisor = await makeSupervisor(context, { spec, onUnloadable, pulses });
       await withProbes(
         () => pulses.look(),
         config.worker,

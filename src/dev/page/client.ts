@@ -3,7 +3,7 @@ import { drawTask } from './draw-task.ts';
 import { byId, make, openLive, page, type PageElement } from './element.ts';
 import { formatDue, formatSince } from './format.ts';
 
-/** The page in the browser: draws what the server says and passes on what is pressed. */
+/** The page in the browser: draws what the server sends and posts what the user presses. */
 
 interface Drawn {
   readonly element: PageElement;
@@ -34,7 +34,7 @@ function show(snapshot: Snapshot): void {
   tick();
 }
 
-/** Nobody answers: what is shown is how it was, so its clocks stand still. */
+/** The server does not answer: the page shows an old state, so its clocks stand still. */
 function setAway(is: boolean): void {
   isAway = is;
   page.body.classList.toggle('away', is);
@@ -92,7 +92,7 @@ function showTasks(tasks: readonly TaskView[]): void {
     const text = JSON.stringify(task);
     const card = cards.get(task.id) ?? addCard(task);
     if (card.text === text) continue;
-    tellNews(card.task, task);
+    announceChanges(card.task, task);
     fill(card.element, task);
     card.task = task;
     card.text = text;
@@ -110,7 +110,7 @@ function addCard(task: TaskView): Drawn {
 function fill(element: PageElement, task: TaskView): void {
   const hadFocus = element.contains(page.activeElement);
   element.replaceChildren(...drawTask(task, { onRetry }));
-  // The button that was pressed is gone; its card is the next best place for whoever uses the keyboard.
+  // The button that was pressed is gone; its card is the next best focus for keyboard users.
   if (hadFocus) (element.querySelector('button') ?? element).focus();
 }
 
@@ -118,15 +118,15 @@ function onRetry({ id, deadVersion }: TaskView): void {
   void act('/api/tasks/retry', { id, version: deadVersion });
 }
 
-/** For those who hear the page: the turns of a task's life, not every step. */
-function tellNews(before: TaskView, after: TaskView): void {
+/** For screen readers: the turning points of a task, not every step. */
+function announceChanges(before: TaskView, after: TaskView): void {
   const what = after.title ?? after.name;
-  if (after.crashes > before.crashes) say(`${what}: brought back after its worker died`);
-  else if (after.state !== before.state && after.state === 'done') say(`${what}: done`);
-  else if (after.state !== before.state && after.state === 'dead') say(`${what}: dead letter`);
+  if (after.crashes > before.crashes) announce(`${what}: brought back after its worker died`);
+  else if (after.state !== before.state && after.state === 'done') announce(`${what}: done`);
+  else if (after.state !== before.state && after.state === 'dead') announce(`${what}: dead letter`);
 }
 
-function say(text: string): void {
+function announce(text: string): void {
   byId('news').textContent = text;
 }
 
@@ -143,7 +143,7 @@ async function act(path: string, body: object): Promise<void> {
 
 function showMessage(text: string, isFailure: boolean): void {
   const message = page.getElementById('message');
-  if (message === null) return say(text);
+  if (message === null) return announce(text);
   message.classList.toggle('failed', isFailure);
   message.textContent = text;
 }
@@ -181,7 +181,7 @@ if (form) listenToShop(form);
 setInterval(tick, TICK_MS);
 const live = openLive('/api/live');
 live.addEventListener('snapshot', event => show(JSON.parse(event.data ?? '') as Snapshot));
-// The browser tries again by itself; the next picture takes this away.
+// The browser reconnects by itself; the next snapshot removes this message.
 live.addEventListener('error', () => {
   setAway(true);
   const what = isDraining ? 'Outlast dev has stopped.' : 'Outlast dev does not answer.';

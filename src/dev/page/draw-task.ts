@@ -16,7 +16,7 @@ const STATES: Readonly<Record<TaskView['state'], string>> = {
   unknown: 'Unknown',
 };
 
-/** The inside of a task's card. */
+/** The content of a task's card. */
 export function drawTask(task: TaskView, { onRetry }: DrawOptions): PageElement[] {
   const heading = make('header', {}, [
     make('h3', {}, task.title ?? task.name),
@@ -37,14 +37,14 @@ export function drawTask(task: TaskView, { onRetry }: DrawOptions): PageElement[
 function drawAbout(task: TaskView): PageElement {
   const { title, name, id, crashes, failures, receipts } = task;
   const facts = [make('code', {}, title === null ? id : `${name}  ${id}`)];
-  const tell = (text: string): void => void facts.push(make('span', {}, text));
-  if (crashes > 0) tell(`lost its worker ${crashes === 1 ? 'once' : `${crashes} times`}`);
-  if (failures > 0) tell(plural(failures, 'failure'));
-  if (receipts !== null) tell(receipts === 0 ? 'no receipt yet' : plural(receipts, 'receipt'));
+  const addFact = (text: string): void => void facts.push(make('span', {}, text));
+  if (crashes > 0) addFact(`lost its worker ${crashes === 1 ? 'once' : `${crashes} times`}`);
+  if (failures > 0) addFact(plural(failures, 'failure'));
+  if (receipts !== null) addFact(receipts === 0 ? 'no receipt yet' : plural(receipts, 'receipt'));
   return make('p', { class: 'about' }, facts);
 }
 
-/** Each station says when it was, counted from the one before: that is where the time went. */
+/** Each station shows the time since the one before: that is where the time went. */
 function drawTrack(stations: readonly Station[]): PageElement {
   let before: string | null = null;
   const items = stations.map(station => {
@@ -70,10 +70,10 @@ function drawProgress(progress: ProgressView, state: TaskView['state']): PageEle
   }
   const { step, of, label } = progress;
   const bar = { value: String(step), max: String(of), 'aria-label': 'Progress' };
-  const place = `step ${Math.min(step + 1, of)} of ${of}`;
+  const position = `step ${Math.min(step + 1, of)} of ${of}`;
   const isRunning = state === 'running';
   return make('p', { class: 'progress' }, [
     make('progress', bar),
-    make('span', {}, isRunning ? `${label} (${place})` : `goes on at ${place}: ${label}`),
+    make('span', {}, isRunning ? `${label} (${position})` : `goes on at ${position}: ${label}`),
   ]);
 }

@@ -1,5 +1,5 @@
 /**
- * As much of the browser as the page uses. The compiler's own DOM library would give every file of
+ * The part of the browser API that the page uses. The compiler's own DOM library would give every file of
  * the server the browser's globals (`name`, `status`, `close`), and a typo would compile.
  */
 export interface PageElement {
@@ -60,7 +60,7 @@ export function byId(id: string): PageElement {
 
 export type Attributes = Readonly<Record<string, string>>;
 
-/** A new element. Whatever a task or a person wrote goes in as text, never as markup. */
+/** A new element. Text from a task or a person goes in as text, never as markup. */
 export function make(
   tag: string,
   attributes: Attributes,

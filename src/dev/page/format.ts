@@ -1,4 +1,4 @@
-/** A length of time as people say it. */
+/** A duration for people. */
 export function formatMs(ms: number): string {
   if (ms < 1_000) return `${Math.max(0, Math.round(ms))} ms`;
   if (ms < 60_000) return `${(ms / 1_000).toFixed(1)} s`;
@@ -11,13 +11,13 @@ export function formatClock(at: string): string {
   return new Date(at).toLocaleTimeString(undefined, { hour12: false });
 }
 
-/** What the clock of a coming station says. */
+/** The clock of a coming station. */
 export function formatDue(dueAt: number, now: number): string {
   const leftMs = dueAt - now;
   return leftMs <= 0 ? 'due now' : `in ${Math.ceil(leftMs / 1_000)} s`;
 }
 
-/** What the clock of a running one says. */
+/** The clock of a running station. */
 export function formatSince(since: number, now: number): string {
   return `for ${Math.max(0, Math.floor((now - since) / 1_000))} s`;
 }

@@ -1,7 +1,7 @@
 import { GOODS, priceOf } from '../shop/goods.ts';
 
 export interface PageSettings {
-  /** False: the user's own tasks are shown, and nothing else. */
+  /** False: only the user's own tasks are shown. */
   readonly hasShop: boolean;
 }
 
@@ -12,7 +12,7 @@ export const ICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"
 <circle cx="10.6" cy="8.2" r="2" fill="#8be0cb"/>
 </svg>`;
 
-/** The page without its contents: those come as data and are put in as text. */
+/** The page without its contents: those are sent as data and inserted as text. */
 export function renderPage({ hasShop }: PageSettings): string {
   return `<!doctype html>
 <html lang="en">

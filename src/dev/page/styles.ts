@@ -1,4 +1,4 @@
-/** The look of the page. System fonts and colours of our own, light and dark; nothing is fetched. */
+/** The styles of the page. System fonts and our own colours, light and dark; nothing is fetched. */
 export const STYLES = `
 :root {
   --ground: #f5f6f4; --surface: #ffffff; --sunken: #eef0ed;

@@ -8,12 +8,12 @@ export interface ReceiptResult {
   readonly receipt: string;
 }
 
-/** How far a receipt is: what a later run finds when this one is killed. */
+/** The progress of a receipt: what a later run finds when this one is killed. */
 export interface ReceiptProgress {
-  /** Steps that are over. */
+  /** Steps that are done. */
   readonly step: number;
   readonly of: number;
-  /** What is done next, for the page. */
+  /** The next step, for the page. */
   readonly label: string;
 }
 
@@ -29,7 +29,7 @@ export const sendReceipt: Task<ReceiptShape> = task('shop.send-receipt', {
   result: unchecked<ReceiptResult>(),
 });
 
-/** An order names its task, so that each is found from the other. */
+/** The task id is derived from the order id, so that each can be found from the other. */
 export function receiptTaskId(orderId: string): string {
   return `receipt-${orderId}`;
 }

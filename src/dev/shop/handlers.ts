@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { SqlTransaction } from '../../adapters/postgres/sql-transaction.ts';
+import type { SqlTransaction } from '../../adapters/sql/sql-transaction.ts';
 import { bury, createOutlast, type Handler, type Outlast } from '../../index.ts';
 import { unchecked } from '../../task/index.ts';
 import { sendReceipt, type ReceiptProgress } from './contract.ts';
@@ -28,7 +28,7 @@ export const receiptHandler: Handler = outlast.handler(sendReceipt, {
   run: async ({ orderId }, ctx) => {
     const order = await outlast.transaction(tx => findOrder(tx, orderId));
     if (order === null) return bury(`there is no order ${orderId}`);
-    // After a crash the next run goes on where the last checkpoint was.
+    // After a crash the next run continues from the last checkpoint.
     const from = ctx.lastCheckpoint?.step ?? 0;
     const work = async (step: number): Promise<void> => {
       if (step < from) return;
@@ -39,7 +39,7 @@ export const receiptHandler: Handler = outlast.handler(sendReceipt, {
     await work(1);
     if (order.card === 'declined') throw new Error('the card was declined');
     await work(2);
-    // A run that comes here again gets the number of the receipt that is there, not a second one.
+    // A rerun that gets here gets the number of the existing receipt, not a second one.
     const receipt = await ctx.transaction(tx => writeReceipt(tx, orderId, ctx));
     await work(3);
     return { receipt };

@@ -1,8 +1,8 @@
-import type { SqlTransaction } from '../../adapters/postgres/sql-transaction.ts';
+import type { SqlDatabase } from '../../adapters/sql/sql-database.ts';
+import type { SqlTransaction } from '../../adapters/sql/sql-transaction.ts';
 import type { Outlast } from '../../index.ts';
-import { createOutlastOn } from '../../wiring/create-outlast.ts';
-import type { Stores } from '../../wiring/stores.ts';
-import type { Logger } from '../../telemetry/logger.ts';
+import { createOutlastOn } from '../../app/create-outlast.ts';
+import type { Context } from '../../context/context.ts';
 import { receiptTaskId, sendReceipt } from './contract.ts';
 import { GOODS, priceOf, type Good } from './goods.ts';
 import { createShopTables } from './tables.ts';
@@ -18,7 +18,7 @@ export interface PlacedOrder {
   readonly taskId: string;
 }
 
-/** What the page says of a task that belongs to an order. */
+/** What the page shows of a task that belongs to an order. */
 export interface OrderView {
   readonly title: string;
   readonly receipts: number;
@@ -30,16 +30,17 @@ class RollBack extends Error {}
 /** The sample shop: an application as its users would write one, on the database of `outlast dev`. */
 export class Shop {
   readonly #outlast: Outlast;
-  readonly #stores: Stores;
+  readonly #db: SqlDatabase;
 
-  private constructor(outlast: Outlast, stores: Stores) {
+  private constructor(outlast: Outlast, db: SqlDatabase) {
     this.#outlast = outlast;
-    this.#stores = stores;
+    this.#db = db;
   }
 
-  static async open(stores: Stores, log: Logger): Promise<Shop> {
-    await createShopTables(stores.db);
-    return new Shop(createOutlastOn(stores, { log }), stores);
+  static async open(context: Context): Promise<Shop> {
+    const { db } = await context.stores();
+    await createShopTables(db);
+    return new Shop(createOutlastOn(context), db);
   }
 
   /** The order and its task, in one transaction: both or neither. */
@@ -47,7 +48,7 @@ export class Shop {
     return await this.#outlast.transaction(tx => this.#writeOrder(tx, order));
   }
 
-  /** The same, but something goes wrong before COMMIT. Looks afterwards what is left: nothing. */
+  /** The same, but something goes wrong before COMMIT. Checks afterwards what is left: nothing. */
   async placeAndRollBack(order: NewOrder): Promise<PlacedOrder & { readonly left: number }> {
     let placed: PlacedOrder | undefined;
     try {
@@ -73,7 +74,7 @@ export class Shop {
 
   /** Orders by the id of their task. */
   async describe(taskIds: readonly string[]): Promise<ReadonlyMap<string, OrderView>> {
-    const rows = await this.#stores.db.query(
+    const rows = await this.#db.query(
       `select 'receipt-' || o.id as task_id, o.id::text as id, o.customer, o.item, o.cents,
          (select count(*) from shop_receipt r where r.order_id = o.id)::text as receipts
        from unnest($1::text[]) as t(id) join shop_order o on o.id = substring(t.id from '^receipt-(\\d{1,15})$')::bigint`,
@@ -103,7 +104,7 @@ export class Shop {
   }
 
   async #countTraces(orderId: string, taskId: string): Promise<number> {
-    const [row] = await this.#stores.db.query(
+    const [row] = await this.#db.query(
       `select (select count(*) from shop_order where id = $1::text::bigint)
          + (select count(*) from outlast_outbox where task_id = $2::text)
          + (select count(*) from outlast_task where id = $2::text) as left`,

@@ -1,8 +1,8 @@
-import type { SqlDatabase } from '../../adapters/postgres/sql-database.ts';
+import type { SqlDatabase } from '../../adapters/sql/sql-database.ts';
 
 /**
- * Receipts have no unique order on purpose: that there is one per order, however often its worker
- * dies, is the effect-once door's doing and not this table's.
+ * Receipts have no unique order on purpose: it is the effect-once door, not this table, that ensures one
+ * per order, however often its worker dies.
  */
 const TABLES = [
   `create table if not exists shop_order (
@@ -23,7 +23,7 @@ const TABLES = [
   'create index if not exists shop_receipt_order on shop_receipt (order_id)',
 ];
 
-/** Makes the tables of the sample shop where they are missing. */
+/** Creates the tables of the sample shop if they are missing. */
 export async function createShopTables(db: SqlDatabase): Promise<void> {
   for (const statement of TABLES) await db.query(statement);
 }

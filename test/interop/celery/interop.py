@@ -9,12 +9,13 @@ from celery.bootsteps import StartStopStep
 app = Celery('interop', broker=os.environ['INTEROP_BROKER'], backend=os.environ['INTEROP_BACKEND'])
 app.conf.update(
     # One message at a time, so that the order of running is the order of the queue.
-    worker_prefetch_multiplier=1,
+    worker_prefetch_multiplier=int(os.environ.get('INTEROP_PREFETCH', '1')),
     task_acks_late=True,
     broker_connection_retry_on_startup=True,
     worker_hijack_root_logger=False,
     task_track_started=True,
     # RabbitMQ: queues that the tests declared with priorities must be declared so here too.
+    worker_consumer=os.environ.get('INTEROP_CONSUMER', 'celery.worker.consumer:Consumer'),
     task_queue_max_priority=int(os.environ['INTEROP_MAX_PRIORITY']) if 'INTEROP_MAX_PRIORITY' in os.environ else None,
 )
 
@@ -41,6 +42,11 @@ def echo(*args, **kwargs):
 @app.task(name='interop.record', bind=True)
 def record(self, key):
     store.rpush(key, self.request.id)
+
+
+@app.task(name='interop.tally', bind=True)
+def tally(self, key):
+    store.rpush(key, f'{self.request.id} {self.request.retries}')
 
 
 @app.task(name='interop.hold')

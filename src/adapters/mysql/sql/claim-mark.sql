@@ -1,4 +1,4 @@
--- Makes rows that this transaction has locked the relay's, under a random token. They are invisible to other relays until
+-- Assigns rows that this transaction has locked to the relay, under a random token. They are invisible to other relays until
 -- the claim is over.
 -- params: relay text, token text, stale_ms bigint, rows bigint list
 update outlast_outbox

@@ -1,11 +1,12 @@
--- Locks up to $1 due rows, first of two statements of a claim; claim-mark.sql makes them the relay's. Rows that others
--- have locked are passed over. Locks are taken by the outer query only: the rows that the others look at are read as
--- they were committed, so a head that another relay has locked still stands before those behind it.
+-- Locks up to $1 due rows, first of three statements of a claim; claim-mark.sql assigns them to the relay, claim-bodies.sql
+-- reads the payloads of as many as one answer should carry. Rows that others have locked are skipped. Only the outer query
+-- takes locks: the rows that the subqueries read are read as committed, so a head that another relay has locked still stands
+-- before the rows behind it.
 -- Of rows with an ordering key only the first, in any state, may go, and none while a dead one parks the key.
--- Rows in a format we do not know are a newer version's to publish. Rows due before the floor are left out; null is no floor.
+-- Rows in an unknown format are left to a newer version. Rows due before the floor are left out; null is no floor.
 -- params: limit int, known_format int, floor_ms bigint
 select o.id as row_id, o.task_id as id, o.task_name as name, o.queue, o.priority, o.payload_version,
-  concat('[', o.args, ',', o.kwargs, ',', o.embed, ']') as body, o.options, o.digest,
+  length(o.args) + length(o.kwargs) + length(o.embed) as bytes, o.options, o.digest,
   timestampdiff(microsecond, '1970-01-01 00:00:00', o.eta) div 1000 as eta_ms,
   timestampdiff(microsecond, '1970-01-01 00:00:00', o.expires_at) div 1000 as expires_ms, o.retries, o.claims,
   timestampdiff(microsecond, '1970-01-01 00:00:00', o.available_at) div 1000 as available_ms,

@@ -1,4 +1,4 @@
--- Rows of the outbox that are not as they should be.
+-- Rows of the outbox with problems.
 -- params: known_format int, orphan_ms bigint
 select
   (select coalesce(sum(schema_version > $1), 0) from outlast_outbox force index (outlast_outbox_due)) as unsupported,

@@ -1,3 +1,3 @@
--- Forgets the steps of tasks that are forgotten.
+-- Deletes the steps of forgotten tasks.
 -- params: ids text list
 delete from outlast_effect where task_id in ($1) and ttl_ms is null

@@ -1,6 +1,6 @@
 -- Writes one task into the outbox inside the caller's transaction. Every parameter is text or null; bytes travel as
--- base64, so that neither the character set nor the modes of the caller's session can change one. What follows `values`
--- is repeated for further tasks of the same statement. An id that is there already is a duplicate key: the statement is
+-- base64, so that neither the character set nor the modes of the caller's session can change one. The part after `values`
+-- is repeated for further tasks of the same statement. An existing id is a duplicate key: the statement is
 -- undone, the transaction goes on, and the caller compares digests.
 -- params: task_id text, task_name text, queue text, priority text, args text, kwargs text, embed text, options text, digest text, schema_version text, payload_version text, eta_ms text, expires_ms text, idempotency_key text, ordering_key text, parks_key text, redacted_args text, redacted_kwargs text
 insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,

@@ -1,6 +1,6 @@
 -- Takes the lock of a task's fence until the transaction ends, and moves the fence to this run if it stands lower;
--- fence-read.sql tells whose it is now. By the primary key only the row is locked, and no gap beside it. Assignments are
--- made in their order, so the run is compared before the epoch moves.
+-- fence-read.sql returns which run has it now. By the primary key only the row is locked, and no gap beside it. Assignments
+-- run in their order, so the run is compared before the epoch moves.
 -- params: id text, epoch text, run text
 insert into outlast_fence (task_id, epoch, run, look_at, updated_at)
 values ($1, cast($2 as signed), $3, utc_timestamp(6) + interval 1 minute, utc_timestamp(6))

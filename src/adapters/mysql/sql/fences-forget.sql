@@ -1,3 +1,3 @@
--- Forgets fences that this transaction has locked.
+-- Deletes fences that this transaction has locked.
 -- params: ids text list
 delete from outlast_fence where task_id in ($1)

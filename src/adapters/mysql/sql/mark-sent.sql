@@ -1,4 +1,4 @@
--- Published rows that are still ours stay until their task is over. Their `available_at` is when to look at them next,
+-- Published rows that are still ours stay until their task is over. Their `available_at` is when to check them next,
 -- their `updated_at` when they were published.
 -- params: token text, rows bigint list, delay_ms bigint
 update outlast_outbox

@@ -1,5 +1,5 @@
--- The task names whose rows and dead letters failed most often. Which rows failed is told by an index; of those at most ten
--- thousand are read.
+-- The task names whose rows and dead letters failed most often. An index shows which rows failed; at most ten thousand of
+-- them are read.
 -- params: limit int
 select f.name, sum(f.retries) as failures from (
   select task_name as name, retries from outlast_dead_letter

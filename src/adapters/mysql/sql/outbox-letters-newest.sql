@@ -1,4 +1,4 @@
--- Rows that could not be published, newest death first, after a place.
+-- Rows that could not be published, newest death first, after a position.
 -- params: dead_at text, id text, name_like text, limit int
 select d.task_id as id, d.task_name as name, d.queue, d.failure_reason as error, d.version,
   date_format(d.dead_at, '%Y-%m-%dT%H:%i:%s.%fZ') as dead_at

@@ -1,4 +1,4 @@
--- How long the oldest row that is due and still here has been due: the first entry of two ranges of an index.
+-- How long the oldest due row of the outbox has been due: the first entry of two ranges of an index.
 -- params: none
 select timestampdiff(microsecond, min(first.available_at), utc_timestamp(6)) div 1000 as oldest_ms from (
   (select available_at from outlast_outbox force index (outlast_outbox_due)

@@ -1,5 +1,5 @@
--- Locks up to $4 dead letters that a purge may delete, oldest death first; delete-dead-letters.sql follows. A letter that
--- parked its key frees it by this. One that is just being revived is passed over.
+-- Locks up to $4 dead letters that a purge may delete, oldest death first; delete-dead-letters.sql follows. This frees the key
+-- of a letter that parked it. A letter that is just being revived is skipped.
 -- params: dead_ms bigint, created_ms bigint, name_like text, limit int
 select task_id as id, task_name as name from outlast_dead_letter force index (outlast_dead_letter_dead_at)
 where ($1 is null or dead_at < utc_timestamp(6) - interval $1 * 1000 microsecond)

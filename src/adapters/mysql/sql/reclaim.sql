@@ -1,5 +1,5 @@
--- Rows whose claim is over: its own time ran out, or the relay that holds it lost its lease. Read from an index and
--- without locks, so that looking costs the living relays nothing.
+-- Rows whose claim is over: it expired, or the relay that holds it lost its lease. Read from an index and without locks, so
+-- that the search costs the living relays nothing.
 -- params: limit int
 select o.id as row_id
 from outlast_outbox o force index (outlast_outbox_claimed) left join outlast_relay r on r.id = o.claimed_by

@@ -1,3 +1,3 @@
--- Forgets a relay that stopped, and those that lapsed long ago.
+-- Deletes a relay that stopped, and relays that lapsed long ago.
 -- params: relay text
 delete from outlast_relay where id = $1 or lease_until < utc_timestamp(6) - interval 1 day

@@ -1,4 +1,4 @@
--- Gives back rows that are still ours, in their old place; costs no retry.
+-- Gives back rows that are still ours, in their old position; costs no retry.
 -- params: token text, rows bigint list
 update outlast_outbox
 set state = 'pending', claim_token = null, claimed_by = null, claimed_until = null, updated_at = utc_timestamp(6)

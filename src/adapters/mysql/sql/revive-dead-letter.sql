@@ -1,6 +1,6 @@
--- A row that died on the relay becomes pending again. A letter that parked its key takes its old place, before all that
--- waited behind it; any other goes to the end. The caller has locked the letter and compared its version, and deletes it
--- in the same transaction. A row with the same id that is in the way is a duplicate key: the letter stays where it is.
+-- A row that died on the relay becomes pending again. A letter that parked its key takes its old position, before all rows
+-- that waited behind it; any other goes to the end. The caller has locked the letter and compared its version, and deletes
+-- it in the same transaction. An existing row with the same id is a duplicate key: the letter stays where it is.
 -- params: task_id text
 insert into outlast_outbox (id, task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
   payload_version, available_at, eta, expires_at, idempotency_key, deaths, error_history, created_at, updated_at,

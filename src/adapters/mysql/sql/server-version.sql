@@ -1,3 +1,3 @@
--- What the server calls itself.
+-- The version string of the server.
 -- params: none
 select version() as version

@@ -1,6 +1,6 @@
 -- Copies a row that spent its retries to the dead letters, with everything it had, if it is still ours. settle-dead-row.sql
 -- deletes it in the same transaction.
--- A letter with this id and other bytes stays as it is; the newcomer lies beside it under id and digest.
+-- A letter with this id and other bytes stays as it is; the new one is stored beside it under id and digest.
 -- params: token text, row bigint, error text, line bytes
 insert into outlast_dead_letter (task_id, version, task_name, queue, priority, args, kwargs, embed, options, digest,
   schema_version, payload_version, eta, expires_at, idempotency_key, retries, failure_reason, error_history, created_at,

@@ -1,5 +1,5 @@
--- Gives a failed row its backoff, if it is still ours. The history takes the line with the database's time before it, until
--- there is enough of it.
+-- Gives a failed row its backoff, if it is still ours. The line is added to the history, preceded by the database's time,
+-- until the history has its full length.
 -- params: token text, row bigint, error text, delay_ms bigint, line bytes
 update outlast_outbox
 set state = 'pending', claim_token = null, claimed_by = null, claimed_until = null, retries = retries + 1, last_error = $3,

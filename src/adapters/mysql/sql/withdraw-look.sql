@@ -1,4 +1,4 @@
--- The row of a task that was cancelled before it was published, while it is there: who follows the task is told first.
+-- The row of a task that was cancelled before it was published, while it exists: its follow-ups are notified first.
 -- params: task_id text
 select o.id as row_id, o.task_id as id, o.task_name as name, o.queue, o.priority, o.payload_version,
   concat('[', o.args, ',', o.kwargs, ',', o.embed, ']') as body, o.options, o.digest,

@@ -1,4 +1,4 @@
--- Whether each permit still holds. The first task that names one has it; the same task may ask again.
+-- Whether each permit is still valid. The first task that names one owns it; the same task may ask again.
 -- params: tokens text[], task_ids text[]
 with item as (
   select * from unnest($1::text[], $2::text[]) with ordinality as i(token, task_id, place)

@@ -1,4 +1,4 @@
--- Ends places, and tells which tasks waited for them: as many as were ended, the longest waiting first.
+-- Ends reservations, and returns the tasks that waited for them: as many as were ended, longest waiting first.
 -- params: keys text[], task_ids text[], runs text[]
 with gone as (
   delete from outlast_place p using unnest($1::text[], $2::text[], $3::text[]) as f(key, task_id, run)

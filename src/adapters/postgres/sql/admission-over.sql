@@ -1,5 +1,5 @@
--- Places whose run the ledger does not run any more: under one key, or, for null, under all. A place is taken after its run
--- has begun and a run token is never used again, so what is over here stays over.
+-- Reservations whose run the ledger no longer runs: under one key, or, for null, under all. A reservation is taken after its
+-- run has begun and a run token is never used again, so what is over here stays over.
 -- params: key text, limit int
 select p.key, p.task_id, p.run from outlast_place p
 where ($1::text is null or p.key = $1)

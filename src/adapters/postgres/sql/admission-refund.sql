@@ -1,4 +1,4 @@
--- Gives back what was taken and not used, where nobody has taken since: the state is still what the taking left.
+-- Gives back what was taken and not used, if no other call has taken since: the state is still the one this call left.
 -- params: keys text[], amounts_us bigint[], marks bigint[]
 with item as (
   select * from unnest($1::text[], $2::bigint[], $3::bigint[]) with ordinality as i(key, amount_us, mark, place)

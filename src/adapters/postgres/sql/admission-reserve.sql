@@ -1,5 +1,5 @@
--- Places under a key whose row is locked, in the order of the runs; one that has its place keeps it. The limit is judged on
--- the places there are, never on a counter.
+-- Reservations under a key whose row is locked, in the order of the runs; a run that has one keeps it. The limit is checked
+-- against the existing reservations, never against a counter.
 -- params: key text, limit int, task_ids text[], runs text[]
 with asked as (
   select a.*, p.key is not null as is_there

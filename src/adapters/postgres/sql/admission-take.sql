@@ -1,8 +1,8 @@
--- Takes from rates, each for itself, as gcra.ts does: what is granted moves the time on, what is not moves nothing.
--- The clock is read once, before the row is locked: each call counts at a moment between its asking and its answer.
--- Rows are locked in the order of their keys, so that two calls never wait for each other in a circle.
--- A time further ahead than the rate can lead to is of another rate, or of a clock that was set back: it is cut. That is
--- judged by the clock under the lock: by the one of the asking, whoever waited for a lock would cut what others took meanwhile.
+-- Takes from rates, each independently, as gcra.ts does: a grant moves the time on, a refusal moves nothing.
+-- The clock is read once, before the row is locked: each call counts at a moment between its request and its answer.
+-- Rows are locked in the order of their keys, to avoid deadlocks.
+-- A time further ahead than the rate can reach belongs to another rate, or to a clock that was set back: it is cut. This uses
+-- the clock under the lock: with that of the request, a call that waited for a lock would cut what others took meanwhile.
 -- params: keys text[], counts bigint[], intervals_us bigint[], bursts bigint[], limits bigint[], pers_ms float8[]
 with moment as materialized (
   select floor(extract(epoch from clock_timestamp()) * 1000000)::bigint as us

@@ -1,4 +1,4 @@
--- A task waits for a place under a key whose row is locked, unless there is one by now.
+-- A task waits for a reservation under a key whose row is locked, unless one is free by now.
 -- params: key text, limit int, task_id text
 with room as (
   select count(*) < $2::int as is_there from outlast_place where key = $1

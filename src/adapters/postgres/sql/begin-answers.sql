@@ -1,4 +1,4 @@
--- What became of each message, in their order, where `begin-messages` could not see it.
+-- The answer for each message, in their order, where `begin-messages` could not see it.
 -- params: worker text, run text, ids text[], digests text[]
 select m.place::text as place,
   case

@@ -1,15 +1,29 @@
--- Hands out up to $4 waiting tasks that are due. The own worker row is locked FOR KEY SHARE: without it a begin and
--- a condemn pass each other, and a task runs under an incarnation nobody watches.
+-- Hands out up to $4 waiting tasks that are due. The own worker row is locked FOR KEY SHARE: otherwise a begin and
+-- a condemn pass each other, and a task runs under an incarnation that no reaper watches.
 -- A repeat with the same run finds what it was given before, and is given nothing else; messages begun under the same
 -- run ($7) are not among it.
--- Suspects are looked for apart: at most $5 of them, and they never stand in the way of the others.
--- Due is compared with statement_timestamp(): clock_timestamp() is volatile and no condition for an index.
+-- Suspects are searched separately: at most $5 of them, and they never block the others. Suspects that this worker cannot
+-- run are set aside even beyond that limit: no other step counts how long they wait.
+-- Tasks that this worker cannot run ($8: names with the highest versions; null: it runs everything) are set aside, so that
+-- they leave the head of the queue: a filter would walk over them with every call. `aside` tells whether there are any: see
+-- `begin-aside`. Due is compared with statement_timestamp(): clock_timestamp() is volatile and no condition for an index.
+-- Unless a generation was settled for this very server nothing begins: its data may be older than what was handed out.
 -- Ten priorities are ten index look-ups per queue, so that tasks waiting for a later time are never walked over.
--- params: worker text, run text, queues text[], limit int, suspects int, budgets text, others text[]
+-- No more than $9 bytes are handed out at once, but at least one task; the tasks behind stay as they are. Lengths are known
+-- without reading the values.
+-- An epoch that no number of JavaScript can show overflows on purpose: see `begin-heads`.
+-- Columns are named, and `again` is joined to nothing: planning this statement takes longer than running it.
+-- params: worker text, run text, queues text[], limit int, suspects int, budgets text, others text[], runnable text, most_bytes float8
 with me as materialized (
-  select id from outlast_worker where id = $1 and state = 'open' for key share
+  select w.id, (
+      select g.generation * 1048576 + 1 from outlast_generation g
+      where g.node = 'this database' and g.shown = (extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint::text
+    ) as first_epoch
+  from outlast_worker w where w.id = $1 and w.state = 'open' for key share
 ), again as materialized (
-  select t.id from outlast_task t where t.owner = $1 and t.run = $2 and t.state = 'running' and t.id <> all($7::text[])
+  select t.state, t.id, t.name, t.queue, t.priority, t.payload_version, t.body, t.options, t.digest,
+    t.eta, t.expires_at, t.epoch, t.run, t.failures, t.crashes, t.suspect, t.checkpoint, t.checkpoint_seq
+  from outlast_task t where t.owner = $1 and t.run = $2 and t.state = 'running' and t.id <> all($7::text[])
 ), suspected as materialized (
   select t.id, t.late
   from unnest($3::text[]) with ordinality as q(name, place)
@@ -18,48 +32,71 @@ with me as materialized (
     select t.id, coalesce(t.expires_at <= clock_timestamp(), false) as late
     from outlast_task t
     where t.state = 'waiting' and t.suspect and t.queue = q.name and t.priority = p.priority and t.due <= statement_timestamp()
+      and ($8::jsonb is null or ($8::jsonb ->> t.name)::int >= t.payload_version)
     order by t.due, t.seq limit least($4::int, $5::int) for update skip locked
   ) t
-  where exists (select 1 from me) and not exists (select 1 from again)
+  where exists (select 1 from me where first_epoch is not null) and not exists (select 1 from again)
   limit least($4::int, $5::int)
-), due as materialized (
-  select t.id, t.late, row_number() over () as place
-  from unnest($3::text[]) with ordinality as q(name, place)
+), strange as materialized (
+  select t.id, t.late
+  from unnest($3::text[]) as q(name)
   cross join generate_series(9, 0, -1) as p(priority)
   cross join lateral (
     select t.id, coalesce(t.expires_at <= clock_timestamp(), false) as late
     from outlast_task t
+    where $8::jsonb is not null and t.state = 'waiting' and t.suspect and t.queue = q.name and t.priority = p.priority and t.due <= statement_timestamp()
+      and coalesce(($8::jsonb ->> t.name)::int < t.payload_version, true)
+    order by t.due, t.seq limit 100 for update skip locked
+  ) t
+  where exists (select 1 from me where first_epoch is not null) and not exists (select 1 from again)
+  limit 100
+), due as materialized (
+  select t.id, t.late, $8::jsonb is null or coalesce(($8::jsonb ->> t.name)::int >= t.payload_version, false) as ours,
+    row_number() over () as place, sum(t.bytes) over (rows unbounded preceding) as bytes
+  from unnest($3::text[]) with ordinality as q(name, place)
+  cross join generate_series(9, 0, -1) as p(priority)
+  cross join lateral (
+    select t.id, t.name, t.payload_version, coalesce(t.expires_at <= clock_timestamp(), false) as late,
+      octet_length(t.body)::float8 + coalesce(octet_length(t.checkpoint), 0) as bytes
+    from outlast_task t
     where t.state = 'waiting' and not t.suspect and t.queue = q.name and t.priority = p.priority and t.due <= statement_timestamp()
     order by t.due, t.seq limit $4 for update skip locked
   ) t
-  where exists (select 1 from me) and not exists (select 1 from again)
+  where exists (select 1 from me where first_epoch is not null) and not exists (select 1 from again)
   limit $4::int - (select count(*) from suspected)
 ), picked as (
-  select id, late, 0 as place from suspected
+  select id, case when late then 'cancelled' else 'running' end as next, 0 as place from suspected
   union all
-  select id, late, place from due
+  select id, case when late then 'cancelled' else 'refused' end, 0 from strange
+  union all
+  select id, case when late then 'cancelled' when ours then 'running' else 'refused' end, place from due where place = 1 or bytes <= $9::float8
 ), moved as (
   update outlast_task t set
-    state = case when p.late then 'cancelled' else 'running' end,
-    epoch = case when p.late then t.epoch else t.epoch + 1 end,
-    run = case when p.late then t.run else $2 end,
-    owner = case when p.late then null else $1 end,
-    crash_budget = coalesce(($6::jsonb ->> t.name)::int, ($6::jsonb ->> '*')::int),
-    ending = case when p.late then 'expired' end,
-    ended_at = case when p.late then clock_timestamp() end,
-    keep_until = case when p.late then clock_timestamp() + interval '1 day' end,
-    history = outlast_history(t.history, case when p.late then outlast_line('expired', t.epoch, null, null)
-      else outlast_line('begun', t.epoch + 1, $1, null) end)
-  from picked p
+    state = p.next,
+    epoch = case when p.next = 'running' then greatest(t.epoch + 9214364837600034816 - 9214364837600034815, me.first_epoch) else t.epoch end,
+    run = case when p.next = 'running' then $2 else t.run end,
+    owner = case when p.next = 'running' then $1 end,
+    crash_budget = case when p.next = 'running' then coalesce(($6::jsonb ->> t.name)::int, ($6::jsonb ->> '*')::int) else t.crash_budget end,
+    ending = case when p.next = 'cancelled' then 'expired' end,
+    ended_at = case when p.next = 'cancelled' then clock_timestamp() end,
+    keep_until = case when p.next = 'cancelled' then clock_timestamp() + interval '1 day' end,
+    refused_at = case when p.next = 'refused' then clock_timestamp() end,
+    refused_by = case when p.next = 'refused' then $1 end,
+    history = outlast_history(t.history, case p.next when 'cancelled' then outlast_line('expired', t.epoch, null, null)
+      when 'refused' then outlast_line('refused', t.epoch, $1, null) else outlast_line('begun', greatest(t.epoch + 1, me.first_epoch), $1, null) end)
+  from picked p, me
   where t.id = p.id
-  returning t.*, p.place
+  returning t.state, t.id, t.name, t.queue, t.priority, t.payload_version, t.body, t.options, t.digest,
+    t.eta, t.expires_at, t.epoch, t.run, t.failures, t.crashes, t.suspect, t.checkpoint, t.checkpoint_seq, p.place
 ), given as (
-  select m.*, m.state = 'cancelled' as late from moved m
+  select m.* from moved m
   union all
-  select t.*, 0, false from outlast_task t join again a on a.id = t.id
+  select a.*, 0 from again a
 )
-select (select count(*) from me)::text as open, g.late, g.id, g.name, g.queue, g.priority, g.payload_version, g.body, g.options, g.digest,
-  (extract(epoch from g.eta) * 1000)::bigint::text as eta_ms, (extract(epoch from g.expires_at) * 1000)::bigint::text as expires_ms,
+select (select count(*) from me)::text as open, (select count(first_epoch) from me)::text as settled,
+  exists (select 1 from outlast_task r where r.state = 'refused' and r.queue = any($3::text[])) as aside,
+  g.state, g.id, g.name, g.queue, g.priority, g.payload_version, case when g.state = 'running' then g.body end as body, g.options, g.digest,
+  case when isfinite(g.eta) then (extract(epoch from g.eta) * 1000)::bigint::text end as eta_ms, case when isfinite(g.expires_at) then (extract(epoch from g.expires_at) * 1000)::bigint::text end as expires_ms,
   g.epoch::text as epoch, g.run, g.failures, g.crashes, g.suspect, g.checkpoint, g.checkpoint_seq::text as checkpoint_seq
 from (select 1) one left join given g on true
 order by g.place

@@ -6,7 +6,7 @@ with item as (
 ), moved as (
   update outlast_task t set
     state = 'dead', ending = 'dead', owner = null, settled_run = i.run, settled_as = 'bury', reason = i.reason, error = i.error,
-    ended_at = clock_timestamp(), version = t.version + 1,
+    ended_at = clock_timestamp(), version = least(t.version, 2147483646) + 1,
     history = outlast_history(t.history, outlast_line('buried', t.epoch, t.owner, i.error))
   from item i
   where t.id = i.id and t.state = 'running' and t.epoch = i.epoch and t.run = i.run

@@ -4,22 +4,22 @@ with gone as (
   delete from outlast_outbox where task_id = $1
   returning task_name, queue, payload_version, digest, options, '\x5b'::bytea || args || '\x2c'::bytea || kwargs || '\x2c'::bytea || embed || '\x5d'::bytea as body
 ), kept as (
-  -- Bytes are kept only where something follows the task: its chord and its sender must hear that it was cancelled.
+  -- Bytes are kept only if something follows the task: its chord and its sender must learn that it was cancelled.
   select * from gone where outlast_follows(body, options)
 ), tomb as (
   insert into outlast_task as t (id, name, queue, priority, payload_version, digest, body, options, state, ending, ended_at, keep_until, history)
   select $1, coalesce((select task_name from gone), 'unknown'), coalesce((select queue from gone), 'default'), 0,
-    -- With the digest: nothing follows bytes that are not those that were sent.
+    -- With the digest: bytes other than those that were sent have no follow-ups.
     coalesce((select payload_version from kept), 1), (select digest from kept),
     coalesce((select body from kept), ''), coalesce((select options from kept), '{}'),
     'cancelled', 'cancelled', clock_timestamp(), clock_timestamp() + $2::bigint * interval '1 millisecond', outlast_line('cancelled', 0, null, null)
   on conflict (id) do update set
     state = 'cancelled', ending = 'cancelled', owner = null, ended_at = clock_timestamp(),
-    -- A run that was settled before keeps its answer; only one that is taken away is told so.
+    -- A run that was settled before keeps its answer; only a run that loses its task now is marked.
     settled_run = case when t.state = 'running' then t.run else t.settled_run end,
     settled_as = case when t.state = 'running' then 'cancel' else t.settled_as end, keep_until = excluded.keep_until, body = '',
     history = outlast_history(t.history, outlast_line('cancelled', t.epoch, t.owner, null))
-  where t.state in ('waiting', 'running')
+  where t.state in ('waiting', 'refused', 'running')
   returning t.id
 )
 select case

@@ -1,4 +1,4 @@
--- Forgets chords that are not complete and have had no part for a long time, since they were sent or since the last one.
+-- Deletes incomplete chords that have had no part for a long time, since they were sent or since the last one.
 -- params: limit int, older_than_ms bigint
 with silent as (
   select c.group_id from outlast_chord c

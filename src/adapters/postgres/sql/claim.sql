@@ -1,12 +1,13 @@
 -- Claims up to $3 due rows for one relay, under a random token. RETURNING promises no order; the caller sorts.
 -- A claimed row is invisible to other relays until its claim is over.
 -- Of rows with an ordering key only the first, in any state, may go, and none while a dead one parks the key.
--- Rows in a format we do not know are a newer version's to move.
+-- Rows in an unknown format are left to a newer version.
 -- Rows due before the floor are left out; null is no floor.
--- The rows are looked up by an array, which is the primary key whatever the planner expects: joined, each would read the
--- whole table when the statement was planned for an empty outbox.
--- It does not wait for the disk: a server that crashes and forgets a claim has rows that are sent again, and none fewer.
--- params: relay text, token text, limit int, stale_ms bigint, known_format int, floor_ms float8
+-- The rows are looked up by an array, which uses the primary key whatever the planner expects: with a join, each look-up
+-- would read the whole table when the statement was planned for an empty outbox.
+-- It does not wait for the disk: if the server crashes and forgets a claim, rows are sent again, and none is lost.
+-- For rows longer than $7 only the length is returned: so the answer is bounded, and `claim-bodies` reads as many as fit.
+-- params: relay text, token text, limit int, stale_ms bigint, known_format int, floor_ms float8, most_bytes float8
 with quick as materialized (select set_config('synchronous_commit', 'off', true) as setting),
 due as materialized (
   select o.id from outlast_outbox o
@@ -18,11 +19,13 @@ due as materialized (
   order by o.available_at, o.id limit $3 for update skip locked
 )
 update outlast_outbox o
-set state = 'claimed', claim_token = $2, claimed_by = $1, claims = o.claims + 1,
+set state = 'claimed', claim_token = $2, claimed_by = $1, claims = least(o.claims, 2147483646) + 1,
   claimed_until = clock_timestamp() + $4::bigint * interval '1 millisecond', updated_at = clock_timestamp()
 where o.id = any(array(select due.id from due)) and (select quick.setting from quick) = 'off'
 returning o.id::text as row, o.task_id as id, o.task_name as name, o.queue, o.priority, o.payload_version,
-  '\x5b'::bytea || o.args || '\x2c'::bytea || o.kwargs || '\x2c'::bytea || o.embed || '\x5d'::bytea as body,
-  o.options, o.digest, (extract(epoch from o.eta) * 1000)::bigint::text as eta_ms,
-  (extract(epoch from o.expires_at) * 1000)::bigint::text as expires_ms, o.retries, o.claims,
-  date_part('epoch', o.available_at) * 1000 as available_ms
+  octet_length(o.args)::float8 + octet_length(o.kwargs) + octet_length(o.embed) as bytes,
+  case when octet_length(o.args)::float8 + octet_length(o.kwargs) + octet_length(o.embed) <= $7::float8
+    then '\x5b'::bytea || o.args || '\x2c'::bytea || o.kwargs || '\x2c'::bytea || o.embed || '\x5d'::bytea end as body,
+  o.options, o.digest, case when isfinite(o.eta) then (extract(epoch from o.eta) * 1000)::bigint::text end as eta_ms,
+  case when isfinite(o.expires_at) then (extract(epoch from o.expires_at) * 1000)::bigint::text end as expires_ms, o.retries, o.claims,
+  (date_part('epoch', greatest(o.available_at, timestamptz 'epoch')) * 1000000)::bigint::text as available_us

@@ -1,6 +1,6 @@
--- Ends runs as done that nothing follows, one answer for each that it ended. Beside `commit`, which answers for the others:
--- planning that one takes longer than this one. The state is asked for in a way that the index of running tasks cannot
--- answer: of that the planner would read all, whoever runs them, instead of looking for these by their key.
+-- Ends runs without follow-ups as done, one answer for each that it ended. Separate from `commit`, which answers for the
+-- others and takes longer to plan. The state is compared in a way that the index of running tasks cannot serve: the planner
+-- would read all running tasks there, instead of looking these up by their key.
 -- params: ids text[], epochs bigint[], runs text[], endings text[], results bytea[], errors bytea[], keeps_ms bigint[]
 update outlast_task t set
   state = 'done', ending = i.ending, result = i.result, error = i.error, owner = null, body = '', checkpoint = null,

@@ -1,5 +1,5 @@
 -- Closes incarnations whose deadline passed. FOR UPDATE conflicts with the key-share lock of a begin, and skips it:
--- whoever is beginning right now is looked at again next time. The deadline is compared again under the lock.
+-- a worker that is beginning right now is checked again next time. The deadline is compared again under the lock.
 -- params: none
 with dead as materialized (
   select id from outlast_worker where state = 'open' and deadline < clock_timestamp() order by id for update skip locked

@@ -1,5 +1,5 @@
 -- Closes the incarnations of a process that was seen to end. Waits for a begin that is under way: its socket may
--- still hold bytes of the dead.
+-- still hold bytes of the dead process.
 -- params: process text
 with dead as materialized (
   select id from outlast_worker where state = 'open' and process = $1 order by id for update

@@ -1,4 +1,4 @@
--- A worker says what it takes from, and is told what operators want. Its row is written only when that changes.
+-- A worker reports the queues it takes from, and gets the operators' orders. Its row is written only when that changes.
 -- params: worker text, queues text[]
 with said as (
   update outlast_worker set queues = $2::text[] where id = $1 and queues <> $2::text[]

@@ -4,5 +4,5 @@ select name, count(*)::text as count from outlast_task
 where state = 'dead'
   and ($1::bigint is null or ended_at < statement_timestamp() - $1::bigint * interval '1 millisecond')
   and ($2::bigint is null or created_at < statement_timestamp() - $2::bigint * interval '1 millisecond')
-  and ($3::text is null or name like $3::text escape '\')
+  and ($3::text is null or name like $3::text escape E'\\')
 group by name order by name collate "C"

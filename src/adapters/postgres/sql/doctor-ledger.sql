@@ -1,4 +1,4 @@
--- What dead workers and ended tasks left for somebody else to do, and nobody has done.
+-- Work that dead workers and ended tasks left behind and that no process has taken up.
 -- params: orphan_ms bigint
 select
   (select count(*) from outlast_task t where t.state = 'running' and not exists (

@@ -1,4 +1,4 @@
--- Rows of the outbox that are not as they should be. The 2 is the constant of the index and no more than that.
+-- Rows of the outbox with problems. The 2 is only the constant of the index.
 -- params: known_format int, orphan_ms bigint
 select
   (select count(*) from outlast_outbox where schema_version > 2 and schema_version > $1)::text as unsupported,

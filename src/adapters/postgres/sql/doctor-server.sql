@@ -1,4 +1,4 @@
--- What the server is, and what time it has.
+-- Version and time of the server.
 -- params: none
 select current_setting('server_version') as version, current_setting('server_version_num') as number,
   current_setting('autovacuum') as autovacuum, current_setting('track_counts') as track_counts,

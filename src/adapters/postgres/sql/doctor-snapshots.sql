@@ -3,7 +3,8 @@
 -- params: min_age_ms bigint
 select * from (
   select 'transaction' as kind, a.pid::text as id, coalesce(a.application_name, '') as application, coalesce(a.usename, '') as who,
-    coalesce(a.state, '') as state, a.query_start, (extract(epoch from clock_timestamp() - a.xact_start) * 1000)::bigint as age_ms
+    coalesce(a.state, '') as state, to_char(a.query_start at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as query_started,
+    (extract(epoch from clock_timestamp() - a.xact_start) * 1000)::bigint as age_ms
   from pg_stat_activity a
   where a.datname = current_database() and a.pid <> pg_backend_pid() and a.xact_start is not null
     and (a.backend_xmin is not null or a.backend_xid is not null)

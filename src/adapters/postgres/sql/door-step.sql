@@ -1,8 +1,7 @@
--- Marks a step as being done, or finds the value of one that was done before.
+-- Marks a step as being done. Not new: it exists already, or was done while the ledger was elsewhere; step-find.sql has its
+-- value.
 -- params: id text, step text, epoch text
-with mine as (
-  insert into outlast_step (task_id, step, epoch) values ($1::text, $2::text, $3::text::bigint)
-  on conflict (task_id, step) do nothing returning step
-)
-select (select count(*) from mine)::text as is_new,
-  (select encode(s.value, 'base64') from outlast_step s where s.task_id = $1::text and s.step = $2::text) as value
+insert into outlast_step (task_id, step, epoch)
+select $1::text, $2::text, $3::text::bigint
+where not exists (select 1 from outlast_effect where effect_key = $1::text and step = $2::text)
+on conflict (task_id, step) do nothing returning step

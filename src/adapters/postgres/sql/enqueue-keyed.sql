@@ -1,5 +1,5 @@
 -- Writes one task that has an idempotency key, inside the caller's transaction. Parameters are as in enqueue.sql.
--- A key that is held by another task writes nothing and names the holder. An id that is there already
+-- If another task holds the key, it writes nothing and names the holder. If the id exists already, it
 -- writes nothing either: the caller compares digests. Neither harms the transaction.
 -- params: task_id text, task_name text, queue text, priority text, args text, kwargs text, embed text, options text, digest text, schema_version text, payload_version text, eta_ms text, expires_ms text, ordering_key text, parks_key text, redacted_args text, redacted_kwargs text, idempotency_key text, fingerprint text, key_window_ms text, notify text
 with held as (
@@ -20,7 +20,7 @@ with held as (
     to_timestamp($12::text::double precision / 1000), to_timestamp($13::text::double precision / 1000),
     $14::text, $15::text::boolean, decode($16::text, 'base64'), decode($17::text, 'base64'), $18::text
   where exists (select 1 from held where held.task_id = $1::text
-    -- Taken in this transaction: a key that this very id took before stands for a task that was sent before.
+    -- Taken in this transaction: if this very id took the key before, the task was sent before.
     and held.free_at = now() + $20::text::bigint * interval '1 millisecond')
   on conflict (task_id) do nothing
   returning task_id

@@ -9,8 +9,10 @@ with item as (
     digest text, schema_version text, payload_version text, eta_ms text, expires_ms text, ordering_key text,
     parks_key text, redacted_args text, redacted_kwargs text, idempotency_key text, fingerprint text, key_window_ms text)
 ), wanted as (
-  -- Two calls of one batch may name the same key: the first one has it.
-  select distinct on (idempotency_key) * from item where idempotency_key is not null order by idempotency_key, place
+  -- Two calls of one batch may name the same key: the first one gets it. Sorted as the caller sorts, to avoid deadlocks
+  -- between two transactions with the same keys.
+  select distinct on (idempotency_key collate "C") * from item where idempotency_key is not null
+  order by idempotency_key collate "C", place
 ), held as (
   insert into outlast_send_key as k (key, task_id, fingerprint, free_at)
   select idempotency_key, task_id, fingerprint, now() + key_window_ms::bigint * interval '1 millisecond'
@@ -42,5 +44,5 @@ from item i
 left join held h on h.key = i.idempotency_key
 left join outlast_outbox o on o.task_id = i.task_id
 left join written w on w.task_id = i.task_id
--- Asked for here, because nothing is selected when all were written, and then nobody would be told.
+-- Notified here: when all rows were written nothing is selected, and then no relay would be notified.
 where w.task_id is null and (select count(*) from note) >= 0

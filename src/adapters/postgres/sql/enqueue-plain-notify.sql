@@ -3,6 +3,6 @@
 insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version,
   payload_version, available_at)
 values ($1::text, $2::text, $3::text, $4::text::smallint, '[]', $5::text::bytea,
-  '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}', $6::text::bytea, $7::text, 1,
+  :'mark_nothing_follows', $6::text::bytea, $7::text, 1,
   $8::text::smallint, now())
 returning pg_notify('outlast_outbox', '')::text as notified

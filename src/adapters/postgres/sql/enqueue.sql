@@ -1,6 +1,6 @@
--- Writes one task under an id that was drawn for it into the outbox, inside the caller's transaction. Every parameter is
--- text or null and is cast here, so that one statement serves every driver; bytes travel as base64. Nothing is returned
--- and no conflict is looked for: both would cost more than the row.
+-- Writes one task under a newly drawn id into the outbox, inside the caller's transaction. Every parameter is text or
+-- null and is cast here, so that one statement serves every driver; bytes travel as base64. It returns nothing and checks
+-- for no conflict: both would cost more than the row.
 -- params: task_id text, task_name text, queue text, priority text, args text, kwargs text, embed text, options text, digest text, schema_version text, payload_version text, eta_ms text, expires_ms text, ordering_key text, parks_key text, redacted_args text, redacted_kwargs text
 insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
   schema_version, payload_version, available_at, eta, expires_at, ordering_key, parks_key, redacted_args, redacted_kwargs)

@@ -1,5 +1,5 @@
--- Ends failed attempts: waiting until the delay is over, or dead where it is null. A crash is counted apart, and keeps its
--- place in front of what came later.
+-- Ends failed attempts: waiting until the delay is over, or dead if it is null. A crash is counted separately, and the task
+-- keeps its position in front of later ones.
 -- params: ids text[], epochs bigint[], runs text[], errors bytea[], delays_ms bigint[], reasons text[], crashes boolean[]
 with item as (
   select * from unnest($1::text[], $2::bigint[], $3::text[], $4::bytea[], $5::bigint[], $6::text[], $7::boolean[])
@@ -7,14 +7,14 @@ with item as (
 ), moved as (
   update outlast_task t set
     state = case when i.delay_ms is null then 'dead' else 'waiting' end,
-    failures = t.failures + case when i.is_crash then 0 else 1 end,
-    crashes = t.crashes + case when i.is_crash then 1 else 0 end,
+    failures = least(t.failures, 2147483646) + case when i.is_crash then 0 else 1 end,
+    crashes = least(t.crashes, 2147483646) + case when i.is_crash then 1 else 0 end,
     owner = null, settled_run = i.run, settled_as = 'fail', error = i.error,
     due = case when i.is_crash then t.due else clock_timestamp() + coalesce(i.delay_ms, 0) * interval '1 millisecond' end,
     ending = case when i.delay_ms is null then 'dead' end,
     ended_at = case when i.delay_ms is null then clock_timestamp() end,
     reason = case when i.delay_ms is null then i.reason end,
-    version = case when i.delay_ms is null then t.version + 1 else t.version end,
+    version = case when i.delay_ms is null then least(t.version, 2147483646) + 1 else t.version end,
     history = outlast_history(t.history, outlast_line(case when i.delay_ms is null then 'dead' when i.is_crash then 'crashed' else 'failed' end, t.epoch, t.owner, i.error))
   from item i
   where t.id = i.id and t.state = 'running' and t.epoch = i.epoch and t.run = i.run

@@ -1,3 +1,3 @@
--- Fences whose task is to be asked about, those that wait longest first.
+-- Fences whose task is to be looked up, longest waiting first.
 -- params: limit int
 select task_id, is_over from outlast_fence where look_at < clock_timestamp() order by look_at limit $1

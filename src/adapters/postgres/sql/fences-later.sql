@@ -1,4 +1,4 @@
--- Tasks that are not over are asked about again: the older a fence the later, between a minute and an hour.
+-- Tasks that are not over are looked up again: the older a fence the later, between a minute and an hour.
 -- params: ids text[]
 update outlast_fence set is_over = false, look_at = clock_timestamp()
   + least(greatest(clock_timestamp() - updated_at, interval '1 minute'), interval '1 hour')

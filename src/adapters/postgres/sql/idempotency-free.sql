@@ -1,10 +1,10 @@
--- Frees a key that this run holds; where asked for it is forgotten with its result. Where effects under the key are
--- remembered the row stays for that time, as one that is anybody's.
--- params: key text, task_id text, epoch bigint, even_done boolean
+-- Frees a key that this run holds; on request it is deleted with its result. If effects under the key are remembered, the
+-- row stays for that time, free for any task.
+-- params: key text, task_id text, epoch bigint, run text, even_done boolean
 with mine as materialized (
-  select k.key, k.waiters, k.ttl_ms is null or $4::boolean as is_forgotten from outlast_idempotency k
-  where k.key = $1::text and k.task_id = $2::text and k.epoch = $3::bigint
-    and ($4::boolean or (k.state = 'held' and k.freed_by is distinct from k.task_id || '@' || k.epoch))
+  select k.key, k.waiters, k.ttl_ms is null or $5::boolean as is_forgotten from outlast_idempotency k
+  where k.key = $1::text and k.task_id = $2::text and k.epoch = $3::bigint and coalesce(k.run, $4::text) = $4::text
+    and ($5::boolean or (k.state = 'held' and k.freed_by is distinct from k.task_id || '@' || k.epoch))
     and coalesce(k.expires_at > clock_timestamp(), true)
   for update
 ), forgotten as (

@@ -1,4 +1,4 @@
--- Forgets keys whose time is over.
+-- Deletes expired keys.
 -- params: limit int
 delete from outlast_idempotency k using (
   select key from outlast_idempotency where expires_at <= clock_timestamp() order by expires_at limit $1 for update skip locked

@@ -1,4 +1,4 @@
--- Keys held by tasks that nobody has reviewed for a while, the longest ago first; they count as reviewed now.
+-- Keys held by tasks that were not reviewed for a while, longest ago first; they count as reviewed now.
 -- params: idle_ms bigint, limit int
 with old as (
   select key from outlast_idempotency
@@ -7,5 +7,5 @@ with old as (
 )
 update outlast_idempotency k set reviewed_at = clock_timestamp() from old
 where k.key = old.key
-returning k.key, k.task_id, k.epoch::text as epoch,
+returning k.key, k.task_id, k.epoch::text as epoch, k.run,
   (extract(epoch from clock_timestamp() - k.held_at) * 1000)::bigint::text as held_ms

@@ -1,4 +1,4 @@
--- How many tasks ended, and how; those forgotten since are counted. Done ones are what is kept and was not withdrawn.
+-- How many tasks ended, and how, including those deleted since. Done are those that are kept and were not withdrawn.
 -- params: none
 with withdrawn as materialized (
   select count(*) filter (where ending = 'dead') as purged, count(*) filter (where ending = 'expired') as expired,

@@ -1,3 +1,4 @@
 -- Where one task is, and what happened to it.
 -- params: id text
-select id, name, queue, state, epoch::text as epoch, failures, crashes, created_at, history from outlast_task where id = $1
+select id, name, queue, case state when 'refused' then 'waiting' else state end as state, epoch::text as epoch, failures, crashes,
+  to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created, history from outlast_task where id = $1

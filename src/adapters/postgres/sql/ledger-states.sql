@@ -1,3 +1,3 @@
--- The states of these tasks. Those that are not known have no row.
+-- The states of these tasks. Unknown ones have no row.
 -- params: ids text[]
-select id, state from outlast_task where id = any($1::text[])
+select id, case state when 'refused' then 'waiting' else state end as state from outlast_task where id = any($1::text[])

@@ -1,5 +1,5 @@
--- Raises the epoch of a run above one that a fence has seen; below its own nothing moves, and it is only told whether it
--- still owns its task. A repeat finds the epoch where it left it. The row is locked first: of two doors of one run that
+-- Raises the epoch of a run above one that a fence has seen; if its own is higher, nothing changes, and the answer only shows
+-- whether it still owns its task. A repeat finds the epoch it left. The row is locked first: of two doors of one run that
 -- ask at the same time the second must see what the first has raised.
 -- params: id text, epoch bigint, run text, above bigint
 with t as materialized (

@@ -1,17 +1,17 @@
 -- Moves due rows into the ledger of the same database: one statement, so there is no moment in which a task is
 -- in neither table or must be sent again. A task the ledger has already is a copy and is dropped; the same id
--- with other bytes is kept as a dead letter under id and digest. A row is deleted only if it is accounted for: one
--- whose id another session is just inserting stays, and the next look sees what became of that.
+-- with other bytes is kept as a dead letter under id and digest. A row is deleted only if it is accounted for: if
+-- another session is just inserting its id, it stays, and the next pass sees the outcome.
 -- Of rows with an ordering key only the first may go, as in claim.sql.
--- Rows in a format we do not know are a newer version's to move.
+-- Rows in an unknown format are left to a newer version.
 -- Rows due before the floor are left out; null is no floor.
--- Rows that must pass a rate first stay, and are told of: whoever takes rates claims them. Compose writes the text that is
--- looked for; within a value of the user's its quotes would be escaped.
--- What was put is looked up by IN, which is a hash whatever the planner expects: joined, it compares every row of a batch
+-- Rows that must pass a rate first stay, and are reported: the relay claims them when it takes rates. Compose writes the
+-- text that is searched for; within a user's value its quotes would be escaped.
+-- Inserted rows are looked up by IN, which is a hash whatever the planner expects: a join would compare every row of a batch
 -- with every other one when the statement was planned for an empty outbox.
 -- params: limit int, known_format int, floor_ms float8
 with due as materialized (
-  select o.*, position('"limited":true'::bytea in o.options) > 0 as is_limited from outlast_outbox o
+  select o.*, position(:'mark_limited'::bytea in o.options) > 0 as is_limited from outlast_outbox o
   where o.state = 'pending' and o.available_at <= statement_timestamp() and o.schema_version <= $2
     and o.available_at >= coalesce(to_timestamp($3::float8 / 1000), '-infinity')
     and (o.ordering_key is null or (
@@ -34,7 +34,7 @@ with due as materialized (
   select d.task_id || '#' || left(d.digest, 16), task_name, queue, priority, payload_version,
     '\x5b'::bytea || args || '\x2c'::bytea || kwargs || '\x2c'::bytea || embed || '\x5d'::bytea,
     options, digest, eta, expires_at, 'dead', created_at, 'dead', clock_timestamp(), 'ERR_DIGEST',
-    convert_to('{"type":"ERR_DIGEST","message":"another task has this id with other bytes","traceback":""}', 'UTF8'), 1,
+    convert_to(:'mark_digest_conflict', 'UTF8'), 1,
     outlast_line('buried', 0, null, null)
   from due d where d.task_id in (select k.task_id from known k where k.is_other)
   on conflict (id) do nothing
@@ -51,14 +51,14 @@ with due as materialized (
     and (d.task_id in (select p.id from put p) or d.task_id in (select k.task_id from known k))
   returning o.id, o.task_id, o.task_name, o.queue, o.available_at, o.ordering_key
 ), note as (select pg_notify('outlast_task', '') from (select 1 from put limit 1) p)
-select g.task_id as id, g.task_name as name, g.queue, (extract(epoch from g.available_at) * 1000)::float8 as available_ms,
+select g.task_id as id, g.task_name as name, g.queue, (date_part('epoch', greatest(g.available_at, timestamptz 'epoch')) * 1000000)::bigint::text as available_us,
   g.ordering_key is not null as is_ordered,
   case when g.task_id in (select p.id from put p) then 'moved'
     when g.task_id in (select k.task_id from known k where k.is_other) then 'conflict' else 'copy' end as answer,
   (select count(*) from note)::text as notified, (select count(*) from buried)::text as buried, g.id as place
 from gone g
 union all
-select d.task_id, d.task_name, d.queue, (extract(epoch from d.available_at) * 1000)::float8, d.ordering_key is not null,
+select d.task_id, d.task_name, d.queue, (date_part('epoch', greatest(d.available_at, timestamptz 'epoch')) * 1000000)::bigint::text, d.ordering_key is not null,
   'limited', '0', '0', d.id
 from due d where d.is_limited and d.task_id not in (select k.task_id from known k)
 order by place

@@ -1,6 +1,6 @@
--- Figures of the outbox and of the relay's dead letters, each from an index of its own.
--- Rows in a format this version does not know are counted apart: somebody must upgrade a relay. The 2 is the constant of
--- their index and no more than that.
+-- Figures of the outbox and of the relay's dead letters, each from its own index.
+-- Rows in a format this version does not know are counted separately: a relay must be upgraded. The 2 is only the constant
+-- of their index.
 -- params: known_format int
 select
   (select count(*) from outlast_outbox where state = 'pending')::text as pending,

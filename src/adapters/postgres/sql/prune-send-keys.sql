@@ -1,4 +1,4 @@
--- Forgets keys whose window is over and whose task has left the outbox.
+-- Deletes keys whose window is over and whose task has left the outbox.
 -- params: limit int
 delete from outlast_send_key where key in (
   select k.key from outlast_send_key k

@@ -1,4 +1,4 @@
--- The bytes that an id stands for; the row may have been moved on since it was in the way.
+-- The digest of the task with this id; the conflicting row may have been moved on since.
 -- params: id text
 select digest from outlast_outbox where task_id = $1::text
 union all

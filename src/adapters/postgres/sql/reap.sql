@@ -1,8 +1,8 @@
--- Brings back what closed incarnations were running: waiting, with the due time it had, so that it stands in front of
--- what came later and not behind a backlog; or dead when the crash budget is spent.
--- The closed ones are read first, as a list: under a join the recheck after a lock would only see that the task is
--- running, and take it from whoever began it meanwhile.
--- Rows that are locked (a door of the dead is still being closed by the server) are left for the next look.
+-- Brings back the tasks that closed incarnations were running: waiting, with their old due time, so that they stand in front
+-- of later tasks and not behind a backlog; or dead when the crash budget is spent.
+-- The closed incarnations are read first, as a list: under a join the recheck after a lock would only see that the task is
+-- running, and take it from the worker that began it meanwhile.
+-- Locked rows (the server is still closing a door of the dead process) are left for the next pass.
 -- params: limit int
 with lost as materialized (
   select t.id from outlast_task t
@@ -10,16 +10,16 @@ with lost as materialized (
   order by t.id limit $1 for update skip locked
 ), moved as (
   update outlast_task t set
-    state = case when t.crashes + 1 > t.crash_budget then 'dead' else 'waiting' end,
-    crashes = t.crashes + 1, owner = null, settled_run = t.run, settled_as = 'reap',
-    ending = case when t.crashes + 1 > t.crash_budget then 'dead' end,
-    ended_at = case when t.crashes + 1 > t.crash_budget then clock_timestamp() end,
-    reason = case when t.crashes + 1 > t.crash_budget then 'ERR_RESURRECTIONS_SPENT' end,
-    error = case when t.crashes + 1 > t.crash_budget
-      then convert_to('{"type":"ERR_RESURRECTIONS_SPENT","message":"its worker died ' || (t.crashes + 1) || ' times","traceback":""}', 'UTF8')
+    state = case when t.crashes >= t.crash_budget then 'dead' else 'waiting' end,
+    crashes = least(t.crashes, 2147483646) + 1, owner = null, settled_run = t.run, settled_as = 'reap',
+    ending = case when t.crashes >= t.crash_budget then 'dead' end,
+    ended_at = case when t.crashes >= t.crash_budget then clock_timestamp() end,
+    reason = case when t.crashes >= t.crash_budget then 'ERR_RESURRECTIONS_SPENT' end,
+    error = case when t.crashes >= t.crash_budget
+      then convert_to('{"type":"ERR_RESURRECTIONS_SPENT","message":"its worker died ' || (t.crashes::bigint + 1) || ' times","traceback":""}', 'UTF8')
       else t.error end,
-    version = case when t.crashes + 1 > t.crash_budget then t.version + 1 else t.version end,
-    history = outlast_history(t.history, outlast_line(case when t.crashes + 1 > t.crash_budget then 'dead' else 'reaped' end, t.epoch, t.owner, null))
+    version = case when t.crashes >= t.crash_budget then least(t.version, 2147483646) + 1 else t.version end,
+    history = outlast_history(t.history, outlast_line(case when t.crashes >= t.crash_budget then 'dead' else 'reaped' end, t.epoch, t.owner, null))
   from lost
   where t.id = lost.id and t.state = 'running'
   returning t.id, t.name, t.queue, t.crashes, t.state

@@ -1,4 +1,4 @@
--- Gives back all that is still ours, in its old place; costs no retry.
+-- Gives back all rows that are still ours, in their old position; costs no retry.
 -- params: token text
 update outlast_outbox
 set state = 'pending', claim_token = null, claimed_by = null, claimed_until = null, updated_at = clock_timestamp()

@@ -1,4 +1,4 @@
--- Gives runs back; nothing counted. Due as before, so in front of what came later, or after a delay.
+-- Gives runs back; nothing is counted. Due as before, and so in front of later tasks, or after a delay.
 -- params: ids text[], epochs bigint[], runs text[], delays_ms bigint[]
 with item as (
   select * from unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[])

@@ -1,4 +1,4 @@
--- Moves the one deadline of a process, and lists what the ledger says it runs. No row: the incarnation is closed.
+-- Extends the one deadline of a process, and lists what it runs according to the ledger. No row: the incarnation is closed.
 -- params: worker text
 with beat as (
   update outlast_worker set deadline = clock_timestamp() + lease_ms * interval '1 millisecond'

@@ -1,7 +1,7 @@
--- A row that died on the relay becomes pending again, once: the version names the death that is undone. A row with the
--- same id that is in the way leaves the letter where it is, and so does the end of its time. A letter that parked its key
--- takes its old place, before all that waited behind it; any other goes to the end. The letter is locked first, so that
--- a purge does not delete what is just coming back.
+-- A row that died on the relay becomes pending again, once: the version names the death that is undone. If a row with the
+-- same id exists, or the task has expired, the letter stays where it is. A letter that parked its key takes its old
+-- position, before all rows that waited behind it; any other goes to the end. The letter is locked first, so that a purge
+-- does not delete what is just coming back.
 -- params: task_id text, version int
 with letter as materialized (
   select * from outlast_dead_letter

@@ -1,6 +1,6 @@
--- Deletes rows the broker confirmed, as far as they are still ours; how many that were.
--- It does not wait for the disk: a server that crashes and forgets it has rows that are sent again. With an ordering key it
--- does: forgotten, the row would be sent again behind the next one of its key.
+-- Deletes rows the broker confirmed, if they are still ours; returns how many.
+-- It does not wait for the disk: if the server crashes and forgets it, rows are sent again. With an ordering key it waits:
+-- otherwise the row would be sent again behind the next one of its key.
 -- params: token text, rows bigint[]
 with quick as materialized (
   select current_setting('synchronous_commit') as usual, set_config('synchronous_commit', 'off', true) as setting

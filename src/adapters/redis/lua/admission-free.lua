@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
--- Ends places, and tells which tasks waited for them: as many as were ended, the longest waiting first.
+-- Ends reservations, and returns the tasks that waited for them: as many as were ended, the longest waiting first.
 -- keys: places, wanted
 -- args: holders
+-- bound: the holders given, up to 500
 -- returns: ids of tasks
 local places, wanted, holders = KEYS[1], KEYS[2], cmsgpack.unpack(ARGV[1])
 local gone, woken = 0, {}

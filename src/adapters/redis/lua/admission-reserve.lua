@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
--- Places under a key, in the order of the runs; one that has its place keeps it. The limit is judged on the places there
--- are, never on a counter.
+-- Makes reservations under a key, in the order of the runs; a run keeps the one it has. The limit is checked against the
+-- reservations there are, never against a counter.
 -- keys: state, places, wanted
 -- args: limit, holders
+-- bound: the holders given, up to 500
 -- returns: for each run 1 in | 0 not, and then how many tasks wait
 local state, places, wanted = KEYS[1], KEYS[2], KEYS[3]
 local limit, holders = tonumber(ARGV[1]), cmsgpack.unpack(ARGV[2])

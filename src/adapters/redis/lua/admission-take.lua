@@ -1,8 +1,9 @@
 #!lua
--- Takes from a rate, as gcra.ts does: what is granted moves the time on, what is not moves nothing. Every writing sets the
--- end of the key anew, so that none is left without one.
+-- Takes from a rate, as gcra.ts does: a grant moves the time on, a refusal moves nothing. Every write sets the key's
+-- expiry again, so that none is left without one.
 -- keys: state
 -- args: count, interval_us, burst, limit, per_ms
+-- bound: one key
 -- returns: how many were granted, microseconds until one more is, the state afterwards
 local state = KEYS[1]
 local count, interval, burst = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])

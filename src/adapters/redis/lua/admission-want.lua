@@ -1,8 +1,10 @@
 #!lua flags=allow-oom
--- A task waits for a place, unless there is one by now. Wishes have an end: whoever has one asks again within minutes.
+-- Registers a task that waits for a reservation, unless one is free by now. Wishes expire: the task asks again within
+-- minutes.
 -- keys: places, wanted
 -- args: limit, task
--- returns: 1 there is room | 0 it waits
+-- bound: one task
+-- returns: 1 one is free | 0 it waits
 local places, wanted = KEYS[1], KEYS[2]
 local limit, task = tonumber(ARGV[1]), ARGV[2]
 -- include: now-us

@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
--- Asks one worker to end; it finds this when it looks next.
+-- Asks one worker to end; it finds this at its next look.
 -- keys: root
 -- args: worker
+-- bound: one worker
 -- returns: 1 asked | 0 no such worker lives
 local root, worker = KEYS[1], ARGV[1]
 -- include: now

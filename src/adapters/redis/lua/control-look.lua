@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
--- A worker says what it takes from, for as long as its lease, and is told what operators want.
+-- A worker reports its queues, for the length of its lease, and gets the operators' instructions.
 -- keys: root
 -- args: worker, lease_ms, row
+-- bound: one worker, and the names of paused queues
 -- returns: 1 when it is to end, else 0; the queues that are paused
 local root = KEYS[1]
 local worker, lease_ms, row = ARGV[1], tonumber(ARGV[2]), ARGV[3]

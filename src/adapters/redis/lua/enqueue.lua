@@ -1,8 +1,9 @@
 #!lua
--- Puts elements into the lists of one queue, in their order. Without allow-oom: a full server refuses before anything is
+-- Pushes elements to the lists of one queue, in order. Without allow-oom: a full server refuses before anything is
 -- written, and only this step.
 -- keys: first, second, third, last
 -- args: count_first, count_second, count_third, count_last, elements...
+-- bound: 500 elements, 4 MiB
 -- returns: for each list what went wrong, or an empty text
 local counts = { tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]) }
 local lists = { KEYS[1], KEYS[2], KEYS[3], KEYS[4] }
@@ -12,7 +13,7 @@ for place, list in ipairs(lists) do
   reply[place] = ''
   local last = at + counts[place] - 1
   while at <= last do
-    -- No more than this many at once fit on Lua's stack with room to spare.
+    -- This many at once fit on Lua's stack with a margin.
     local upto = math.min(last, at + 999)
     local pushed = redis.pcall('LPUSH', list, unpack(ARGV, at, upto))
     if type(pushed) == 'table' then reply[place] = pushed.err end

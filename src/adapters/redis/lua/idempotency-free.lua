@@ -1,14 +1,15 @@
 #!lua flags=allow-oom
--- Frees a key that this run holds; where asked for it is forgotten with its result. Where effects under the key are
--- remembered the record stays for that time, as one that is anybody's.
+-- Frees a key that this run holds; with `even_done` its result is dropped too. If effects under the key are remembered,
+-- the record stays for that time, free for any task.
 -- keys: root
--- args: key, task, epoch, even_done
+-- args: key, task, epoch, run, even_done
+-- bound: one key and its waiters, up to 200
 -- returns: the tasks that met it held | nothing when it is not this run's key any more
-local root, key, task, epoch, even_done = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
+local root, key, task, epoch, run, even_done = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5] == '1'
 -- include: idempotency-waiters
 local record = root .. 'k:' .. key
-local found = redis.call('HMGET', record, 'state', 'task', 'epoch', 'freed_by', 'ttl')
-if found[2] ~= task or found[3] ~= epoch then return false end
+local found = redis.call('HMGET', record, 'state', 'task', 'epoch', 'freed_by', 'ttl', 'run')
+if found[2] ~= task or found[3] ~= epoch or (found[6] or run) ~= run then return false end
 local freed_by = task .. '@' .. epoch
 if (found[1] ~= 'held' or found[4] == freed_by) and not even_done then return false end
 local waiters = waiters_of(record)

@@ -1,7 +1,8 @@
 #!lua flags=no-writes
--- A key as people see it.
+-- A key as shown to operators.
 -- keys: root
 -- args: key
+-- bound: one key and its waiters, up to 200
 -- returns: the server's time, milliseconds left or -1, fields and values
 local root, key = KEYS[1], ARGV[1]
 -- include: now

@@ -1,19 +1,20 @@
 #!lua flags=allow-oom
--- As `ledger-begin`, also when memory is full: waiting tasks are there already, and where messages come from the same
--- server, beginning them is the only way to get rid of them.
+-- As `ledger-begin`, also when memory is full: waiting tasks are stored already, and if messages come from the same
+-- server, beginning them is the only way to free their memory.
 -- keys: root
--- args: worker, run, limit, suspects, run_id, known_generation, queues, budgets, messages, celery_keep_ms, held_keys, started, is_first
+-- args: worker, run, limit, suspects, known_generation, queues, budgets, messages, celery_keep_ms, held_keys, started, is_first, runnable
+-- bound: 1000 messages or 8 MiB of them; 500 waiting tasks or 8 MiB of them, beside 500 that are too late and 1000 that are set aside; of each queue 1000 become due
 -- returns: 'closed' | 'unsettled' | 'open', an answer for each message, what was begun of the messages, what was begun of
 --   the waiting tasks, what was too late, milliseconds until the next one is due, epoch and time of
---   what no record knew before
+--   what had no record before, what was set aside
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local run_id, known_generation, packed_budgets = ARGV[5], tonumber(ARGV[6]), ARGV[8]
-local celery_keep_ms, started, is_first = tonumber(ARGV[10]), ARGV[12], ARGV[13]
+local known_generation, packed_budgets = tonumber(ARGV[5]), ARGV[7]
+local celery_keep_ms, started, is_first, packed_runnable = tonumber(ARGV[9]), ARGV[11], ARGV[12], ARGV[13]
 -- include: now
--- include: run-id
+-- include: replication-id
 -- include: ledger-record
 -- include: ledger-waiting
 -- include: celery-result
 -- include: ledger-begin
-return begin(cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[9]), cmsgpack.unpack(ARGV[11]))
+return begin(cmsgpack.unpack(ARGV[6]), cmsgpack.unpack(ARGV[8]), cmsgpack.unpack(ARGV[10]))

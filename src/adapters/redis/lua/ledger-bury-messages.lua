@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
--- Keeps messages that can never run as dead letters, whatever memory is left: nobody else has them.
+-- Keeps messages that can never run as dead letters, whatever memory is left: no other store has them.
 -- keys: root
 -- args: items
+-- bound: 500 items, 8 MiB
 -- returns: for each item 1 kept | 2 its id is another record's
 local root = KEYS[1]
 -- include: now

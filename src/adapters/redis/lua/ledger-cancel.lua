@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
--- Leaves a tombstone for a task, whether or not it has arrived: it never comes back. How, if it has not, is told: 'leave'
--- one, leave a 'copy' of one that is elsewhere and counted there, or none, for tasks that are 'known' only.
+-- Leaves a tombstone for a task, whether or not it has arrived: it never comes back. `how` applies if it has not:
+-- 'leave' one, leave a 'copy' of one that is stored and counted elsewhere, or none, for tasks that are 'known' only.
 -- keys: root
 -- args: id, how, celery_keep_ms
+-- bound: one task
 -- returns: 1 cancelled, now or before | 2 done or dead already | 3 no record, and none was wanted
 local root, id, how, celery_keep_ms = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 -- include: now
@@ -14,18 +15,18 @@ local record = records[id]
 if not record then
   if how == 'known' then return 3 end
   record = new_record({ id, 'unknown', '', 0, 1, '', false, false, '', '' }, 0)
-elseif record[STATE] == 'c' then
+elseif record[STATE] == STATE_CANCELLED then
   return 1
-elseif record[STATE] == 'r' then
+elseif record[STATE] == STATE_RUNNING then
   let_go(id, record)
-elseif record[STATE] == 'w' then
+elseif record[STATE] == STATE_WAITING then
   leave(id, record)
 else
   return 2
 end
 tell_celery_revoked(id, record, 'revoked')
-note(record, 'c')
-finish(id, record, 'c', 'cancelled', DAY_MS)
+note(record, STEP_CANCELLED)
+finish(id, record, STATE_CANCELLED, 'cancelled', DAY_MS)
 write(id, record)
 if how == 'copy' and #created > 0 then created, counted = {}, {} end
 flush()

@@ -2,6 +2,7 @@
 -- Closes the incarnations of a process that was seen to end, whatever their deadline.
 -- keys: root
 -- args: process
+-- bound: the rows of all open incarnations are read
 -- returns: the server's milliseconds, the incarnations closed
 local root, process = KEYS[1], ARGV[1]
 -- include: now

@@ -1,7 +1,9 @@
 #!lua flags=allow-oom
--- Closes incarnations by name; if told so also those that were never opened here, whose opening may be on its way.
+-- Closes incarnations by name; with `is_unknown_too` also those that were never opened here, whose opening may be in
+-- transit.
 -- keys: root
 -- args: is_unknown_too, workers
+-- bound: the incarnations given, which one look has found
 -- returns: the server's milliseconds, the incarnations closed
 local root = KEYS[1]
 -- include: now

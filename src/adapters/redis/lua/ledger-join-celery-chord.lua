@@ -1,25 +1,27 @@
 #!lua flags=allow-oom
--- Counts a part of a chord where Celery's workers count theirs, so that a header may be run by both: whoever adds the last
--- part sends the body. A part is known by its place there, however often it is told. What has failed here is not added:
--- Celery would take the chord for complete, and it can still be made good.
--- chord is ours: a field is the place of a part, its value + or - as it ended; '=' has all parts of a chord that was
--- completed here, so that this can be told again.
+-- Counts a part of a chord where Celery's workers count theirs, so that both may run parts of a header: the worker that
+-- adds the last part sends the body. A part is identified by its index, however often it is counted. A part that failed
+-- here is not added: Celery would take the chord for complete, and it can still be revived. chord is ours: a field is
+-- the index of a part, its value + (of a signed task), ~ (of any other) or - as it ended; '=' has all parts of a chord
+-- that was completed here, so that this can be repeated, and '!' is there if all of them are of signed tasks of ours.
+-- Parts added by Celery's workers are not.
 -- keys: chord, parts, correction, total, outcome
 -- args: index, size, value, member, failure, failure_keep_ms, keep_ms
--- returns: 1 open, or completed by others | 2 this part has failed | 3 and the members in their order | 4 and the id of a part of others that failed
+-- bound: one part; with the last one all parts of its chord
+-- returns: 1 open, or completed by others | 2 this part has failed | 3 and the members in their order, and 1 if all are of signed tasks | 4 and the id of a part of others that failed
 local chord, parts, correction, total, outcome = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local index, size, value, member, failure, failure_keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local keep_ms = ARGV[7]
 local KEEP_COMPLETE_MS = 86400000
 
--- Whoever waits for the body in Python is told that it will not come.
+-- Callers waiting for the body in Python are notified that it will not come.
 local function tell_failure()
   if failure == '' then return end
   redis.call('SET', outcome, failure, 'PX', failure_keep_ms)
   redis.call('PUBLISH', outcome, failure)
 end
 
-local function answer(members)
+local function answer(members, signed)
   for _, one in ipairs(members) do
     local id, state = string.match(one, '^%[%d+,%s*"([^"]*)",%s*"([A-Z]+)"')
     if state == 'FAILURE' or state == 'REVOKED' then
@@ -27,12 +29,12 @@ local function answer(members)
       return { 4, id }
     end
   end
-  return { 3, members }
+  return { 3, members, signed }
 end
 
 local before = redis.call('HGET', chord, index)
 local found = before
-if not found or (found == '-' and value == '+') then
+if not found or (found == '-' and value ~= '-') then
   redis.call('HSET', chord, index, value)
   redis.call('PEXPIRE', chord, keep_ms)
   found = value
@@ -42,14 +44,14 @@ if found == '-' then
   return { 2 }
 end
 local complete = redis.call('HGET', chord, '=')
-if complete then return answer(cmsgpack.unpack(complete)) end
--- Counted before, and nobody counts any more: a worker of Celery's has completed it.
-if before == '+' and redis.call('EXISTS', total) == 0 then return { 1 } end
+if complete then return answer(cmsgpack.unpack(complete), redis.call('HEXISTS', chord, '!')) end
+-- Counted before, and the count is gone: a Celery worker has completed it.
+if before and before ~= '-' and redis.call('EXISTS', total) == 0 then return { 1 } end
 
 if size ~= '' then redis.call('SET', total, size, 'NX') end
 redis.call('ZREMRANGEBYSCORE', parts, index, index)
 redis.call('ZADD', parts, index, member)
--- Celery lets them go after a day without a part; ours may wait for longer than that.
+-- Celery expires them after a day without a part; our parts may take longer than that.
 redis.call('PEXPIRE', parts, keep_ms)
 redis.call('PEXPIRE', total, keep_ms)
 redis.call('PEXPIRE', correction, keep_ms)
@@ -57,18 +59,23 @@ local wanted = tonumber(redis.call('GET', total) or '')
 if not wanted then return { 1 } end
 wanted = wanted + tonumber(redis.call('GET', correction) or '0')
 if redis.call('ZCARD', parts) < wanted then return { 1 } end
--- A worker of Celery's that was given a part twice has added it twice.
-local members, places = {}, {}
+-- A Celery worker that got a part twice has added it twice.
+local members, places, signed = {}, {}, 1
 local listed = redis.call('ZRANGE', parts, 0, -1, 'WITHSCORES')
 for at = 1, #listed, 2 do
   local place = listed[at + 1]
   if place == 'inf' or not places[place] then
     places[place] = true
     members[#members + 1] = listed[at]
+    if redis.call('HGET', chord, place) ~= '+' then signed = 0 end
+  else
+    -- We did not choose which of the two it is.
+    signed = 0
   end
 end
 if #members < wanted then return { 1 } end
 redis.call('DEL', parts, correction, total)
 redis.call('HSET', chord, '=', cmsgpack.pack(members))
+if signed == 1 then redis.call('HSET', chord, '!', '1') end
 redis.call('PEXPIRE', chord, KEEP_COMPLETE_MS)
-return answer(members)
+return answer(members, signed)

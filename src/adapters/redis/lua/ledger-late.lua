@@ -1,7 +1,8 @@
 #!lua flags=no-writes
--- How many tasks of each queue have been due for longer than a while.
+-- How many tasks of each queue are overdue by more than late_ms.
 -- keys: root
 -- args: late_ms
+-- bound: 44 counts for each queue
 -- returns: name and count of each queue that has some
 local root, late_ms = KEYS[1], tonumber(ARGV[1])
 -- include: now
@@ -10,7 +11,7 @@ local root, late_ms = KEYS[1], tonumber(ARGV[1])
 local before_ms = now_ms - late_ms
 
 local function count_late(queue, suspected)
-  -- What nobody begins is not moved when its time comes.
+  -- A task that no worker begins is not moved when it becomes due.
   local late = redis.call('ZCOUNT', waiting_set(queue, suspected, true), '-inf', '(' .. digits(before_ms))
   for urgency = 0, 9 do
     local first = urgency * URGENCY

@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
--- Raises the epoch of a run above one that a fence has seen; below its own nothing moves, and it is only told whether it
--- still owns its task. A repeat finds the epoch where it left it.
+-- Raises the epoch of a run above one that a fence has seen. If its own is higher nothing changes, and it only returns
+-- whether the run still owns its task. A repeat finds the epoch as it left it.
 -- keys: root
 -- args: id, epoch, run, above
+-- bound: one task
 -- returns: { 1, epoch } it owns its task, under this epoch | { 2 } it does not | { 3 } no record
 local root = KEYS[1]
 local id, epoch, run, above = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
@@ -11,7 +12,7 @@ local id, epoch, run, above = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV
 read({ id })
 local record = records[id]
 if not record then return { 3 } end
-if record[STATE] ~= 'r' or record[RUN] ~= run then return { 2 } end
+if record[STATE] ~= STATE_RUNNING or record[RUN] ~= run then return { 2 } end
 if record[EPOCH] ~= epoch and record[EPOCH] ~= above + 1 then return { 2 } end
 if record[EPOCH] <= above then
   record[EPOCH] = above + 1

@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
--- The same of a chord that is counted where Celery's workers count theirs: see ledger-look-chord. What only they have
--- touched goes by the time that they gave it.
+-- The same for a chord that is counted where Celery's workers count theirs: see ledger-look-chord. What only they have
+-- touched expires as they set it.
 -- keys: chord, parts, correction, total
 -- args: keep_ms, abandon_after_ms
--- returns: nothing, for one that is gone or complete | 1 open, or 2 forgotten, with parts, size (-1: nobody said) and failed parts
+-- bound: the parts of one chord
+-- returns: nothing, for one that is gone or complete | 1 open, or 2 dropped, with parts, size (-1: unknown) and failed parts
 local chord, parts, correction, total = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local keep_ms, abandon_after_ms = tonumber(ARGV[1]), tonumber(ARGV[2])
 if redis.call('HEXISTS', chord, '=') == 1 then return {} end

@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
--- Says how far a chord is; forgets one that is not complete and that nobody has touched for so long (empty: none).
+-- Returns the progress of a chord; drops an incomplete one that was untouched for this long (empty: none).
 -- keys: chord
 -- args: keep_ms, abandon_after_ms
--- returns: nothing, for one that is gone or complete | 1 open, or 2 forgotten, with parts, size (-1: nobody said) and failed parts
+-- bound: the parts of one chord
+-- returns: nothing, for one that is gone or complete | 1 open, or 2 dropped, with parts, size (-1: unknown) and failed parts
 local chord, keep_ms, abandon_after_ms = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local fields = redis.call('HGETALL', chord)
 if #fields == 0 then return {} end

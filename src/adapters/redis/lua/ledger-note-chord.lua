@@ -1,7 +1,9 @@
 #!lua flags=allow-oom
--- Remembers since when a chord has been open. Its parts may be in another slot, so this is said apart, and after them.
+-- Records since when a chord has been open. Its parts may be in another hash slot, so this is a separate step, after
+-- them.
 -- keys: index
 -- args: group_id
+-- bound: one chord
 -- returns: nothing
 local index, group_id = KEYS[1], ARGV[1]
 -- include: now

@@ -2,6 +2,7 @@
 -- The clock of the server that has these keys.
 -- keys: root
 -- args: none
+-- bound: one clock
 -- returns: milliseconds
 local _ = KEYS[1]
 -- include: now

@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
--- Opens an incarnation of a worker process, with its lease. Repeated after a lost reply it finds itself there; one that
--- was closed stays closed.
+-- Opens an incarnation of a worker process, with its lease. A repeat after a lost reply finds it open; one that was
+-- closed stays closed.
 -- keys: root
 -- args: worker, process, host, pid, lease_ms
+-- bound: one incarnation
 -- returns: 1
 local root = KEYS[1]
 local worker, process, host, pid, lease_ms = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])

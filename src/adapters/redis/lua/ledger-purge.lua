@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
--- Ends dead tasks: bytes, error and history go at once. What stays for a day is a tombstone that turns away late copies.
--- One that was revived meanwhile, or died again, is left alone.
+-- Ends dead tasks: bytes, error and history are dropped at once. A tombstone stays for a day and rejects late copies. A
+-- task that was revived in the meantime, or died again, is left alone.
 -- keys: root
 -- args: items
+-- bound: 500 items
 -- returns: for each item 1 purged | 2 not that death any more
 local root = KEYS[1]
 -- include: now
@@ -14,11 +15,11 @@ read(ids)
 for place, item in ipairs(items) do
   local id, record = item[1], records[item[1]]
   statuses[place] = 2
-  if record and record[STATE] == 'x' and record[DEATHS] == item[2] then
+  if record and record[STATE] == STATE_DEAD and record[DEATHS] == item[2] then
     plan('ZREM', root .. 'dead', id)
-    finish(id, record, 'c', 'purged', DAY_MS)
+    finish(id, record, STATE_CANCELLED, 'purged', DAY_MS)
     record[ENDING], record[ERROR], record[HISTORY] = 'dead', '', ''
-    note(record, 'g')
+    note(record, STEP_PURGED)
     write(id, record)
     statuses[place] = 1
   end

@@ -1,7 +1,9 @@
 #!lua flags=allow-oom
--- Moves the one deadline of a whole process, and tells what it runs here. Late is not dead: only `condemn` judges that.
+-- Extends the single deadline of a whole process, and returns its runs here. Late is not dead: only `condemn` decides
+-- that.
 -- keys: root
 -- args: worker
+-- bound: what one worker runs is read
 -- returns: 'closed' | 'open', and for each run its task, then epoch and run in one text
 local root, worker = KEYS[1], ARGV[1]
 -- include: now

@@ -2,6 +2,7 @@
 -- Figures of one moment.
 -- keys: root
 -- args: top
+-- bound: four counts for each queue, `top` names
 -- returns: endings and their counts, how many are dead, how many workers are within their lease, for each queue how many
 --   wait and run, the names that fail most with their counts
 local root, top = KEYS[1], tonumber(ARGV[1])
@@ -13,7 +14,9 @@ for place = 1, #running, 2 do
   for _, set in ipairs({ 'ready:', 'later:', 'ready-suspects:', 'later-suspects:' }) do
     waiting = waiting + redis.call('ZCARD', root .. set .. queue)
   end
-  queues[#queues + 1] = { queue, waiting, tonumber(running[place + 1]) }
+  waiting = waiting + redis.call('ZCARD', root .. 'aside-queue:' .. queue)
+  -- Below zero if an older process has counted.
+  queues[#queues + 1] = { queue, waiting, math.max(0, tonumber(running[place + 1])) }
 end
 return {
   redis.call('HGETALL', root .. 'ended'),

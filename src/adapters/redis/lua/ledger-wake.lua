@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
--- What these tasks waited for is there: the waiting ones are due now, all others are left alone.
+-- What these tasks waited for is available: the waiting ones are due now, all others are left alone.
 -- keys: root
 -- args: ids
+-- bound: 500 ids
 -- returns: how many were woken
 local root, ids = KEYS[1], cmsgpack.unpack(ARGV[1])
 -- include: now
@@ -11,7 +12,7 @@ local woken = 0
 read(ids)
 for _, id in ipairs(ids) do
   local record = records[id]
-  if record and record[STATE] == 'w' and record[DUE] > now_ms then
+  if record and record[STATE] == STATE_WAITING and record[DUE] > now_ms then
     leave(id, record)
     wait(id, record, 0)
     write(id, record)

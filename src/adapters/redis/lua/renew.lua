@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
--- Moves the end of a consumer's lease and tells what it holds. Who holds nothing needs no lease.
+-- Extends a consumer's lease and returns what it holds. A consumer that holds nothing needs no lease.
 -- keys: leases, held
 -- args: consumer, lease_ms
+-- bound: the tags of all that one consumer holds are read
 -- returns: the tags of all that it holds
 -- include: now
 local leases, held = KEYS[1], KEYS[2]

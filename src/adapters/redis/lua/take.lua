@@ -1,37 +1,57 @@
 #!lua flags=allow-oom
--- Moves up to `limit` elements out of the lists of queues into the hash of what this consumer holds, with a lease. First
--- it puts back what consumers held whose lease is over. An element is in a list or in one hash at any moment, so a
+-- Moves up to `limit` elements from the lists of queues into the hash of what this consumer holds, with a lease. First
+-- it puts back the elements of consumers whose lease is over. An element is in a list or in one hash at any moment, so a
 -- consumer may die anywhere.
 --
--- Each queue has six keys: its lists from the most urgent step to the least, the leases of those who hold something, and
--- what the names of their hashes begin with. A field of a hash is a tag, its value the element. Tags begin with the time,
--- so that they sort in the order of taking; then comes the place of the list, and at last the caller's random token, so
--- that no two are ever the same. The caller puts them together as is done here.
+-- Each queue has six keys: its lists from the most to the least urgent step, the leases of its consumers, and the prefix
+-- of their hashes. A field of a hash is a tag, its value the element. Tags start with the time, so that they sort in the
+-- order of taking; then the index of the list, and last the caller's random token, so that no two are ever the same. The
+-- caller composes them in the same way.
 -- keys: queue_keys...
 -- args: consumer, token, lease_ms, limit, reap_limit
--- returns: what tags begin with; then for each list: place of the queue, place of the list, number of its first tag,
+-- bound: `limit` elements, up to 1000, or 8 MiB; `reap_limit` of dead consumers, whose tags are read
+-- returns: the prefix of the tags; then for each list: index of the queue, index of the list, number of its first tag,
 --   elements
 -- include: now
 -- include: put-back
 local consumer, token, lease_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local left, reap_limit = tonumber(ARGV[4]), tonumber(ARGV[5])
 local stamp = time[1] .. string.format('%06d', time[2]) .. '.'
--- Numbers of five digits sort as texts do.
+-- Five-digit numbers sort like texts.
 local reply, count = { stamp }, 10000
+-- The size of an element is known only when it is popped: so they are popped a few at a time, up to this many bytes.
+local MOST_BYTES, PART = 8388608, 4
+local bytes = 0
 
 local function reap(lists, leases, prefix)
   for _, name in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now_ms, 'LIMIT', 0, 10)) do
     local held = prefix .. name
-    -- Whoever asks is alive, however late.
-    if name ~= consumer then put_back(held, redis.call('HKEYS', held), lists, reap_limit) end
+    -- The calling consumer is alive, however late.
+    if name ~= consumer and reap_limit > 0 then
+      reap_limit = reap_limit - put_back(held, redis.call('HKEYS', held), lists, reap_limit)
+    end
     if redis.call('EXISTS', held) == 0 then redis.call('ZREM', leases, name) end
   end
 end
 
+local function pop(list, most)
+  local popped = {}
+  while #popped < most and bytes < MOST_BYTES do
+    -- A key that is not a list is skipped: it must not block the other queues.
+    local some = redis.pcall('RPOP', list, math.min(PART, most - #popped))
+    if not some or some.err then return popped end
+    for _, element in ipairs(some) do
+      popped[#popped + 1] = element
+      bytes = bytes + #element
+    end
+    if #some < PART then return popped end
+  end
+  return popped
+end
+
 local function move(list, step, place, held)
-  -- What is not a list is passed by: it must not keep us from the other queues.
-  local popped = redis.pcall('RPOP', list, left)
-  if not popped or popped.err then return end
+  local popped = pop(list, left)
+  if #popped == 0 then return end
   local fields, rest = {}, '.' .. step .. '.' .. token
   for index, element in ipairs(popped) do
     fields[index * 2 - 1] = stamp .. (count + index) .. rest

@@ -1,11 +1,11 @@
--- Outcomes where Python's AsyncResult looks for them, in the words of Celery: the value, and word of it for those who
--- wait. Only where that was asked for, and not for tasks whose results nobody wants. These keys are not under the root: a
--- cluster has none of them.
+-- Outcomes where Python's AsyncResult looks for them, in Celery's format: the value, and a notification for the waiters.
+-- Only if enabled, and not for tasks whose results are ignored. These keys are not under the root: a cluster has none of
+-- them.
 local iso
 local function iso_json()
   if iso then return iso end
   local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
-  -- Days since the first of March of the year 0, in eras of 400 years.
+  -- Days since March 1 of year 0, in eras of 400 years.
   local shifted = days + 719468
   local era = math.floor(shifted / 146097)
   local of_era = shifted - era * 146097
@@ -20,13 +20,13 @@ local function iso_json()
   return iso
 end
 
--- Of these Celery says no time: they are not over.
+-- For these Celery gives no time: they are not finished.
 local UNDER_WAY = { STARTED = true, RETRY = true }
 
 local function write_celery(id, status, result, traceback)
   local key = 'celery-task-meta-' .. id
   local date = UNDER_WAY[status] and 'null' or iso_json()
-  -- Without its quotes, which are written in any case: most ids need no more.
+  -- Without its quotes, which are always written: most ids need no escaping.
   local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
     .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"}'
@@ -35,7 +35,7 @@ local function write_celery(id, status, result, traceback)
 end
 
 local function tell_celery(id, record, status, result, traceback)
-  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+  if celery_keep_ms == 0 or string.find(record[OPTIONS], MARK_UNKEPT, 1, true) then return end
   write_celery(id, status, result, traceback)
 end
 

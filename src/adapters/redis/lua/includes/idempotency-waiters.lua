@@ -1,4 +1,4 @@
--- The tasks that met this key held.
+-- The tasks that found this key held.
 local function waiters_of(record)
   local waiters = {}
   for _, field in ipairs(redis.call('HKEYS', record)) do

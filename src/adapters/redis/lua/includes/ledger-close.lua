@@ -1,5 +1,5 @@
--- Closes incarnations: nothing begins under them from here on. How long ago is remembered for a minute after all they ran
--- is back, so that an opening whose bytes were still on their way does not open them again.
+-- Closes incarnations: nothing begins under them from here on. The time is remembered for a minute after all their runs
+-- are back, so that an opening still in transit does not open them again.
 local function close(workers, is_unknown_too)
   local closed = {}
   for _, worker in ipairs(workers) do

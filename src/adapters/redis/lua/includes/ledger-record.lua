@@ -1,39 +1,41 @@
--- The record of a task is one string: an array in MessagePack. These are its places, as redis-record.ts knows them.
-local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
-local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
-local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
-local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
-local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
-local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+-- The record of a task is one string: an array in MessagePack. Its positions are those of record-layout.ts.
+-- include: record-positions
 
--- Longer bodies have a key of their own: a step that only moves a task need not carry them.
-local INLINE_BYTES = 1024
--- History is for people: it grows with every attempt, so the oldest lines go first.
+-- Longer bodies have a separate key, so that a step that only moves a task does not carry them.
+local INLINE_BYTES = LAYOUT_INLINE_BYTES
+-- History is for operators: it grows with every attempt, so the oldest lines are dropped first.
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
 
--- What a script has read, and what it is going to write. Everything is decided before anything is written: Redis takes
--- nothing back, and an error in the middle would leave half a step behind.
+-- What a script has read, and what it will write. Everything is decided before anything is written: Redis has no
+-- rollback, and an error in the middle would leave half a step behind.
 local records, writes, created, new_pairs = {}, {}, {}, {}
 local planned, ended, moved, counted = {}, {}, {}, {}
 local is_ready = false
 
 local function plan(...) planned[#planned + 1] = { ... } end
 
--- The keys of these tasks. What was read before stays as it is: it may have been changed since.
+-- Lua's stack holds about 8000 values: a longer list is passed to a command in parts.
+local SLICE = 2000
+local function in_slices(list, call)
+  for first = 1, #list, SLICE do call(first, math.min(first + SLICE - 1, #list)) end
+end
+
+-- Reads the records of these tasks. One that was read before is kept: it may have been changed since.
 local function read(ids)
   local keys = {}
   for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
-  if #keys == 0 then return keys end
-  for place, raw in ipairs(redis.call('MGET', unpack(keys))) do
-    local id = ids[place]
-    if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
-  end
+  in_slices(keys, function(first, last)
+    for place, raw in ipairs(redis.call('MGET', unpack(keys, first, last))) do
+      local id = ids[first + place - 1]
+      if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
+    end
+  end)
   return keys
 end
 
--- A whole number as text: Lua's own way, which is faster, rounds what has more than 14 digits. The tasks of a batch have
--- most of their numbers in common, and writing one takes longer than finding it.
+-- A whole number as text: Lua's own conversion is faster, but rounds beyond 14 digits. The tasks of a batch share most
+-- of their numbers, and a lookup is faster than a conversion.
 local written = {}
 local function digits(number)
   local text = written[number]
@@ -54,24 +56,26 @@ local function note(record, step, rest)
   record[HISTORY] = history
 end
 
--- The bytes of places that follow each other. A record is an array: its bytes are those of its places, behind three that
--- say how many there are.
-local RECORD_HEAD = '\220\000\030'
+-- The bytes of consecutive members. A record is an array: its bytes are those of its members, after three bytes with
+-- their count.
+local RECORD_HEAD = LAYOUT_RECORD_HEAD
 local function pack_places(...)
   local bytes = {}
   for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
   return table.concat(bytes)
 end
 
+-- Values are compared and measured here, before they are written: a value of the wrong type must fail first.
 local function write(id, record)
+  if record[KEEP] < 0 or #(record[BODY] or '') < 0 then return end
   writes[id] = record
 end
 
--- A message is: id, then the places NAME to BODY of a record. Every place has a value: an array with gaps would be packed
--- as something else.
+-- A message is: id, then the members NAME to BODY of a record. Every member has a value: an array with gaps would be
+-- packed as a map.
 local function new_record(message, seq)
   local record = {
-    'w', 0, '', '', '',
+    STATE_WAITING, 0, '', '', '',
     message[2], message[3], message[4], message[5], message[6],
     message[7], message[8], message[9], message[10],
     0, 0, 0, now_ms, seq,
@@ -83,7 +87,7 @@ local function new_record(message, seq)
   return record
 end
 
--- A record that was packed by the caller; its body has a key of its own where there is one here.
+-- A record packed by the caller; its body has a separate key if it is given.
 local function plan_new(id, key, raw, body)
   new_pairs[#new_pairs + 1] = key
   new_pairs[#new_pairs + 1] = raw
@@ -92,7 +96,7 @@ local function plan_new(id, key, raw, body)
 end
 
 local next_seq, last_seq = 1, 0
--- Numbers tasks in the order of their arrival, a block at a time.
+-- Numbers tasks in order of arrival, a block at a time.
 local function take_seq(most)
   if next_seq > last_seq then
     last_seq = redis.call('INCRBY', root .. 'seq', most)
@@ -106,7 +110,7 @@ local function count(name, by)
   counted[name] = (counted[name] or 0) + by
 end
 
--- Failures and crashes of tasks that are not over, by name.
+-- Failures and crashes of unfinished tasks, by name.
 local function blame(record, by)
   if by == 0 then return end
   plan('ZINCRBY', root .. 'failing', by, record[NAME])
@@ -115,10 +119,10 @@ end
 
 local function faults(record)
   local sum = record[FAILURES] + record[CRASHES]
-  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+  return (record[STATE] == STATE_DEAD and sum == 0) and 1 or sum
 end
 
--- What must follow is written once, and struck off by whoever carried it out.
+-- A follow-up is written once, and struck off by the worker that carried it out.
 local function write_after(key, entry)
   plan('ZADD', root .. 'after', 'NX', now_ms, key)
   plan('HSETNX', root .. 'after-entries', key, entry)
@@ -128,16 +132,16 @@ local function write_all_after(after)
   for place = 1, #after, 2 do write_after(after[place], after[place + 1]) end
 end
 
--- Where nothing follows a task the last bytes of its body are always these.
-local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+-- Without follow-ups, a body always ends with these bytes.
+local NOTHING_FOLLOWS = MARK_BODY_END
 
--- A task that ended otherwise than done: its error links, its chord and a sender who waits for an answer must hear of it.
--- Its bytes are still there.
+-- A task that ended other than done: its error links, its chord and a waiting sender must be notified. Its bytes are
+-- still there.
 local function write_ended(id, record, how)
   local body, long = record[BODY], root .. 'b:' .. id
   local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
   if tail == '' then return false end
-  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return false end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], MARK_REPLY_TO, 1, true) then return false end
   local message = { id }
   for place = NAME, BODY do message[place - NAME + 2] = record[place] end
   message[10] = body or redis.call('GET', long)
@@ -145,15 +149,15 @@ local function write_ended(id, record, how)
   return true
 end
 
--- Bytes go with the end: only the dead need them again.
+-- The bytes are dropped at the end: only dead tasks need them again.
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
   record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
 end
 
--- A message whose task was cancelled before it came: only now those who follow it are known. Its tombstone, which had no
--- digest, takes its place, so that this is told once.
+-- A message whose task was cancelled before it came: only now its follow-ups are known. It replaces the tombstone
+-- without a digest, so that they are notified once.
 local function come_cancelled(id, record, message)
   local came = { unpack(record) }
   for place = NAME, BODY do came[place] = message[place - NAME + 2] end
@@ -174,17 +178,17 @@ local function finish(id, record, state, ending, keep_ms)
 end
 
 local function die(id, record, why, err)
-  -- What was never begun is a message nobody could take for a task, and bytes that are not those that were sent say
-  -- nothing that anybody should follow.
+  -- A task that was never begun is a message that could not be read as one, and bytes that differ from those sent have
+  -- no follow-ups to trust.
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
-  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[STATE], record[ENDING], record[ENDED] = STATE_DEAD, 'dead', now_ms
   record[RUN], record[OWNER] = '', ''
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
 end
 
--- The run that had it has it no more.
+-- The run no longer owns the task.
 local function let_go(id, record)
   local owner = record[OWNER]
   ended[owner] = ended[owner] or {}
@@ -193,7 +197,8 @@ local function let_go(id, record)
   record[OWNER] = ''
 end
 
--- For people: the ids of the newest tasks, a line for each. A list would cost as much as all else that is written of them.
+-- For operators: the ids of the newest tasks, one per line. A list would cost as much as everything else written about
+-- them.
 local NEWEST_BYTES = 40000
 local function note_created()
   local key = root .. 'newest'
@@ -221,9 +226,14 @@ local function flush()
       pairs_of_keys[#pairs_of_keys + 1] = raw
     end
   end
-  if #pairs_of_keys > 0 then redis.call('MSET', unpack(pairs_of_keys)) end
-  for owner, ids in pairs(ended) do redis.call('HDEL', root .. 'r:' .. owner, unpack(ids)) end
-  for queue, by in pairs(moved) do redis.call('HINCRBY', root .. 'running', queue, by) end
+  in_slices(pairs_of_keys, function(first, last) redis.call('MSET', unpack(pairs_of_keys, first, last)) end)
+  for owner, ids in pairs(ended) do
+    in_slices(ids, function(first, last) redis.call('HDEL', root .. 'r:' .. owner, unpack(ids, first, last)) end)
+  end
+  -- Below zero: a truncated append-only file lost runs that had been counted. Then no counted task is running.
+  for queue, by in pairs(moved) do
+    if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
+  end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end

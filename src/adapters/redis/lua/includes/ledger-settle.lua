@@ -1,6 +1,7 @@
--- The frame of every step that ends a run: compare, move, remember which run it was. An item is: id, epoch, run, and what
--- the step needs. Answers 1 done, also when it was this very step that did it before | 2 another run owns the task, or it
--- ended otherwise | 3 there is no record, so nothing is known.
+-- The frame of every step that ends a run: compare, move, remember the run. An item is: id, epoch, run, and what the
+-- step needs. Answers 1 done, also if this same step did it before | 2 another run owns the task, or it ended otherwise
+-- | 3 there is no record, so nothing is known. A repeat is recognized by its run and not by its epoch: that may have
+-- been raised since the step was first sent.
 local function settle(items, step, apply)
   local ids, statuses = {}, {}
   for place, item in ipairs(items) do ids[place] = item[1] end
@@ -8,19 +9,17 @@ local function settle(items, step, apply)
   for place, item in ipairs(items) do
     local id, epoch, run = item[1], item[2], item[3]
     local record = records[id]
-    local mark = step .. digits(epoch) .. ' ' .. run
+    local mark = step .. ' ' .. run
     if not record then
       statuses[place] = 3
-    elseif record[SETTLED] == mark then
-      statuses[place] = 1
-    elseif record[STATE] ~= 'r' or record[EPOCH] ~= epoch or record[RUN] ~= run then
-      statuses[place] = 2
-    else
+    elseif record[STATE] == STATE_RUNNING and record[EPOCH] == epoch and record[RUN] == run then
       record[SETTLED] = mark
       let_go(id, record)
       apply(id, record, item)
       write(id, record)
       statuses[place] = 1
+    else
+      statuses[place] = record[SETTLED] == mark and 1 or 2
     end
   end
   flush()

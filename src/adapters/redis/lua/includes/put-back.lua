@@ -1,6 +1,6 @@
--- Puts elements that a consumer holds back to the heads of their lists, up to `most` of them. The last one taken goes
--- first, so that the first one taken is the next to be taken again. An element whose list has become something else
--- stays held: it must be in one place.
+-- Puts elements held by a consumer back at the heads of their lists, up to `most` of them. The last one taken goes
+-- first, so that the first one taken is the next to be taken again. An element whose list is now a key of another type
+-- stays held, so that it is not lost.
 local function put_back(held, tags, lists, most)
   table.sort(tags)
   local returned = 0

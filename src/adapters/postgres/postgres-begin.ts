@@ -1,0 +1,215 @@
+import type {
+  BeginReply,
+  BeginRequest,
+  BegunTask,
+  MessageAnswer,
+  RunRef,
+  TaskRef,
+} from '../../ledger/ledger.ts';
+import { BATCH_BYTES, BEGIN_COUNT, bytesOfEnvelope } from '../../ledger/batch-limits.ts';
+import type { FaultPoint } from '../../runtime/fault-point.ts';
+import { slicesWithin, type SliceLimits } from '../../runtime/slices.ts';
+import type { Envelope } from '../../task/envelope.ts';
+import { beginSettled, refusalOf, type BeginRefusal } from './own-generation.ts';
+import { withIsolation } from './postgres-isolate.ts';
+import { runnableColumns, setAside } from './postgres-refusals.ts';
+import { readEnvelope, readNumber, taskColumns } from './postgres-rows.ts';
+import type { SqlDatabase, SqlRow } from '../sql/sql-database.ts';
+import { SQL } from './sql.generated.ts';
+
+/** Hands out tasks: those of messages first, then due ones of the table, then those that were set aside. */
+export class PostgresBegin {
+  readonly #db: SqlDatabase;
+  readonly #faultPoint: FaultPoint;
+  /** The last `begin` saw tasks that were set aside: the next one looks there first, or a busy worker never would. */
+  #isAside = false;
+
+  constructor(db: SqlDatabase, faultPoint: FaultPoint) {
+    this.#db = db;
+    this.#faultPoint = faultPoint;
+  }
+
+  async begin(request: BeginRequest): Promise<BeginReply> {
+    return await withIsolation(this.#db, request, () =>
+      beginSettled(this.#db, () => this.#begin(request)),
+    );
+  }
+
+  async #begin(request: BeginRequest): Promise<BeginReply | BeginRefusal> {
+    const ofMessages = await this.#beginAllMessages(request);
+    if ('status' in ofMessages) return ofMessages;
+    let suspects = request.suspects - ofMessages.begun.filter(task => task.isSuspect).length;
+    const { worker, run, queues, limit } = request;
+    if (limit === 0 && ofMessages.begun.length > 0)
+      return { status: 'open', ...ofMessages, expired: [], refused: [], nextDueMs: null };
+    // A repeat must first find what it was given before.
+    const aside = this.#isAside && request.isFirst === true ? Math.ceil(limit / 2) : 0;
+    const early = await this.#beginAside(request, aside, suspects);
+    suspects -= suspectsOf(early);
+    const due = await this.#db.query(SQL.beginDue, [
+      worker,
+      run,
+      queues,
+      limit - early.length,
+      Math.max(0, suspects),
+      JSON.stringify(request.crashBudgets),
+      [...ofMessages.ids, ...early.map(row => row['id'] as string)],
+      request.runnable === undefined ? null : JSON.stringify(request.runnable),
+      BATCH_BYTES,
+    ]);
+    const refusal = refusalOf(due);
+    if (refusal !== null) return refusal;
+    this.#isAside = due[0]?.['aside'] === true;
+    const handed = due.filter(row => row['id'] !== null);
+    const left = this.#isAside ? limit - early.length - handed.length : 0;
+    suspects -= suspectsOf(handed);
+    const late = await this.#beginAside(request, left, suspects);
+    const rows = [...early, ...handed, ...late];
+    suspects -= suspectsOf(late);
+    const inState = (state: string): readonly SqlRow[] =>
+      rows.filter(row => row['state'] === state);
+    const begun = [...ofMessages.begun, ...inState('running').map(readBegun)];
+    const refused = inState('refused').map(readRef);
+    // There may be many more of them in front of the tasks that this worker can run.
+    if (refused.length > 0) await setAside(this.#db, request);
+    const nextDueMs = (): Promise<number | null> => this.#nextDueMs(queues, suspects);
+    return {
+      status: 'open',
+      begun,
+      answers: ofMessages.answers,
+      expired: inState('cancelled').map(readRef),
+      refused,
+      nextDueMs: begun.length > 0 ? null : refused.length > 0 ? 0 : await nextDueMs(),
+    };
+  }
+
+  /** Tasks that other workers have set aside: seldom any. */
+  async #beginAside(
+    request: BeginRequest,
+    limit: number,
+    suspects: number,
+  ): Promise<readonly SqlRow[]> {
+    const able = runnableColumns(request);
+    if (able === null || limit <= 0) return [];
+    const { worker, run, queues, crashBudgets } = request;
+    const asked = [worker, run, queues, limit, JSON.stringify(crashBudgets), ...able];
+    return await this.#db.query(SQL.beginAside, [...asked, BATCH_BYTES, Math.max(0, suspects)]);
+  }
+
+  /** In one statement, unless they are too many or too large for one. */
+  async #beginAllMessages(request: BeginRequest): Promise<MessagesBegun | BeginRefusal> {
+    let all = NO_MESSAGES;
+    for (const messages of slicesWithin(request.messages, MESSAGE_LIMITS)) {
+      const suspects = request.suspects - all.begun.filter(task => task.isSuspect).length;
+      const begun = await this.#beginMessages({ ...request, suspects, messages });
+      if ('status' in begun) return begun;
+      all = all === NO_MESSAGES ? begun : joined(all, begun);
+    }
+    return all;
+  }
+
+  async #beginMessages(request: BeginRequest): Promise<MessagesBegun | BeginRefusal> {
+    const { worker, run, messages } = request;
+    const budgets = JSON.stringify(request.crashBudgets);
+    const columns = taskColumns(messages);
+    const put = await this.#db.query(SQL.beginNew, [worker, run, budgets, ...columns]);
+    if (put.length === messages.length) return allNew(messages, run, put);
+    if (put.length > 0) await this.#faultPoint('ledger.begun-in-part');
+    // It finds the rows just inserted as begun by this run, as it would after a lost reply.
+    const asked = [worker, run, budgets, request.suspects, ...columns];
+    let rows = await this.#db.query(SQL.beginMessages, asked);
+    const refusal = refusalOf(rows);
+    if (refusal !== null) return refusal;
+    if (rows.some(row => row['answer'] === null)) {
+      const ids = messages.map(message => message.id);
+      const digests = messages.map(message => message.digest);
+      rows = await this.#db.query(SQL.beginAnswers, [worker, run, ids, digests]);
+    }
+    // The same message may come twice in one batch: one run answers both.
+    const byId = new Map<string, BegunTask>();
+    for (const [place, row] of rows.entries()) {
+      const envelope = messages[place] as Envelope;
+      if (row['answer'] === 'begun') byId.set(envelope.id, readRunning(row, envelope, run));
+    }
+    return {
+      begun: [...byId.values()],
+      ids: new Set(byId.keys()),
+      answers: rows.map(row => row['answer'] as MessageAnswer),
+    };
+  }
+
+  async #nextDueMs(queues: readonly string[], suspects: number): Promise<number | null> {
+    const rows = await this.#db.query(SQL.ledgerNextDue, [queues, suspects]);
+    return readNumber(rows[0]?.['wait_ms'] ?? null);
+  }
+}
+
+/** Of the tasks handed out: how many count against the worker's limit of suspects. */
+const suspectsOf = (rows: readonly SqlRow[]): number =>
+  rows.filter(row => row['state'] === 'running' && row['suspect'] === true).length;
+
+interface MessagesBegun {
+  readonly begun: readonly BegunTask[];
+  readonly ids: ReadonlySet<string>;
+  readonly answers: readonly MessageAnswer[];
+}
+
+function allNew(
+  messages: readonly Envelope[],
+  run: string,
+  [put]: readonly SqlRow[],
+): MessagesBegun {
+  const epoch = Number(put?.['epoch']);
+  const nothing = { failures: 0, crashes: 0, isSuspect: false, checkpoint: null, checkpointSeq: 0 };
+  return {
+    begun: messages.map(envelope => ({ id: envelope.id, epoch, run, envelope, ...nothing })),
+    ids: new Set(messages.map(({ id }) => id)),
+    answers: messages.map(() => 'begun'),
+  };
+}
+
+/** Joins the results of two statements of one `begin`. */
+function joined(one: MessagesBegun, other: MessagesBegun): MessagesBegun {
+  const begun = new Map([...one.begun, ...other.begun].map(task => [task.id, task]));
+  return {
+    begun: [...begun.values()],
+    ids: new Set(begun.keys()),
+    answers: [...one.answers, ...other.answers],
+  };
+}
+
+/** Messages of one statement. */
+const MESSAGE_LIMITS: SliceLimits<Envelope> = {
+  count: BEGIN_COUNT,
+  bytes: BATCH_BYTES,
+  bytesOf: bytesOfEnvelope,
+};
+
+const NO_MESSAGES: MessagesBegun = { begun: [], ids: new Set(), answers: [] };
+
+export function readRef(row: SqlRow): TaskRef {
+  return { id: row['id'] as string, name: row['name'] as string, queue: row['queue'] as string };
+}
+
+export function readRun(row: SqlRow): RunRef {
+  return { id: row['id'] as string, epoch: Number(row['epoch']), run: row['run'] as string };
+}
+
+function readBegun(row: SqlRow): BegunTask {
+  return readRunning(row, readEnvelope(row), row['run'] as string);
+}
+
+/** The bytes of a message are here: they have the digest of those on record. */
+function readRunning(row: SqlRow, envelope: Envelope, run: string): BegunTask {
+  return {
+    id: envelope.id,
+    epoch: Number(row['epoch']),
+    run,
+    envelope,
+    failures: row['failures'] as number,
+    crashes: row['crashes'] as number,
+    isSuspect: row['suspect'] as boolean,
+    checkpoint: row['checkpoint'] as Uint8Array | null,
+    checkpointSeq: Number(row['checkpoint_seq']),
+  };
+}

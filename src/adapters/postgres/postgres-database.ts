@@ -1,0 +1,11 @@
+import type { SqlDatabase } from '../sql/sql-database.ts';
+
+/**
+ * One PostgreSQL as the stores see it: a pg pool, a PGlite handle, or another process's PGlite handle
+ * over a loopback socket. `int8` columns come back as text; `bytea` as `Uint8Array`; times are read as
+ * milliseconds in SQL.
+ */
+export interface PostgresDatabase extends SqlDatabase {
+  /** Calls `hint` on every NOTIFY of that channel, and whenever some may have been missed. Returns the undo. */
+  listen(channel: string, hint: () => void): () => void;
+}

@@ -1,0 +1,24 @@
+import type { Comparison, TransactionAdapter } from '../../outbox/transaction-adapter.ts';
+import { systemRandom } from '../../runtime/random.ts';
+import type { SqlRunner } from '../sql/sql-database.ts';
+import { SQL } from './sql.generated.ts';
+
+/** Marks the database of a transaction and looks for the mark through our own connections. */
+export async function comparePostgres<Tx>(
+  tx: Tx,
+  adapter: Pick<TransactionAdapter<Tx>, 'execute'>,
+  own: SqlRunner,
+): Promise<Comparison> {
+  const key = String(Math.floor(systemRandom.next() * Number.MAX_SAFE_INTEGER));
+  const [theirs] = await adapter.execute(tx, SQL.databaseMark, [key]);
+  const [ours] = await own.query(SQL.databaseSeen, [key]);
+  const outbox = theirs?.['outbox'] ?? null;
+  const answer = (isSame: boolean | null): Comparison => ({ isSame, name: theirs?.['name'] ?? '' });
+  // A mark that cannot be visible there proves nothing: an outbox is missing, or ours is a standby.
+  if (outbox === null || ours?.['outbox'] === null || ours?.['is_standby'] === 'yes')
+    return answer(null);
+  if (ours?.['outbox'] !== outbox) return answer(false);
+  if (ours['is_marked'] === 'yes') return answer(true);
+  const [still] = await adapter.execute(tx, SQL.databaseSeen, [key]);
+  return answer(still?.['is_marked'] === 'yes' ? false : null);
+}

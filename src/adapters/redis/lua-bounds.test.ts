@@ -1,0 +1,41 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+
+const FOLDER = join(import.meta.dirname, 'lua');
+const filesIn = (folder: string): readonly (readonly [name: string, text: string])[] =>
+  readdirSync(folder)
+    .filter(name => name.endsWith('.lua'))
+    .map(name => [name, readFileSync(join(folder, name), 'utf8')]);
+
+/** Lists whose length the line above them bounds. All others are handed on in parts: `unpack(list, first, last)`. */
+const BOUNDED = new Set([
+  'unpack(kinds[kind])',
+  'unpack(messages)',
+  'unpack(batch)',
+  'unpack(record)',
+  'unpack(command)',
+  'unpack(adding)',
+  'unpack(removing)',
+  'unpack(going)',
+  'unpack(woken)',
+  'unpack(fields)',
+]);
+describe('a script for Redis', () => {
+  it('says in its header how much it does at most, for the server does nothing else meanwhile', () => {
+    const silent = filesIn(FOLDER).filter(([, text]) => !/^-- bound: \S/m.test(text));
+    expect(silent.map(([name]) => name)).toEqual([]);
+  });
+
+  it('puts no list of any length on the stack of Lua, which holds 8000 values', () => {
+    const texts = [...filesIn(FOLDER), ...filesIn(join(FOLDER, 'includes'))];
+    const found = texts.flatMap(([name, text]) => {
+      const code = text.replaceAll(/^\s*--.*$/gm, '');
+      const calls = code.match(/(?<!cmsgpack\.)\bunpack\([^()]*\)/g) ?? [];
+      return calls
+        .filter(call => !call.includes(',') && !BOUNDED.has(call))
+        .map(call => `${name}: ${call}`);
+    });
+    expect(found).toEqual([]);
+  });
+});

@@ -1,0 +1,33 @@
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { endsAtAll } from '../../../test/support/ends-at-all.ts';
+import { boundQueues } from './redis-keys.ts';
+
+const SEPARATOR = '\x06\x16';
+const isBound = (key: string, routingKey: string): boolean =>
+  boundQueues([[key, 'x', 'queue'].join(SEPARATOR), 'other'], routingKey).length === 1;
+
+describe('a binding of kombu', () => {
+  it('leads where its pattern does', () => {
+    const word = fc.constantFrom('a', 'b', '*', '#');
+    const key = fc.array(word, { minLength: 1, maxLength: 4 }).map(words => words.join('.'));
+    const routingKey = fc.string({ unit: fc.constantFrom('a', 'b', '.'), maxLength: 8 });
+    const regexOf = (given: string): RegExp => {
+      const words = given.split('.').map(part => ({ '*': '.*?[^.]', '#': '.*?' })[part] ?? part);
+      return new RegExp(`^${words.join('\\.')}$`);
+    };
+    fc.assert(
+      fc.property(key, routingKey, (given, asked) => {
+        expect(isBound(given, asked)).toBe(regexOf(given).test(asked));
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it('that somebody has filled with wildcards is over soon', () => {
+    // As a regular expression it would not end before the machine does.
+    const key = Array.from({ length: 60 }, () => '#').join('.');
+    expect(endsAtAll(() => isBound(key, '.'.repeat(2_000)))).toBe(true);
+    expect(endsAtAll(() => isBound(`${key}.b`, `${'a.'.repeat(1_000)}a`))).toBe(false);
+  });
+});

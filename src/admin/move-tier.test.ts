@@ -1,0 +1,46 @@
+import { expect, it } from 'vitest';
+import { makeEnvelope } from '../../test/conformance/envelopes.ts';
+import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
+import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
+import type { EvacuatedTask } from '../ledger/evacuation.ts';
+import { noFaults } from '../runtime/fault-point.ts';
+import { moveTier } from './move-tier.ts';
+
+it('waits for messages that a move which was killed still has on loan', async () => {
+  let nowMs = 0;
+  const clock = {
+    now: () => nowMs,
+    monotonic: () => nowMs,
+    timer: (ms: number, fn: () => void) => {
+      nowMs += ms;
+      queueMicrotask(fn);
+      return () => undefined;
+    },
+  };
+  const message = makeEnvelope();
+  let taken = 0;
+  // A Redis hides taken messages for five seconds, and a slow poll comes on top of it.
+  const take = async () => (nowMs > 5_500 && taken++ === 0 ? [{ tag: 'tag', message }] : []);
+  const moved: EvacuatedTask[] = [];
+  const ledger = new MemoryLedger({ clock });
+  const report = await moveTier({
+    old: {
+      broker: { take, ack: async () => undefined },
+      ledger,
+      reads: new MemoryLedgerReads(ledger),
+      evacuation: null,
+    },
+    tiers: {
+      moveIn: async tasks => void moved.push(...tasks),
+      endMove: async () => undefined,
+      forget: async () => undefined,
+    },
+    queues: [message.queue],
+    leaving: [],
+    clock,
+    faultPoint: noFaults,
+    redact: null,
+  });
+  expect(report).toMatchObject({ status: 'done', messages: 1 });
+  expect(moved.map(({ envelope }) => envelope.id)).toEqual([message.id]);
+});

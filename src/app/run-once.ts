@@ -1,0 +1,97 @@
+import type { Service } from '../runtime/service.ts';
+import { durationMs, type Duration } from '../task/duration.ts';
+import { abilitiesOf, canRun, type Abilities, type Handler } from '../worker/handler.ts';
+import { handlerMap } from '../process/handler-map.ts';
+import type { Context } from '../context/context.ts';
+import { CONTEXT } from './outlast.ts';
+import {
+  startRelay,
+  startResurrector,
+  startWatchedWorker,
+  type AnyOutlast,
+} from './start-services.ts';
+
+const LOOK_MS = 200;
+const PAGE = 500;
+/** A separate broker does not report what it still has: its consumers get time for several polls. */
+const LOOKS_AT_BROKER = 5;
+
+/** What a call of `runOnce` has left undone. */
+export interface RunOnceReport {
+  /** Tasks of its queues that none of its handlers can run, or not at so new a version: they wait for a worker that can. */
+  readonly withoutHandler: number;
+}
+
+/**
+ * Relays, runs and recovers until it has nothing left to do, or the time is over: for cron routes.
+ *
+ * @example
+ * await runOnce(outlast, { tasks: [chargeHandler], maxTime: '50s' });
+ */
+export async function runOnce(
+  outlast: AnyOutlast,
+  options: { readonly tasks: readonly Handler[]; readonly maxTime?: Duration },
+): Promise<RunOnceReport> {
+  const context = outlast[CONTEXT];
+  const { clock } = context.runtime;
+  const { runnable } = abilitiesOf(handlerMap(options.tasks));
+  const endsAt = clock.monotonic() + durationMs(options.maxTime ?? '50s', 'maxTime');
+  const services: Service[] = [];
+  try {
+    services.push(await startRelay(outlast));
+    const { service, isOpen } = await startWatchedWorker(outlast, { tasks: options.tasks });
+    services.push(service);
+    // If nothing runs between two calls, no other process brings back what a killed call was running.
+    services.push(await startResurrector(outlast));
+    const ended = Promise.all(services.map(({ finished }) => finished));
+    ended.catch(() => undefined);
+    const isSeparate = context.config.broker !== null;
+    for (let idle = 0; clock.monotonic() < endsAt;) {
+      // Before the worker takes anything, an empty ledger proves nothing about a broker.
+      const isLooking = !isSeparate || isOpen();
+      idle = isLooking && (await isIdle(context, runnable)) ? idle + 1 : 0;
+      if (idle >= (isSeparate ? LOOKS_AT_BROKER : 1)) break;
+      await Promise.race([new Promise<void>(resolve => void clock.timer(LOOK_MS, resolve)), ended]);
+    }
+    const withoutHandler = await countRefused(context, runnable);
+    if (withoutHandler > 0)
+      context.log.warn({ withoutHandler }, 'tasks wait for a worker that has their handler');
+    return { withoutHandler };
+  } finally {
+    await Promise.all(services.map(service => service.stop()));
+  }
+}
+
+type Runnable = Abilities['runnable'];
+
+const isServed = ({ config }: Context, queue: string): boolean =>
+  Object.hasOwn(config.worker.queues, queue);
+
+/** Tasks of the queues served here that were set aside, and that this call cannot run either. */
+async function countRefused(context: Context, runnable: Runnable): Promise<number> {
+  const { refusals } = (await context.stores()).ledger;
+  let count = 0;
+  for (let after: string | undefined; ;) {
+    const { tasks, next } = await refusals.list(PAGE, after);
+    count += tasks.filter(
+      ({ envelope }) => isServed(context, envelope.queue) && !canRun(envelope, runnable),
+    ).length;
+    if (next === null) return count;
+    after = next;
+  }
+}
+
+/** Nothing is due in the outbox, and the queues served here hold only tasks that cannot be run here. */
+async function isIdle(context: Context, runnable: Runnable): Promise<boolean> {
+  const { reads, outbox } = await context.stores();
+  const { outbox: rows, queues } = await reads.stats(0);
+  const dueMs = await outbox.nextDueMs();
+  const isOutboxIdle = rows.pending + rows.claimed === 0 || (dueMs ?? 1) > 0;
+  if (!isOutboxIdle) return false;
+  const served = queues.filter(({ queue }) => isServed(context, queue));
+  const sum = (counts: readonly number[]): number => counts.reduce((all, one) => all + one, 0);
+  if (served.some(({ running }) => running > 0)) return false;
+  const waiting = sum(served.map(row => row.waiting));
+  // Counted second: a task that was set aside in between only causes another look.
+  return waiting === 0 || (await countRefused(context, runnable)) === waiting;
+}

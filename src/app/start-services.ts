@@ -1,0 +1,133 @@
+import type { RelayOptions } from '../config/relay-options.ts';
+import type { ResurrectorOptions } from '../config/resurrector-options.ts';
+import type { WorkerOptions } from '../config/worker-options.ts';
+import { preflight } from '../context/check-redis.ts';
+import type { Context } from '../context/context.ts';
+import { enterTier } from '../context/tier-memory.ts';
+import { handlerMap, requireHandlers } from '../process/handler-map.ts';
+import type { Health } from '../process/health/health-server.ts';
+import { withProbes } from '../process/health/health.ts';
+import { healthOfWorker } from '../process/health/worker-health.ts';
+import { heartbeatEntry } from '../process/heartbeat/heartbeat-client.ts';
+import { findHandlerSource, openIsolates } from '../process/isolate/isolates.ts';
+import { makeRelay } from '../process/relay-service.ts';
+import { makeResurrector } from '../process/resurrector-service.ts';
+import { beatsOnLoop, makeWorker, type WorkerService } from '../process/worker-service.ts';
+import { systemRandom } from '../runtime/random.ts';
+import { startService, type Service } from '../runtime/service.ts';
+import type { Handler } from '../worker/handler.ts';
+import { CONTEXT, type Outlast } from './outlast.ts';
+
+export interface StartOptions {
+  /** Stops the service when it aborts. */
+  readonly signal?: AbortSignal;
+}
+
+export type AnyOutlast = Pick<Outlast<never>, typeof CONTEXT>;
+
+/** Runs a relay in this process. */
+export async function startRelay(
+  outlast: AnyOutlast,
+  options: StartOptions & RelayOptions = {},
+): Promise<Service> {
+  const { signal, ...relay } = options;
+  const context = outlast[CONTEXT].forService({ relay });
+  return await startOn(context, signal, running => makeRelay(context).run(running));
+}
+
+/** Runs a resurrector in this process. */
+export async function startResurrector(
+  outlast: AnyOutlast,
+  options: StartOptions & ResurrectorOptions = {},
+): Promise<Service> {
+  const { signal, ...resurrector } = options;
+  const context = outlast[CONTEXT].forService({ resurrector });
+  return await startOn(context, signal, running => makeResurrector(context).run(running));
+}
+
+type OwnWorkerOptions = StartOptions &
+  Omit<WorkerOptions, 'processes' | 'maxTasks'> & { readonly tasks: readonly Handler[] };
+
+/** Runs a worker in this process: there is no supervisor, so its death is noticed when its lease is over. */
+export async function startWorker(
+  outlast: AnyOutlast,
+  options: OwnWorkerOptions,
+): Promise<Service> {
+  return (await startWatchedWorker(outlast, options)).service;
+}
+
+/** The same, for a caller that also wants its state. */
+export async function startWatchedWorker(
+  outlast: AnyOutlast,
+  options: OwnWorkerOptions,
+): Promise<{ readonly service: Service; readonly isOpen: () => boolean }> {
+  const { signal, tasks, ...flags } = options;
+  const context = outlast[CONTEXT].forService({ worker: flags });
+  const { config, runtime } = context;
+  const handlers = handlerMap(tasks);
+  requireHandlers(handlers, []);
+  // Before anything is opened, so that the caller gets the error, and not the log alone.
+  if (!beatsOnLoop(config)) heartbeatEntry();
+  await preflight(context);
+  const isolates = await openIsolates({
+    handlers,
+    source: () => findHandlerSource(config),
+    settings: config.worker,
+    runtime,
+  });
+  try {
+    if (isolates) await context.shareEmbedded();
+    const worker = makeWorker(context, {
+      handlers,
+      isolates,
+      process: `own:${systemRandom.token()}`,
+    });
+    const service = await startOn(context, signal, async running => {
+      try {
+        await withProbes(
+          () => healthOf(worker),
+          config.worker,
+          runtime,
+          () => worker.run(running),
+        );
+      } finally {
+        await isolates?.close();
+      }
+    });
+    return { service, isOpen: () => worker.isOpen };
+  } catch (error) {
+    await isolates?.close();
+    await context.close();
+    throw error;
+  }
+}
+
+const STARTING: Health = { alive: true, ready: false, details: {} };
+
+const healthOf = ({ status }: WorkerService): Health =>
+  status === null ? STARTING : healthOfWorker(status);
+
+/** Runs a service on its own context, which is closed with it. The caller gets the error if it cannot be opened. */
+async function startOn(
+  context: Context,
+  signal: AbortSignal | undefined,
+  run: (signal: AbortSignal) => Promise<void>,
+): Promise<Service> {
+  try {
+    await context.stores();
+  } catch (error) {
+    await context.close();
+    throw error;
+  }
+  return startService(async running => {
+    try {
+      await enterTier(context);
+      await run(running);
+    } catch (error) {
+      context.log.error({ error }, 'a service broke for good');
+      throw error;
+    } finally {
+      await context.close();
+    }
+  }, signal);
+}

@@ -1,0 +1,15 @@
+import { expect, it } from 'vitest';
+import { RabbitBroker } from '../adapters/rabbitmq/rabbitmq-broker.ts';
+import { readBroker, type RabbitTarget } from '../config/broker-target.ts';
+import { announcing } from './announcing-broker.ts';
+
+it('offers all that the broker offers', () => {
+  const target = readBroker({ url: 'amqp://localhost', replies: 'on' }, 'broker') as RabbitTarget;
+  const nothing = (): void => undefined;
+  const broker = new RabbitBroker(target, { prefetch: 1, onTrouble: nothing, onBlocked: nothing });
+  const announced = announcing(broker, () => Promise.resolve());
+  const own = Object.getOwnPropertyNames(RabbitBroker.prototype);
+  const offered = [...own, ...Object.keys(broker)].filter(name => name !== 'constructor');
+  expect(offered).toContain('requeue');
+  expect(Object.keys(announced).toSorted()).toEqual(offered.toSorted());
+});

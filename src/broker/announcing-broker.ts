@@ -1,0 +1,45 @@
+import type { Broker } from './broker.ts';
+import { hasFollowUps } from '../task/signature.ts';
+import type { Envelope } from '../task/envelope.ts';
+
+/** Called with messages that have follow-ups, before they are sent. */
+export type Announce = (messages: readonly Envelope[]) => Promise<void>;
+
+/** Returns the message to send: the same task. */
+export type Renew = (message: Envelope) => Envelope;
+
+/**
+ * The same broker, which registers chords and their sizes before it sends messages. A message whose signature expires
+ * soon is signed again.
+ */
+export function announcing(broker: Broker, announce: Announce | null, renew?: Renew): Broker {
+  if (announce === null && renew === undefined) return broker;
+  const { isPushing = false, hasQueues = false } = broker;
+  const [reply, silentMs] = [broker.reply?.bind(broker), broker.silentMs?.bind(broker)];
+  const [forget, requeue] = [broker.forget?.bind(broker), broker.requeue?.bind(broker)];
+  const blockedBy = broker.blockedBy?.bind(broker);
+  return {
+    isPushing,
+    hasQueues,
+    publish: async (messages, manner) => {
+      try {
+        const followed = announce === null ? [] : messages.filter(({ body }) => hasFollowUps(body));
+        if (followed.length > 0) await announce?.(followed);
+      } catch (error) {
+        const why = error instanceof Error ? error.message : String(error);
+        return messages.map(() => ({ status: 'unavailable', error: why }));
+      }
+      return await broker.publish(renew ? messages.map(renew) : messages, manner);
+    },
+    take: (queues, limit) => broker.take(queues, limit),
+    ack: deliveries => broker.ack(deliveries),
+    giveBack: deliveries => broker.giveBack(deliveries),
+    onReady: (queues, hint) => broker.onReady(queues, hint),
+    ...(forget ? { forget } : {}),
+    ...(requeue ? { requeue } : {}),
+    ...(blockedBy ? { blockedBy } : {}),
+    ...(reply ? { reply } : {}),
+    ...(silentMs ? { silentMs } : {}),
+    close: () => broker.close(),
+  };
+}

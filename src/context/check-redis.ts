@@ -1,0 +1,164 @@
+import { advise, ok, problem, spoken, type Check, type CheckLimits } from '../telemetry/checkup.ts';
+import type { Patient } from '../admin/doctor.ts';
+import type { AdmissionStore } from '../admission/admission-store.ts';
+import type { RedisLedgerStores } from '../adapters/redis/open-redis-ledger.ts';
+import { isSameRedis } from '../adapters/redis/redis-url.ts';
+import type { ResolvedConfig } from '../config/config.ts';
+import { isOutlastError } from '../errors/error.ts';
+import { checkChords } from '../ledger/chord-check.ts';
+import { queueChecks } from '../ledger/queue-check.ts';
+import { checkRefused } from '../ledger/refused-check.ts';
+import type { Context } from './context.ts';
+import { ledgerParts, type LedgerParts } from './messaging.ts';
+import { openLedger } from './openers.ts';
+
+type RedisConfig = Pick<ResolvedConfig, 'broker' | 'ledger' | 'worker'>;
+
+interface RedisCheck {
+  readonly target: 'ledger' | 'broker';
+  /** Null: no ledger is there. */
+  readonly ledger: LedgerParts | null;
+  /** Refuses a Redis that may forget by itself with ERR_CONFIG_TIER; returns warnings about what it does not keep. */
+  readonly look: () => Promise<readonly string[]>;
+}
+
+/** Before tasks are run: a Redis that may forget by itself is refused, one that forgets when it stops is told of. */
+export async function preflight({ config, log }: Pick<Context, 'config' | 'log'>): Promise<void> {
+  for (const { target, look } of redisOf(config)) {
+    for (const warning of await look()) log.warn({ option: target }, warning);
+  }
+}
+
+/** What a doctor looks at. */
+export function redisPatients(config: RedisConfig, limits: CheckLimits): readonly Patient[] {
+  return redisOf(config).map(({ target, ledger, look }) => ({
+    target,
+    check: async () => [
+      ...(await examine(look)),
+      ...(ledger === null
+        ? []
+        : [
+            await onLedger(ledger, ({ admission }) => checkRoom(admission)),
+            await checkRecovery(ledger, limits.maxOrphanMs),
+            ...(await checkQueues(config, ledger, limits)),
+            await onLedger(ledger, one => checkRefused(one.ledger.refusals, limits)),
+            await onLedger(ledger, ({ reads }) => checkChords(reads, limits)),
+          ]),
+    ],
+  }));
+}
+
+/** Every Redis of the configuration, once. */
+function redisOf(config: RedisConfig): readonly RedisCheck[] {
+  const { broker, worker } = config;
+  const ledger = ledgerParts(config);
+  const isApart = broker?.kind === 'redis' && !(ledger && isSameRedis(ledger.url, broker.url));
+  const queues = Object.keys(worker.queues);
+  return [
+    ...(ledger
+      ? [
+          {
+            target: 'ledger',
+            ledger,
+            look: () => onLedger(ledger, one => one.preflight()),
+          } as const,
+        ]
+      : []),
+    ...(isApart
+      ? [
+          {
+            target: 'broker',
+            ledger: null,
+            look: async () => {
+              const { checkRedisBroker } = await import('../adapters/redis/redis-preflight.ts');
+              return await checkRedisBroker(broker.url, queues);
+            },
+          } as const,
+        ]
+      : []),
+  ];
+}
+
+async function onLedger<T>(
+  parts: LedgerParts,
+  ask: (opened: RedisLedgerStores) => Promise<T>,
+): Promise<T> {
+  const opened = await openLedger({ ...parts, generations: null, beside: null });
+  try {
+    return await ask(opened);
+  } finally {
+    await opened.close();
+  }
+}
+
+async function examine(look: RedisCheck['look']): Promise<readonly Check[]> {
+  try {
+    const warnings = await look();
+    const durability =
+      warnings.length === 0
+        ? [ok('durability', 'what is written is kept in an append-only file')]
+        : warnings.map(warning => advise('durability', warning, DURABLE, {}));
+    return [ok('memory', 'nothing is thrown away when memory is full'), ...durability];
+  } catch (error) {
+    if (!isOutlastError(error, 'ERR_CONFIG_TIER')) throw error;
+    return [problem('memory', error.message, error.hint, { code: error.code })];
+  }
+}
+
+/** Whether admission is closed because the server is nearly full: then nothing new comes in, limited or not. */
+async function checkRoom(store: Pick<AdmissionStore, 'pressure'>): Promise<Check> {
+  const full = await store.pressure();
+  if (full === null) return ok('room', 'there is room for new work');
+  return problem(
+    'room',
+    `${full.why}, so no new task is pushed or published`,
+    'Raise maxmemory, or find what fills it: npx outlast stats. Rows wait in the outbox at no cost.',
+    {},
+  );
+}
+
+/** A lease that is over is seen within moments by whoever looks; after this long nobody does. */
+async function checkRecovery(ledger: LedgerParts, maxOrphanMs: number): Promise<Check> {
+  const workers = await onLedger(ledger, one => one.countOverdue(maxOrphanMs));
+  if (workers === 0) return ok('recovery', 'no lost worker waits for recovery', { workers });
+  return problem(
+    'recovery',
+    `${workers} workers have been lost for longer than ${spoken(maxOrphanMs)}, and nobody brings back what they ran`,
+    'Start a resurrector or a worker: npx outlast resurrector.',
+    { workers },
+  );
+}
+
+/**
+ * Tasks that the ledger has, and messages that nobody has begun. How old those are nobody knows, nor whether workers of
+ * Python take them: they are no reason to be woken.
+ */
+async function checkQueues(
+  { broker }: RedisConfig,
+  ledger: LedgerParts,
+  limits: CheckLimits,
+): Promise<readonly Check[]> {
+  const [late, consumers] = await onLedger(ledger, async one => [
+    await one.lateQueues(limits.maxOrphanMs),
+    await one.control.consumers(),
+  ]);
+  const { unreadQueues } = await import('../adapters/redis/redis-unread.ts');
+  const unread = broker?.kind === 'redis' ? await unreadQueues(broker.url) : [];
+  const taken = new Set(consumers.flatMap(({ queues }) => queues));
+  const untaken = unread.filter(({ queue }) => !taken.has(queue));
+  const ofLedger = late.length > 0 || untaken.length === 0 ? queueChecks(late, limits) : [];
+  return [
+    ...ofLedger,
+    ...untaken.map(({ queue, messages }) =>
+      advise(
+        'queues',
+        `${messages} messages lie in ${queue}, and no worker of Outlast takes from it`,
+        `Unless Celery takes them, start one: npx outlast worker --queues ${queue}.`,
+        { queue, messages },
+      ),
+    ),
+  ];
+}
+
+const DURABLE =
+  'CONFIG SET appendonly yes, and appendfsync always where no task may be lost; keep both in redis.conf.';

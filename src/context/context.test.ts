@@ -1,0 +1,221 @@
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { VirtualTime } from '../../test/sim/virtual-time.ts';
+import { postgresDatabase } from '../adapters/postgres/dialect.ts';
+import type { PostgresDatabase } from '../adapters/postgres/postgres-database.ts';
+import type { OutlastConfig } from '../config/config.ts';
+import { silentLogger } from '../telemetry/logger.ts';
+import { openContext, type Context, type ContextOptions } from './context.ts';
+import { OPENERS, type Openers } from './openers.ts';
+import { CLOSE_TIMEOUT_MS } from './resources.ts';
+
+const POSTGRES = 'postgres://127.0.0.1:1/shop';
+const MYSQL = 'mysql://127.0.0.1:1/shop';
+const RABBITMQ = 'amqp://127.0.0.1:1';
+const REDIS = 'redis://127.0.0.1:1';
+const OUTBOXES = { crm: { database: 'postgres://127.0.0.1:1/crm' } };
+
+/** A database that nobody answers for: to open a context asks it nothing. */
+const silentDatabase = (close: () => Promise<void>): PostgresDatabase => ({
+  query: () => Promise.reject(new Error('nobody is asked here')),
+  transaction: () => Promise.reject(new Error('nobody is asked here')),
+  listen: () => () => undefined,
+  close,
+});
+
+/**
+ * Brokers and ledgers are the real ones, which connect when they are first asked for something; databases connect at once, so
+ * theirs is a stand-in. `told` has what was opened and closed, in order.
+ */
+function recorder(over: (openers: Openers) => Partial<Openers> = () => ({})) {
+  const told: string[] = [];
+  const closing = <T extends { close(): Promise<void> }>(name: string, one: T): T => {
+    told.push(`+${name}`);
+    const close = one.close.bind(one);
+    return Object.assign(one, {
+      close: async () => {
+        told.push(`-${name}`);
+        await close();
+      },
+    });
+  };
+  const openers: Openers = {
+    database: async target => {
+      const name = target.url.endsWith('/crm') ? 'crm' : 'database';
+      return closing(name, postgresDatabase(silentDatabase(async () => undefined)));
+    },
+    broker: async parts => closing('broker', await OPENERS.broker(parts)),
+    ledger: async options => closing('ledger', await OPENERS.ledger(options)),
+  };
+  return { told, openers: { ...openers, ...over(openers) } };
+}
+
+function setup(file: OutlastConfig, openers: Openers, more: ContextOptions = {}): Context {
+  const context = openContext(file, { env: {}, openers, ...more });
+  onTestFinished(() => context.close());
+  return context;
+}
+
+describe('a context', () => {
+  it.each([
+    ['PGlite', { database: 'pglite:./none' }, ['database']],
+    ['PostgreSQL', { database: POSTGRES }, ['database']],
+    ['RabbitMQ', { database: POSTGRES, broker: RABBITMQ }, ['database', 'broker']],
+    ['Redis', { database: POSTGRES, broker: REDIS }, ['database', 'broker', 'ledger']],
+    [
+      'RabbitMQ and Redis',
+      { database: POSTGRES, broker: RABBITMQ, ledger: REDIS },
+      ['database', 'broker', 'ledger'],
+    ],
+    [
+      'a Redis Cluster',
+      { database: POSTGRES, broker: RABBITMQ, ledger: 'redis+cluster://127.0.0.1:1' },
+      ['database', 'broker', 'ledger'],
+    ],
+    ['MySQL and Redis', { database: MYSQL, broker: REDIS }, ['database', 'broker', 'ledger']],
+    ['an outbox beside', { database: POSTGRES, outboxes: OUTBOXES }, ['database']],
+  ] satisfies [string, OutlastConfig, string[]][])(
+    'opens what is needed and when, and closes it in reverse, with %s',
+    async (_, file, parts) => {
+      const { told, openers } = recorder();
+      const context = setup(file, openers);
+      expect(told).toEqual([]);
+      await context.outboxDatabase();
+      expect(told).toEqual(['+database']);
+      const stores = await context.stores();
+      const opened = parts.map(part => `+${part}`);
+      expect(told).toEqual(opened);
+      expect(await context.stores()).toBe(stores);
+      await Promise.all([context.adminStores(), context.results(), context.checkpoints()]);
+      expect(told).toEqual(opened);
+      await context.close();
+      expect(told).toEqual([...opened, ...parts.toReversed().map(part => `-${part}`)]);
+    },
+  );
+
+  it('sends to a named outbox without the rest, and looks into both', async () => {
+    const { told, openers } = recorder();
+    const file = { database: POSTGRES, broker: RABBITMQ, outboxes: OUTBOXES };
+    const context = setup(file, openers, { outbox: 'crm' });
+    const { outbox } = await context.outboxDatabase();
+    expect(told).toEqual(['+crm']);
+    expect((await context.adminStores()).outbox).toBe(outbox);
+    expect((await context.stores()).outbox).not.toBe(outbox);
+    await context.close();
+    expect(told).toEqual(['+crm', '+database', '+broker', '-broker', '-database', '-crm']);
+  });
+
+  it('that was never used closes nothing, and is closed for good', async () => {
+    const { told, openers } = recorder();
+    const context = setup({ database: POSTGRES }, openers);
+    await Promise.all([context.close(), context.close()]);
+    await expect(context.stores()).rejects.toMatchObject({ code: 'ERR_CLOSED' });
+    await expect(context.outboxDatabase()).rejects.toMatchObject({ code: 'ERR_CLOSED' });
+    expect(told).toEqual([]);
+  });
+
+  it('closed twice closes all once', async () => {
+    const { told, openers } = recorder();
+    const context = setup({ database: POSTGRES, broker: REDIS }, openers);
+    await context.stores();
+    await Promise.all([context.close(), context.close()]);
+    await context.close();
+    await expect(context.stores()).rejects.toMatchObject({ code: 'ERR_CLOSED' });
+    expect(told.slice(3)).toEqual(['-ledger', '-broker', '-database']);
+  });
+
+  it('whose third store cannot be opened says so, keeps the others for the next attempt, and closes them', async () => {
+    let attempts = 0;
+    const { told, openers } = recorder(real => ({
+      ledger: async options => {
+        if (++attempts < 3) throw new Error('no such server');
+        return await real.ledger(options);
+      },
+    }));
+    const file = { database: POSTGRES, broker: REDIS };
+    const [failed, recovered] = [setup(file, openers), setup(file, openers)];
+    await expect(failed.stores()).rejects.toThrow('no such server');
+    await failed.close();
+    expect(told.splice(0)).toEqual(['+database', '+broker', '-broker', '-database']);
+    await expect(recovered.stores()).rejects.toThrow('no such server');
+    await recovered.stores();
+    expect(told).toEqual(['+database', '+broker', '+ledger']);
+  });
+
+  it('whose third store does not answer is closed all the same, and so is that store when it answers', async () => {
+    const time = new VirtualTime();
+    let answer: () => void = () => undefined;
+    const answered = new Promise<void>(resolve => (answer = resolve));
+    const { told, openers } = recorder(real => ({
+      ledger: async options => {
+        await answered;
+        return await real.ledger(options);
+      },
+    }));
+    const { clock } = time;
+    const context = setup({ database: POSTGRES, broker: REDIS }, openers, { runtime: { clock } });
+    const opening = context.stores();
+    await vi.waitFor(() => expect(told).toEqual(['+database', '+broker']), { timeout: 60_000 });
+    const closing = context.close();
+    await time.runUntil(CLOSE_TIMEOUT_MS);
+    await closing;
+    expect(told).toEqual(['+database', '+broker', '-broker', '-database']);
+    answer();
+    await opening;
+    await new Promise(setImmediate);
+    expect(told.slice(4)).toEqual(['+ledger', '-ledger']);
+  });
+});
+
+describe('the context of a service', () => {
+  const RABBIT_ON_FOLDER = { database: 'pglite:./none', broker: RABBITMQ };
+
+  it('has connections of its own, which are closed with it', async () => {
+    const { told, openers } = recorder();
+    const context = setup({ database: POSTGRES, broker: RABBITMQ }, openers);
+    await context.stores();
+    const service = context.forService({ relay: {} });
+    await service.stores();
+    expect(told.splice(0)).toEqual(['+database', '+broker', '+database', '+broker']);
+    await service.close();
+    expect(told).toEqual(['-broker', '-database']);
+    await context.stores();
+  });
+
+  it('shares the one handle of an embedded database, and nothing else', async () => {
+    const { told, openers } = recorder();
+    const context = setup(RABBIT_ON_FOLDER, openers);
+    const service = context.forService({ worker: {} });
+    const stores = await service.stores();
+    expect(told.splice(0)).toEqual(['+database', '+broker']);
+    expect((await context.stores()).db).toBe(stores.db);
+    await service.close();
+    expect(told.splice(0)).toEqual(['+broker', '-broker']);
+    await context.close();
+    expect(told).toEqual(['-broker', '-database']);
+  });
+
+  it('has the options it was given, whatever its database is', async () => {
+    const seen: number[] = [];
+    const { openers } = recorder(real => ({
+      broker: parts => {
+        seen.push(parts.prefetch);
+        return real.broker(parts);
+      },
+    }));
+    const context = setup(RABBIT_ON_FOLDER, openers);
+    await context.forService({ worker: { concurrency: 50 } }).stores();
+    await context.stores();
+    expect(seen).toEqual([50, context.config.worker.concurrency]);
+  });
+
+  it('logs no warning a second time', () => {
+    const warned: string[] = [];
+    const log = { ...silentLogger, warn: (_: object, text: string) => void warned.push(text) };
+    const production = { NODE_ENV: 'production' };
+    const context = openContext({}, { env: production, log });
+    expect(warned).toEqual([expect.stringContaining('no database is named')]);
+    context.forService({ relay: {} });
+    openContext({}, { env: production, log, isWarned: true });
+    expect(warned).toHaveLength(1);
+  });
+});

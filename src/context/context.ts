@@ -1,0 +1,223 @@
+import {
+  resolveConfig,
+  type ConfigFlags,
+  type OutlastConfig,
+  type ResolvedConfig,
+} from '../config/config.ts';
+import type { EmbeddedAccess, OutboxDatabase } from '../adapters/sql/dialect.ts';
+import type { OutboxTarget } from '../config/database-target.ts';
+import { isEmbedded } from '../config/database-url.ts';
+import type { Env, SectionOptions } from '../config/from-env.ts';
+import { findOutbox } from '../config/outboxes.ts';
+import { FolderCheckpointStore } from '../adapters/folder/folder-checkpoint-store.ts';
+import { outlastError } from '../errors/error.ts';
+import type { CheckpointStore } from '../ledger/checkpoint-store.ts';
+import type { ResultStore } from '../result/result-store.ts';
+import { resultsOf } from '../result/results-of.ts';
+import { createRuntime } from '../runtime/create-runtime.ts';
+import type { Runtime } from '../runtime/runtime.ts';
+import type { Envelope } from '../task/envelope.ts';
+import { hasSignature } from '../task/keyring.ts';
+import { makeRedact, type Redact } from '../task/redact.ts';
+import { Events } from '../telemetry/events.ts';
+import { silentLogger, type Logger } from '../telemetry/logger.ts';
+import { brokerParts, ledgerParts } from './messaging.ts';
+import { OPENERS, PREPARED, type Openers } from './openers.ts';
+import { Resources } from './resources.ts';
+import { storesOf, withOutbox, type Stores } from './stores.ts';
+
+export interface ContextOptions {
+  /** What a command line or `start…()` says over the file and the environment. */
+  readonly flags?: ConfigFlags;
+  /** @default the environment of this process */
+  readonly env?: Env;
+  /** For a configuration that names none. @default silent */
+  readonly log?: Logger;
+  /** The process that started this one has logged the warnings of the configuration. */
+  readonly isWarned?: boolean;
+  /** A named outbox of the configuration, to send to and to look at. @default the one in `database` */
+  readonly outbox?: string | undefined;
+  /** @default 'create' */
+  readonly embedded?: EmbeddedAccess;
+  /** Makes or updates the tables of the database. An embedded one has that always. */
+  readonly migrates?: boolean;
+  /** Parts of the outside world that tests bring themselves. */
+  readonly runtime?: Partial<Runtime>;
+  readonly openers?: Openers;
+}
+
+/** An outbox in a database of its own. */
+export interface NamedOutbox {
+  readonly name: string;
+  readonly target: OutboxTarget;
+}
+
+/**
+ * Resolves a configuration and makes what every part that runs on it shares. Nothing is connected yet: stores are opened when
+ * they are first asked for. Whoever opens a context closes it.
+ */
+export function openContext(file: OutlastConfig = {}, options: ContextOptions = {}): Context {
+  const config = resolveConfig(file, options.env ?? process.env, options.flags);
+  const log = config.log ?? options.log ?? silentLogger;
+  const events = new Events((error, event) => log.error({ error, event }, 'a listener failed'));
+  events.addAll(config.on);
+  const runtime = { ...createRuntime(log, events.emit), ...options.runtime };
+  if (!options.isWarned) for (const warning of config.warnings) log.warn({}, warning);
+  return new Context({ file, options, config, events, runtime });
+}
+
+interface ContextParts {
+  readonly file: OutlastConfig;
+  readonly options: ContextOptions;
+  readonly config: ResolvedConfig;
+  readonly events: Events;
+  readonly runtime: Runtime;
+  /** Holds the only handle of an embedded database. */
+  readonly holder?: Context | undefined;
+}
+
+/** What the parts of one application, one command or one process share: see `openContext`. */
+export class Context {
+  readonly config: ResolvedConfig;
+  readonly events: Events;
+  readonly runtime: Runtime;
+  readonly log: Logger;
+  /** Makes what people see of arguments; null where the configuration names no redactor. */
+  readonly redact: Redact | null;
+  /** Null: the outbox is in `database`. */
+  readonly outbox: NamedOutbox | null;
+  readonly #parts: ContextParts;
+  readonly #openers: Openers;
+  readonly #resources: Resources;
+  #stores: Promise<Stores> | undefined;
+
+  constructor(parts: ContextParts) {
+    const { config, events, runtime, options } = parts;
+    const { outbox: name } = options;
+    this.#parts = parts;
+    this.#openers = options.openers ?? OPENERS;
+    this.#resources = new Resources(runtime);
+    this.config = config;
+    this.events = events;
+    this.runtime = runtime;
+    this.log = runtime.log;
+    this.redact = makeLoggedRedact(config, runtime);
+    this.outbox = name === undefined ? null : { name, target: findOutbox(config.outboxes, name) };
+  }
+
+  /**
+   * A context for one service of this process: options of its own and connections of its own, which are closed with it. An
+   * embedded database has one handle per process: that one it shares.
+   */
+  forService(flags: Partial<SectionOptions>): Context {
+    const { file, options, events, runtime } = this.#parts;
+    const own = { ...options, flags: { ...options.flags, ...flags } };
+    const config = resolveConfig(file, options.env ?? process.env, own.flags);
+    const holder = isEmbedded(config.database) ? this : undefined;
+    return new Context({ file, options: own, config, events, runtime, holder });
+  }
+
+  /** Every port; opened for the first who asks. A failed attempt is not remembered. */
+  stores(): Promise<Stores> {
+    this.#stores ??= this.#openStores().catch((error: unknown) => {
+      this.#stores = undefined;
+      throw error;
+    });
+    return this.#stores;
+  }
+
+  /** What an operator works through: the ledger, and the outbox of this context. */
+  async adminStores(): Promise<Stores> {
+    const stores = await this.stores();
+    return this.outbox === null ? stores : withOutbox(stores, await this.outboxDatabase());
+  }
+
+  /** Where tasks are written: needs neither broker nor ledger. */
+  outboxDatabase(): Promise<OutboxDatabase> {
+    if (this.outbox === null) return this.#database();
+    const { target } = this.outbox;
+    return this.#resources.get('outbox', () => this.#openers.database(target, PREPARED));
+  }
+
+  /** Looks into a named outbox for what the ledger does not know yet. */
+  async results(): Promise<ResultStore> {
+    const { results } = await this.stores();
+    return this.outbox === null
+      ? results
+      : resultsOf(results, (await this.outboxDatabase()).results);
+  }
+
+  /** Where large checkpoints go: the folder of the configuration, or the database. */
+  async checkpoints(): Promise<CheckpointStore> {
+    const { checkpointFolder } = this.config.worker;
+    if (checkpointFolder === null) return (await this.stores()).checkpoints;
+    const folder = new FolderCheckpointStore(checkpointFolder);
+    await folder.check();
+    return folder;
+  }
+
+  /** Makes sure that threads and processes of this one can reach an embedded database: one process alone holds it. */
+  async shareEmbedded(): Promise<void> {
+    const { database } = this.config;
+    if (!isEmbedded(database) || (await isServed(database.folder))) return;
+    await this.#database('own');
+    if (await isServed(database.folder)) return;
+    throw outlastError('ERR_CONFIG_TIER', {
+      message: `this process has opened ${database.folder} for itself alone, so handlers in threads and processes cannot reach it`,
+      hint: 'Start the worker before anything is sent, use `outlast dev`, or run these handlers inline.',
+      fields: { option: 'mode' },
+    });
+  }
+
+  /** Closes what was opened, the last first, each within a bound. Whoever closes a second time waits for the same end. */
+  close(): Promise<void> {
+    this.#stores = undefined;
+    return this.#resources.close();
+  }
+
+  async #openStores(): Promise<Stores> {
+    const { keyring } = this.config;
+    const { faultPoint, clock } = this.runtime;
+    const renew = keyring.isSigning
+      ? (message: Envelope) => keyring.renewed(message, clock.now())
+      : undefined;
+    const database = await this.#database();
+    // What is unsigned is counted apart, and seen from its first part on.
+    const isNoted = keyring.isSigning ? hasSignature : undefined;
+    const shared = { database, renew, isNoted, faultPoint };
+    const parts = brokerParts(this.config, this.log);
+    if (parts === null) return storesOf({ ...shared, broker: null, ledger: null });
+    const broker = await this.#resources.get('broker', () => this.#openers.broker(parts));
+    const settings = ledgerParts(this.config);
+    if (settings === null) return storesOf({ ...shared, broker, ledger: null });
+    const { generations } = database;
+    const beside = { target: parts.target, broker };
+    const ledger = await this.#resources.get('ledger', () =>
+      this.#openers.ledger({ ...settings, generations, beside, faultPoint }),
+    );
+    return storesOf({ ...shared, broker, ledger });
+  }
+
+  #database(embedded = this.#parts.options.embedded ?? 'create'): Promise<OutboxDatabase> {
+    const { holder, options } = this.#parts;
+    if (holder) return holder.#database(embedded);
+    const { migrates = false } = options;
+    return this.#resources.get('database', () =>
+      this.#openers.database(this.config.database, { embedded, migrates }),
+    );
+  }
+}
+
+async function isServed(folder: string): Promise<boolean> {
+  const { readHolder } = await import('../adapters/pglite/folder-lock.ts');
+  return ((await readHolder(folder))?.endpoint ?? null) !== null;
+}
+
+/** Failures of the redactor are logged and emitted. */
+function makeLoggedRedact({ redact }: ResolvedConfig, { log, emit }: Runtime): Redact | null {
+  if (redact === null) return null;
+  return makeRedact(redact, (name, error) => {
+    log.error({ task: name, error }, 'the redactor failed; the arguments are hidden');
+    emit('redaction:failed', { name, error });
+  });
+}

@@ -1,0 +1,62 @@
+import { isRedisCluster, isSameRedis } from '../adapters/redis/redis-url.ts';
+import type { BrokerTarget } from '../config/broker-target.ts';
+import type { ResolvedConfig } from '../config/config.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { BrokerParts } from './open-broker.ts';
+
+/** A ledger in Redis, and how it is used there. */
+export interface LedgerParts {
+  readonly url: string;
+  readonly beginsWhenFull: boolean;
+  readonly celeryResultMs: number;
+}
+
+/** Null: the database is the broker. */
+export function brokerParts(
+  {
+    broker: target,
+    worker,
+    maxMessageBytes,
+  }: Pick<ResolvedConfig, 'broker' | 'worker' | 'maxMessageBytes'>,
+  log: Logger,
+): BrokerParts | null {
+  if (target === null) return null;
+  return { target, prefetch: prefetchOf(target, worker), maxMessageBytes, log };
+}
+
+/**
+ * Messages of one queue held at once. With `ackOn: 'begin'` one is held only until it is begun, so that queues share the
+ * places of the process. Otherwise what runs is held too, and any queue may be the only one that has work.
+ */
+function prefetchOf({ ackOn }: BrokerTarget, worker: ResolvedConfig['worker']): number {
+  const { concurrency, queues } = worker;
+  const sharers = ackOn === 'begin' ? Math.max(1, Object.keys(queues).length) : 1;
+  return Math.ceil(concurrency / sharers);
+}
+
+/**
+ * Where the parts of our chords are told. Null: nobody has to be told, because Celery's workers count where our ledger
+ * does, or because there are none: what is in the database only we run.
+ */
+export function chordQueueOf(
+  config: Pick<ResolvedConfig, 'broker' | 'ledger' | 'worker'>,
+): string | null {
+  const ledger = ledgerParts(config);
+  return (ledger?.celeryResultMs ?? 0) > 0 ? null : (config.broker?.chordQueue ?? null);
+}
+
+/** Null: the ledger is in the database. */
+export function ledgerParts({
+  broker,
+  ledger,
+  worker,
+}: Pick<ResolvedConfig, 'broker' | 'ledger' | 'worker'>): LedgerParts | null {
+  if (ledger.kind === 'database') return null;
+  const { url } = ledger;
+  return {
+    url,
+    beginsWhenFull: broker?.kind === 'redis' && isSameRedis(broker.url, url),
+    // Python's AsyncResult looks there; Celery knows no cluster.
+    celeryResultMs: isRedisCluster(url) ? 0 : worker.resultTtlMs,
+  };
+}

@@ -1,0 +1,156 @@
+import type {
+  OpenRedisLedgerOptions,
+  RedisLedgerStores,
+} from '../adapters/redis/open-redis-ledger.ts';
+import { isSameKeyspace } from '../adapters/redis/redis-url.ts';
+import type {
+  Dialect,
+  EmbeddedAccess,
+  LedgerInDatabase,
+  LedgerInDatabaseOptions,
+  MigrateReport,
+  OpenOptions,
+  OutboxDatabase,
+} from '../adapters/sql/dialect.ts';
+import type { Broker } from '../broker/broker.ts';
+import type { Fleet, FleetOptions } from '../broker/fleet.ts';
+import type { BrokerTarget } from '../config/broker-target.ts';
+import type { OutboxTarget } from '../config/database-target.ts';
+import { dialectRow, isEmbedded, outboxOnly } from '../config/database-url.ts';
+import type { HeartbeatLink } from '../worker/lease/hedged-heartbeat.ts';
+import type { LedgerParts } from './messaging.ts';
+import { openBroker, type BrokerParts } from './open-broker.ts';
+
+const POOL_SIZE = 10;
+const QUERY_TIMEOUT_MS = 35_000;
+
+/** The code of a dialect; here and below, what not every configuration has is loaded when it is asked for. */
+export async function loadDialect(target: OutboxTarget): Promise<Dialect> {
+  return (await dialectRow(target).load()).dialect;
+}
+
+/** Connects to the database and nothing else; tables may be missing. */
+export async function openDatabase(
+  target: OutboxTarget,
+  options: Pick<OpenOptions, 'embedded'> & Partial<OpenOptions>,
+): Promise<OutboxDatabase> {
+  const dialect = await loadDialect(target);
+  const defaults = { poolSize: POOL_SIZE, queryTimeoutMs: QUERY_TIMEOUT_MS };
+  return await dialect.open(target, { ...defaults, ...options });
+}
+
+export interface OutboxOptions {
+  readonly embedded: EmbeddedAccess;
+  /** Makes or updates the tables of a server, too. */
+  readonly migrates: boolean;
+}
+
+/** For a database on a server that others have prepared. */
+export const PREPARED: OutboxOptions = { embedded: 'existing', migrates: false };
+
+/** Connects to a database with an outbox, and refuses tables that are not what this version works with. */
+export async function openOutboxDatabase(
+  target: OutboxTarget,
+  { embedded, migrates }: OutboxOptions = PREPARED,
+): Promise<OutboxDatabase> {
+  const database = await openDatabase(target, { embedded });
+  try {
+    // An embedded database is nobody's to administrate: whoever opens it first makes its tables.
+    if (migrates || isEmbedded(target)) await database.migrate();
+    await database.checkSchema();
+    return database;
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+}
+
+/** The ports of the ledger in a database. */
+export function ledgerIn(
+  database: OutboxDatabase,
+  options: LedgerInDatabaseOptions = { movesIntoLedger: false },
+): LedgerInDatabase {
+  if (database.ledger === null) throw outboxOnly();
+  return database.ledger(options);
+}
+
+export interface LedgerOptions extends LedgerParts, Pick<OpenRedisLedgerOptions, 'faultPoint'> {
+  readonly generations: OpenRedisLedgerOptions['generations'];
+  /** The broker of this process: where one script reaches both, `begin` lets go of its elements as well. */
+  readonly beside: { readonly target: BrokerTarget; readonly broker: Broker } | null;
+}
+
+/** A ledger apart from the database; it connects when it is first asked for something. */
+export async function openLedger({
+  url,
+  beside,
+  ...options
+}: LedgerOptions): Promise<RedisLedgerStores> {
+  const { openRedisLedger } = await import('../adapters/redis/open-redis-ledger.ts');
+  const isOne = beside?.target.kind === 'redis' && isSameKeyspace(beside.target.url, url);
+  if (!isOne) return await openRedisLedger(url, options);
+  const { RedisBroker } = await import('../adapters/redis/redis-broker.ts');
+  const consumer = beside.broker instanceof RedisBroker ? { consumer: beside.broker.consumer } : {};
+  return await openRedisLedger(url, { ...options, ...consumer });
+}
+
+/** Where a lease is kept. */
+export type LeaseTarget =
+  | { readonly kind: 'database'; readonly database: OutboxTarget }
+  | { readonly kind: 'redis'; readonly ledger: LedgerParts };
+
+/** One connection that renews leases, and nothing else. */
+export async function openHeartbeatLink(
+  target: LeaseTarget,
+  queryTimeoutMs: number,
+): Promise<HeartbeatLink> {
+  if (target.kind === 'database') {
+    const options = { embedded: 'join', poolSize: 1, queryTimeoutMs } as const;
+    const database = await openDatabase(target.database, options);
+    const { ledger } = ledgerIn(database);
+    return { renew: name => ledger.renew(name), close: () => database.close() };
+  }
+  // Beats compare no generation: an incarnation that is not there says it all.
+  const opened = await openLedger({ ...target.ledger, generations: null, beside: null });
+  return { renew: name => opened.ledger.renew(name), close: () => opened.close() };
+}
+
+/** The way of Celery's tools to a worker; null where they do not reach: they know no Redis Cluster. */
+export async function openFleet(
+  target: BrokerTarget,
+  options: FleetOptions,
+): Promise<Fleet | null> {
+  switch (target.kind) {
+    case 'rabbitmq': {
+      const { RabbitFleet } = await import('../adapters/rabbitmq/rabbitmq-fleet.ts');
+      return new RabbitFleet(target, options);
+    }
+    case 'redis': {
+      const { openRedisFleet } = await import('../adapters/redis/redis-fleet.ts');
+      return await openRedisFleet(target.url, options);
+    }
+  }
+}
+
+/** How the parts of a tier are opened. */
+export interface Openers {
+  readonly database: (target: OutboxTarget, options: OutboxOptions) => Promise<OutboxDatabase>;
+  readonly broker: (parts: BrokerParts) => Promise<Broker>;
+  readonly ledger: (options: LedgerOptions) => Promise<RedisLedgerStores>;
+}
+
+export const OPENERS: Openers = {
+  database: openOutboxDatabase,
+  broker: openBroker,
+  ledger: openLedger,
+};
+
+/** Makes or updates the tables of a database, or of an outbox alone. */
+export async function migrateTarget(target: OutboxTarget): Promise<MigrateReport> {
+  const database = await openDatabase(target, { embedded: 'create' });
+  try {
+    return await database.migrate();
+  } finally {
+    await database.close();
+  }
+}

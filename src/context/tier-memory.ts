@@ -1,0 +1,72 @@
+import { ok, problem, type Check } from '../telemetry/checkup.ts';
+import type { ResolvedConfig } from '../config/config.ts';
+import { maskUrl } from '../errors/mask-secrets.ts';
+import type { LeftBehind, ServedStore, TierStore } from '../ledger/tier-store.ts';
+import type { Context } from './context.ts';
+
+type TierConfig = Pick<ResolvedConfig, 'broker' | 'ledger'>;
+
+const IN_DATABASE = 'database';
+
+/** The stores that a configuration names, as the database remembers them: by address, and without who connects. */
+export function servedBy({ broker, ledger }: TierConfig): readonly [ServedStore, ServedStore] {
+  return [
+    { role: 'broker', store: broker === null ? IN_DATABASE : addressOf(broker.url) },
+    { role: 'ledger', store: ledger.kind === 'database' ? IN_DATABASE : addressOf(ledger.url) },
+  ];
+}
+
+function addressOf(url: string): string {
+  return maskUrl(url)
+    .replaceAll(/:\/\/[^@/]*@/g, '://')
+    .replace(/\?.*$/, '');
+}
+
+/** What is, or may be, left in stores that are not configured any more, as sentences. */
+export async function leftBehind(
+  tiers: TierStore | null,
+  config: TierConfig,
+): Promise<readonly string[]> {
+  if (tiers === null) return [];
+  const now = servedBy(config);
+  const isNow = ({ role, store }: ServedStore): boolean =>
+    now.some(one => one.role === role && one.store === store);
+  const others = (await tiers.served()).filter(
+    store => !isNow(store) && store.store !== IN_DATABASE,
+  );
+  const sentences = others.map(
+    ({ role, store }) => `${store} was the ${role}, and nobody has said that it is empty`,
+  );
+  if (config.ledger.kind === 'database') return sentences;
+  const left = await tiers.left();
+  const isEmpty = Object.values(left).every(count => count === 0);
+  return isEmpty ? sentences : [`the ledger in the database has ${told(left)}`, ...sentences];
+}
+
+function told({ tasks, dead, followUps, chords }: LeftBehind): string {
+  return `${tasks} tasks that are not over, ${dead} dead letters, ${followUps} follow-ups and ${chords} open chords`;
+}
+
+const ADVICE =
+  'Move it: npx outlast move --from-broker URL --from-ledger URL, with what the configuration said before.';
+
+/** For a doctor. */
+export async function checkTiers(tiers: TierStore, config: TierConfig): Promise<Check> {
+  const left = await leftBehind(tiers, config);
+  if (left.length === 0) return ok('tiers', 'nothing is left in a store that is not configured');
+  return problem('tiers', left.join('; '), ADVICE, { stores: left });
+}
+
+/** When a process begins to work: remembers its stores, and warns of what is left in others. Never in the way of work. */
+export async function enterTier(context: Context): Promise<void> {
+  const { config, log } = context;
+  const { tiers } = await context.stores();
+  if (tiers === null) return;
+  try {
+    await tiers.note(servedBy(config));
+    for (const left of await leftBehind(tiers, config))
+      log.warn({ advice: ADVICE }, `left in a store that is not configured: ${left}`);
+  } catch (error) {
+    log.warn({ error }, 'the database cannot be asked what other stores have');
+  }
+}

@@ -1,0 +1,14 @@
+import { describe, expect, it } from 'vitest';
+import { endsAtAll } from '../../test/support/ends-at-all.ts';
+import { SafePattern } from './safe-pattern.ts';
+
+describe('a safe pattern', () => {
+  // A backtracking regular expression takes twice as long for every further character.
+  it.each(['(a*)*$', '(a|a)*$', '(.*)*(.*)*(.*)*x$', '(a+)+b'])(
+    'comes to an end, however many ways there are to fit: %s',
+    pattern => {
+      const text = `${'a'.repeat(5_000)}!`;
+      expect(endsAtAll(() => new SafePattern(pattern).test(text))).toBe(false);
+    },
+  );
+});

@@ -1,0 +1,27 @@
+export interface ChordPart {
+  readonly groupId: string;
+  readonly index: number;
+  /** How many parts the chord has; null: its sender did not send a size, so it cannot be completed here. */
+  readonly size: number | null;
+  readonly taskId: string;
+  /** The id of the chord's body, if its sender chose one: its waiters can then learn that it will not come. */
+  readonly bodyId?: string;
+  /** JSON text; null: the task ended otherwise than done. */
+  readonly result: string | null;
+  /** The result comes from a signed task of our own workers. Left out: any sender may have chosen it. */
+  readonly isSigned?: true;
+}
+
+/**
+ * `complete`: all parts are there; the results in their order, and whether each comes from a signed task. `failed`: this
+ * part ended otherwise than done, and was not repaired since; `taskId` if another part did, which was not counted here.
+ * `open`: neither.
+ */
+export type ChordAnswer =
+  | { readonly status: 'open' }
+  | { readonly status: 'failed'; readonly taskId?: string }
+  | {
+      readonly status: 'complete';
+      readonly results: readonly string[];
+      readonly isSigned: boolean;
+    };

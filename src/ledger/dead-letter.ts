@@ -1,0 +1,95 @@
+import type { LifeState } from '../result/result-store.ts';
+import type { Where } from '../telemetry/events.ts';
+
+/** The cursor is `next` of the page before; null starts at the beginning. */
+export interface PageRequest {
+  readonly limit: number;
+  readonly cursor: string | null;
+}
+
+export interface LetterPageRequest extends PageRequest {
+  /** By time of death. */
+  readonly order: 'newest' | 'oldest';
+  /** A glob with `*` and `?`; null: every task. */
+  readonly taskName: string | null;
+}
+
+export interface Failing {
+  readonly name: string;
+  readonly failures: number;
+}
+
+export interface DeadLetterSummary {
+  readonly id: string;
+  readonly name: string;
+  readonly queue: string;
+  readonly where: Where;
+  readonly reason: string;
+  readonly error: string;
+  /** ISO 8601 in UTC, as precise as the store's clock: the cursor is made of it. */
+  readonly deadAt: string;
+  readonly version: number;
+}
+
+export interface DeadLetterPage {
+  readonly items: readonly DeadLetterSummary[];
+  readonly next: string | null;
+}
+
+export interface DeadLetterDetails extends DeadLetterSummary {
+  readonly createdAt: string;
+  /** After this instant it cannot be retried any more. */
+  readonly expiresAt: string | null;
+  /** True: body and options are the redacted copies; the original is kept for a retry. */
+  readonly isRedacted: boolean;
+  /** The bytes as they came. */
+  readonly body: Uint8Array;
+  readonly options: Uint8Array;
+  readonly history: readonly HistoryEntry[];
+}
+
+export interface HistoryEntry {
+  readonly at: string;
+  readonly step: string;
+  readonly epoch: number;
+  readonly worker?: string;
+  readonly error?: { readonly type: string; readonly message: string; readonly traceback: string };
+}
+
+export interface TaskDetails {
+  readonly id: string;
+  readonly name: string;
+  readonly queue: string;
+  readonly state: LifeState;
+  readonly epoch: number;
+  readonly failures: number;
+  readonly crashes: number;
+  readonly createdAt: string;
+  readonly history: readonly HistoryEntry[];
+}
+
+/** The position of a letter in a list: by time of death, then by id, byte by byte, in every store. */
+export interface LetterPosition {
+  readonly deadAt: string;
+  readonly id: string;
+}
+
+/** Where a list goes on after this letter. It is made of the letter alone, so that one cursor serves two stores. */
+export function cursorAfter({ deadAt, id }: LetterPosition): string {
+  return `${deadAt} ${id}`;
+}
+
+export function readCursor(cursor: string): LetterPosition {
+  const at = cursor.indexOf(' ');
+  return { deadAt: cursor.slice(0, at), id: cursor.slice(at + 1) };
+}
+
+/** Below zero: `a` died before `b`. */
+export function compareLetters(a: LetterPosition, b: LetterPosition): number {
+  const [before, after] = [digitsOf(a), digitsOf(b)];
+  if (before !== after) return before < after ? -1 : 1;
+  return a.id === b.id ? 0 : a.id < b.id ? -1 : 1;
+}
+
+/** Stores write instants with three or six digits: `…00.500Z` and `…00.500000Z` are equal. */
+const digitsOf = ({ deadAt }: LetterPosition): string => deadAt.replace('Z', '').padEnd(26, '0');

@@ -1,0 +1,94 @@
+import type { Envelope } from '../task/envelope.ts';
+import { readOptions } from '../task/read-options.ts';
+
+export interface DestinationRules {
+  /** Queues that the configuration knows: they are declared where they are missing. */
+  readonly queues: Iterable<string>;
+  /** Globs of further queues; of exchanges, if prefixed with `exchange:`. */
+  readonly allowed: readonly string[];
+}
+
+/**
+ * `known`: treated like a queue of our own. `existing`: only if it exists already, declared the way Celery does it.
+ * `refused`: never.
+ */
+export type Judgement =
+  | { readonly kind: 'known' | 'existing' }
+  | { readonly kind: 'refused'; readonly destination: string; readonly why: string };
+
+const KNOWN: Judgement = { kind: 'known' };
+const EXISTING: Judgement = { kind: 'existing' };
+
+/**
+ * Where messages may have us write. The sender of a message chooses its links, chords and `reply_to`; our worker has more
+ * rights at the broker than the sender, and must not lend them to him.
+ */
+export class Destinations {
+  readonly #queues: ReadonlySet<string>;
+  readonly #queueGlobs: readonly string[];
+  readonly #exchangeGlobs: readonly string[];
+
+  constructor({ queues, allowed }: DestinationRules) {
+    this.#queues = new Set([...queues, CELERY_DEFAULT]);
+    this.#queueGlobs = allowed.filter(glob => !glob.startsWith(EXCHANGE));
+    this.#exchangeGlobs = allowed
+      .filter(glob => glob.startsWith(EXCHANGE))
+      .map(glob => glob.slice(EXCHANGE.length));
+  }
+
+  judge(envelope: Envelope): Judgement {
+    const { exchange = '' } = readOptions(envelope);
+    if (exchange === '') return this.#judgeQueue(envelope.queue);
+    if (this.#queues.has(exchange) || matchesAny(this.#exchangeGlobs, exchange)) return KNOWN;
+    const destination = `exchange ${exchange}`;
+    return { kind: 'refused', destination, why: `${EXCHANGE}${exchange} is not allowed` };
+  }
+
+  #judgeQueue(queue: string): Judgement {
+    if (this.#queues.has(queue) || matchesAny(this.#queueGlobs, queue)) return KNOWN;
+    if (!isReserved(queue)) return EXISTING;
+    const why = 'names like this belong to Outlast, Celery or kombu themselves';
+    return { kind: 'refused', destination: `queue ${queue}`, why };
+  }
+
+  /** Senders wait at their own reply queues, whose names follow patterns that no other queue uses. */
+  judgeReply(replyTo: string): Judgement {
+    if (REPLY_QUEUES.some(pattern => pattern.test(replyTo))) return KNOWN;
+    if (matchesAny(this.#queueGlobs, replyTo)) return KNOWN;
+    const why = 'senders of Celery are answered at queues that are named by a UUID';
+    return { kind: 'refused', destination: `queue ${replyTo}`, why };
+  }
+}
+
+const EXCHANGE = 'exchange:';
+const CELERY_DEFAULT = 'celery';
+
+/** Keys of ours, of kombu's Redis transport and of Celery's results, and the queues of remote control and events. */
+const RESERVED = /^(outlast:|_kombu|unacked|celery-task|celeryev)|\.pidbox$|\p{Cc}/u;
+
+export const isReserved = (queue: string): boolean => RESERVED.test(queue);
+
+const REPLY_QUEUES: readonly RegExp[] = [
+  // `rpc://`, and the names that other clients have the server choose.
+  /^[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}$/i,
+  /^amq\.(gen-|rabbitmq\.reply-to)/,
+  /\.reply\.celery\.pidbox$/,
+];
+
+const matchesAny = (globs: readonly string[], text: string): boolean =>
+  globs.some(glob => matchesGlob(glob, text));
+
+/** `*` is any text. Each star takes as little as it can, once: the time is bounded by pattern length times text length. */
+function matchesGlob(glob: string, text: string): boolean {
+  const [first = '', ...rest] = glob.split('*');
+  if (rest.length === 0) return glob === text;
+  const last = rest.pop() ?? '';
+  if (!text.startsWith(first) || !text.endsWith(last)) return false;
+  let at = first.length;
+  for (const part of rest) {
+    const found = text.indexOf(part, at);
+    if (found === -1) return false;
+    at = found + part.length;
+  }
+  return at <= text.length - last.length;
+}

@@ -1,0 +1,71 @@
+import type { EnvelopeOptions } from '../task/envelope.ts';
+import { decodeJson, encodeJson } from '../task/json.ts';
+import { safeKey } from '../task/names.ts';
+import { parseInstant } from '../wire/iso-time.ts';
+import { textIn, type Sending } from './expand-signature.ts';
+
+/** Reads the options of a signature for the task that is sent from it. */
+
+/** Texts unchanged; other values, which only Python sends, as JSON. */
+export function readHeaders(text: string | undefined): Record<string, string> {
+  const headers = decodeJson(text ?? 'null');
+  if (typeof headers !== 'object' || headers === null) return {};
+  return Object.fromEntries(
+    Object.entries(headers).map(([key, value]) => [
+      key,
+      typeof value === 'string' ? value : encodeJson(value ?? null),
+    ]),
+  );
+}
+
+export function timesOf({ signature: { options } }: Sending): EnvelopeOptions {
+  const ms = (key: string): number | null => {
+    const seconds: unknown = JSON.parse(options.get(key) ?? 'null');
+    return typeof seconds === 'number' && seconds > 0 ? seconds * 1_000 : null;
+  };
+  const [timeoutMs, softTimeoutMs] = [ms('time_limit'), ms('soft_time_limit')];
+  return {
+    ...(timeoutMs === null ? {} : { timeoutMs }),
+    ...(softTimeoutMs === null ? {} : { softTimeoutMs }),
+    ...(options.get('ignore_result') === 'true' ? { keepResult: false } : {}),
+  };
+}
+
+const CELERY_NAMES = {
+  exchange: 'exchange',
+  routing_key: 'routingKey',
+  reply_to: 'replyTo',
+  correlation_id: 'correlationId',
+  shadow: 'shadow',
+} as const;
+
+export function celeryOf({ signature: { options } }: Sending): EnvelopeOptions {
+  const found: Record<string, string> = {};
+  for (const [theirs, ours] of Object.entries(CELERY_NAMES)) {
+    const text = textIn(options, theirs);
+    // A name is only shown; the others are limited to the length of a key.
+    if (text !== null) found[ours] = ours === 'shadow' ? text : safeKey(text, theirs);
+  }
+  return found;
+}
+
+/** Seconds from now, or a time; one without an offset is UTC, as Celery's are. Anything else counts as none. */
+export function momentOf(
+  text: string | undefined,
+  nowMs: number,
+  round: (ms: number) => number,
+): number | null {
+  const value: unknown = JSON.parse(text ?? 'null');
+  if (typeof value === 'number') return inCalendar(round(nowMs + value * 1_000));
+  if (typeof value !== 'string') return null;
+  const ms = parseInstant(value);
+  return ms === null ? null : round(ms);
+}
+
+const LAST_MS = 8_640_000_000_000_000;
+
+/** Databases hold no time beyond this. */
+function inCalendar(ms: number): number {
+  if (Math.abs(ms) <= LAST_MS) return ms;
+  throw new TypeError('it is to be sent, or to expire, at a time that is none');
+}

@@ -1,0 +1,38 @@
+import { outlastError } from '../errors/error.ts';
+import type { Handler } from '../worker/handler.ts';
+
+/** `fileOf` returns the file of a handler, where that is known. */
+export function handlerMap(
+  handlers: readonly Handler[],
+  fileOf?: (handler: Handler) => string,
+): ReadonlyMap<string, Handler> {
+  const map = new Map<string, Handler>();
+  for (const handler of handlers) {
+    const { name } = handler.task;
+    const other = map.get(name);
+    if (other !== undefined && other !== handler) {
+      const files = fileOf === undefined ? '' : `, in ${fileOf(other)} and in ${fileOf(handler)}`;
+      throw outlastError('ERR_TASK_DUPLICATE', {
+        message: `${name} has two handlers${files}`,
+        hint: 'Remove one of them; a task has one handler per worker.',
+        fields: { task: name },
+      });
+    }
+    map.set(name, handler);
+  }
+  return map;
+}
+
+/** A worker without handlers would set every task aside and run nothing: that is a mistake. */
+export function requireHandlers(
+  handlers: ReadonlyMap<string, Handler>,
+  patterns: readonly string[],
+): void {
+  if (handlers.size > 0) return;
+  const where = patterns.length === 0 ? '' : `: ${patterns.join(', ')} export none`;
+  throw outlastError('ERR_NO_HANDLERS', {
+    message: `this worker has no handler${where}`,
+    hint: 'Export what `defineHandler` returns from those modules, or give `startWorker` the handlers in `tasks`.',
+    fields: { tasks: patterns },
+  });
+}

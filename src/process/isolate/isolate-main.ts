@@ -1,0 +1,44 @@
+import { takeKeys } from '../../config/signing-env.ts';
+import { encodeError } from '../../errors/wire-error.ts';
+import { systemClock } from '../../runtime/clock.ts';
+import { systemRandom } from '../../runtime/random.ts';
+import { noEvents } from '../../telemetry/events.ts';
+import { isolateLogger } from '../../worker/isolate/isolate-log.ts';
+import type { ToIsolate } from '../../worker/isolate/isolate.ts';
+import { IsolateServer } from '../../worker/isolate/serve-isolate.ts';
+import { processFaultPoint } from '../../runtime/fault-point.ts';
+import { handlerMap } from '../handler-map.ts';
+import { loadHandlers } from '../load-handlers.ts';
+import type { IsolateMessage, IsolateSpec } from './isolate-spec.ts';
+
+export interface IsolateEnds {
+  readonly post: (message: IsolateMessage) => void;
+  readonly listen: (listener: (message: ToIsolate) => void) => void;
+  readonly rssBytes: () => number;
+}
+
+/** What threads and processes have in common: load the handlers, report that, and run tasks. */
+export async function runIsolate(
+  spec: IsolateSpec,
+  { post, listen, rssBytes }: IsolateEnds,
+): Promise<void> {
+  const runtime = {
+    clock: systemClock,
+    random: systemRandom,
+    faultPoint: processFaultPoint(),
+    log: isolateLogger(line => post({ kind: 'log', line })),
+    // The worker emits the events of its tasks.
+    emit: noEvents,
+  };
+  // Before a handler is loaded, which may start any process.
+  takeKeys(process.env);
+  try {
+    const found = await loadHandlers(spec.handlers);
+    const handlers = handlerMap(found.map(({ handler }) => handler));
+    const server = new IsolateServer({ handlers, runtime, post, rssBytes });
+    listen(message => server.receive(message));
+    post({ kind: 'ready', tasks: [...handlers.keys()] });
+  } catch (error) {
+    post({ kind: 'unloadable', error: encodeError(error) });
+  }
+}

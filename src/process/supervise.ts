@@ -1,0 +1,102 @@
+import { fork } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { decodeError } from '../errors/wire-error.ts';
+import type { Context } from '../context/context.ts';
+import { Supervisor, type Child } from '../worker/supervisor.ts';
+import { ownPart } from './own-part.ts';
+import { resurrectorSettings } from './resurrector-service.ts';
+import type { Pulses } from './health/worker-health.ts';
+import { SPEC_ENV, type FromChild, type ToChild, type WorkerSpec } from './worker-spec.ts';
+
+export interface SuperviseOptions {
+  /** How many children. @default from the configuration */
+  readonly processes?: number;
+  /** Everything but the name, which is generated for every child. */
+  readonly spec: Omit<WorkerSpec, 'process'>;
+  /** Variables for the children besides those of this process. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Called when the first child cannot load its handlers. Later ones are tried again: it has worked before. */
+  readonly onUnloadable?: (error: Error) => void;
+  /** Receives the state of the children. */
+  readonly pulses?: Pulses;
+}
+
+/** A channel closes with its process; this is for one that does not. */
+const LAST_MESSAGE_MS = 1_000;
+
+/** A supervisor over real processes. */
+export async function makeSupervisor(
+  context: Context,
+  options: SuperviseOptions,
+): Promise<Supervisor> {
+  const { runtime } = context;
+  const { ledger } = await context.stores();
+  const { shutdownTimeoutMs, processes: configured } = context.config.worker;
+  const { processes = configured, spec, env = {}, onUnloadable, pulses } = options;
+  let hasLoaded = false;
+  const reportUnloadable = (error: Error): void => {
+    if (!hasLoaded && onUnloadable) return onUnloadable(error);
+    runtime.log.error({ error }, 'a worker process cannot load its handlers');
+  };
+  const onMessage = (message: FromChild): void => {
+    if (message.kind === 'loaded') hasLoaded = true;
+    if (message.kind === 'unloadable') reportUnloadable(decodeError(message.error));
+  };
+  const settings = { ...resurrectorSettings(context), processes, shutdownTimeoutMs };
+  const spawn = (process: string): Child => {
+    const child = spawnChild({ ...spec, process }, env, message => {
+      if (message.kind === 'pulse') pulses?.record(process, message.health);
+      else onMessage(message);
+    });
+    void child.exited.then(() => pulses?.gone(process));
+    return child;
+  };
+  return new Supervisor({ ledger, runtime, settings, spawn });
+}
+
+function spawnChild(
+  spec: WorkerSpec,
+  env: Readonly<Record<string, string>>,
+  onMessage: (message: FromChild) => void,
+): Child {
+  const entry = fileURLToPath(ownPart(() => new URL('./worker-child.js', import.meta.url)));
+  const child = fork(entry, [], {
+    env: { ...process.env, ...env, [SPEC_ENV]: JSON.stringify(spec) },
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  });
+  child.on('message', onMessage);
+  const dismissed = new Promise<void>(resolve => {
+    child.on('message', (message: FromChild) => {
+      if (message.kind === 'dismissed') resolve();
+    });
+  });
+  const exited = new Promise<string>(resolve => {
+    child.once('exit', (code, signal) => {
+      const end = (): void => resolve(signal ?? `code ${code}`);
+      if (!child.connected) return end();
+      // Its last messages are read before the channel closes: they may ask not to replace it.
+      child.once('disconnect', end);
+      setTimeout(end, LAST_MESSAGE_MS).unref();
+    });
+    child.once('error', error => resolve(error.message));
+  });
+  const worn = new Promise<string>(resolve => {
+    child.on('message', (message: FromChild) => {
+      if (message.kind === 'worn') resolve(message.why);
+    });
+  });
+  const send = (message: ToChild): void => {
+    // The channel of a dying child is gone; its exit reports the rest.
+    if (child.connected) child.send(message, () => undefined);
+  };
+  return {
+    process: spec.process,
+    pid: child.pid ?? 0,
+    exited,
+    dismissed,
+    worn,
+    retire: () => send('retire'),
+    drain: () => send('drain'),
+    kill: () => void child.kill('SIGKILL'),
+  };
+}

@@ -1,0 +1,42 @@
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { endsAtAll } from '../../test/support/ends-at-all.ts';
+import { globPattern } from './glob.ts';
+import { ANY_TEXT, Wildcard, type WildcardPart } from './wildcard.ts';
+
+/** How many characters were compared for `*a*a…*b` against `aaa…`: the classic that never matches. */
+function stepsFor(stars: number, length: number): number {
+  let steps = 0;
+  const is = (wanted: string) => (char: string) => {
+    steps += 1;
+    return char === wanted;
+  };
+  const parts = Array.from({ length: stars }, (): WildcardPart[] => [ANY_TEXT, is('a')]).flat();
+  const wildcard = new Wildcard([...parts, ANY_TEXT, is('b')]);
+  expect(endsAtAll(() => wildcard.test('a'.repeat(length)))).toBe(false);
+  return steps;
+}
+
+describe('a wildcard', () => {
+  it('takes steps in proportion to the text, however many stars it has', () => {
+    expect(stepsFor(30, 2_000)).toBeLessThan(2.2 * stepsFor(30, 1_000));
+    expect(stepsFor(60, 1_000)).toBeLessThan(1.5 * stepsFor(30, 1_000));
+    expect(stepsFor(60, 1_000)).toBeLessThan(61 * 1_000 * 2);
+  });
+
+  it('fits what the same regular expression fits', () => {
+    const text = fc.string({ unit: fc.constantFrom('a', 'b', '.'), maxLength: 12 });
+    const glob = fc.string({ unit: fc.constantFrom('a', 'b', '.', '*', '?'), maxLength: 6 });
+    fc.assert(
+      fc.property(glob, text, (pattern, name) => {
+        const source = pattern.replaceAll('.', '\\.').replaceAll('*', '.*').replaceAll('?', '.');
+        expect(globPattern(pattern).test(name)).toBe(new RegExp(`^${source}$`, 's').test(name));
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it('takes a character beyond the basic plane for one', () => {
+    expect(globPattern('?').test('🐘')).toBe(true);
+  });
+});

@@ -1,0 +1,192 @@
+import type { BegunTask } from '../../ledger/ledger.ts';
+import { AheadBudget, MOST_BYTES } from '../../runtime/ahead-budget.ts';
+import type { Clock } from '../../runtime/clock.ts';
+
+/** Tasks that take longer than this on average gain nothing from prefetched messages. */
+const SHORT_MS = 20;
+/** A task that is begun before it has a slot should not wait for one for longer than this. */
+const SLOT_WAIT_MS = 40;
+/** The largest overcommit: two batches of eight times the slots. */
+const MOST_OVERCOMMIT = 16;
+/** Where only the ledger has tasks: tasks that come back from a crash come first there, and all at once. */
+const MOST_OVERCOMMIT_OF_LEDGER = 8;
+/** Before anything is known of them, tasks count as long. */
+const UNKNOWN_MS = 1_000;
+/** The weight of the last run in the average. */
+const WEIGHT = 0.05;
+/** One batch is begun while the one before it runs; a third would only wait behind them. */
+const BATCHES = 2;
+/** A larger batch would keep the store from other workers for too long, and stores have limits of their own. */
+const LARGEST_BATCH = 500;
+/** The ledger is asked for what comes back (retries, tasks of dead workers) this often, however full the broker is. */
+const LEDGER_EVERY_MS = 200;
+/** While the bodies of begun tasks weigh more than this nothing further is begun, however many slots are free. */
+const MOST_BEGUN_BYTES = 4 * MOST_BYTES;
+/** A worker whose slots have all been taken for this long leaves its queues. */
+const FULL_MS = 1_000;
+
+/** What the worker holds at the moment. */
+export interface FlowCounts {
+  /** Tasks that run or wait for a slot. */
+  readonly slots: { readonly used: number };
+  /** Tasks that in-flight batches may still bring. */
+  readonly batches: { readonly promised: number };
+  /** Tasks that were begun and are not settled. */
+  readonly runs: { readonly size: number; readonly bytes: number };
+}
+
+/** The next batch. */
+export interface BatchPlan {
+  readonly size: number;
+  /** How many of them to ask the broker for; the rest is reserved for the ledger. */
+  readonly fromBroker: number;
+}
+
+/** How many tasks a batch asked for, and how many the ledger gave. */
+export interface BatchAsked {
+  readonly messages: number;
+  readonly ofLedger: number;
+  readonly byLedger: number;
+}
+
+/**
+ * How many tasks a worker prefetches, begins, runs and settles. Every such number is decided here and nowhere else:
+ * slots, batches, prefetch and brokers report what they hold, and obey.
+ *
+ *   broker ──prefetch──► at hand ──┐
+ *                                  ├──batch──► begun ──slot──► running ──► settling ──► gone
+ *   ledger ────────────────────────┘
+ *
+ * Slots: `concurrency` handlers run at once, never more.
+ *
+ * Overcommit: while tasks are short more of them are begun than there are slots, so that no slot waits for the store. It
+ * grows as tasks get shorter, to as many as get a slot within 40 ms, and shrinks as they get larger (32 MiB in all). It is 1
+ * while nothing is known of the tasks, and while tasks of a dead worker come back: what killed that worker may be among them,
+ * and takes with it all that are begun at the time.
+ *
+ * Bytes: nothing further is begun while the bodies of what is begun weigh 128 MiB or more: fifty slots would hold fifty bodies of
+ * 16 MiB, each of which is several times as large when its handler has it. What is being begun meanwhile comes on top: two batches.
+ *
+ * Settling: a slot is free when its handler has ended, before its run is settled. As many runs may be settling as may be
+ * begun, or a store that begins and does not commit would fill the memory.
+ *
+ * Batches: two are being begun at a time, so that the store works on one while this process works on the other. Each gets
+ * half of what may be begun.
+ *
+ * Ledger quota: where the broker has enough to fill every batch, up to half of a batch is kept for the ledger five times a
+ * second, and as long as the ledger had more than it was asked for. A task that comes back would otherwise wait until the
+ * broker is empty. A single slot goes to either in turn.
+ *
+ * Prefetch: while tasks are short the next batch of messages is asked for while this one is begun. Messages that waited too
+ * long at hand prove that tasks are longer than they seemed.
+ *
+ * Full: a worker whose slots have all been taken for a second leaves its queues, so that no broker pushes messages to it
+ * that another worker could run.
+ */
+export class Flow {
+  readonly #clock: Pick<Clock, 'monotonic'>;
+  readonly #slots: number;
+  readonly #mostOvercommit: number;
+  readonly #counts: FlowCounts;
+  readonly #budget = new AheadBudget();
+  #averageMs = UNKNOWN_MS;
+  #ledgerAskedAt = -Infinity;
+  #ledgerHasMore = false;
+  #wasLedgerOnly = false;
+  #fullSince: number | null = null;
+  #wasBatchFull = false;
+
+  /** @param hasBroker new messages come from a broker, and the ledger only returns tasks that come back */
+  constructor(
+    clock: Pick<Clock, 'monotonic'>,
+    options: { readonly concurrency: number; readonly hasBroker: boolean },
+    counts: FlowCounts,
+  ) {
+    this.#clock = clock;
+    this.#slots = options.concurrency;
+    this.#mostOvercommit = options.hasBroker ? MOST_OVERCOMMIT : MOST_OVERCOMMIT_OF_LEDGER;
+    this.#counts = counts;
+  }
+
+  /** How many tasks may be begun for each slot. */
+  get overcommit(): number {
+    const most = Math.min(this.#mostOvercommit, Math.floor(SLOT_WAIT_MS / this.#averageMs));
+    return Math.max(1, Math.floor(this.#budget.allows(most * this.#slots) / this.#slots));
+  }
+
+  /** How many tasks may be begun now; zero or less: none. */
+  get free(): number {
+    const { slots, batches, runs } = this.#counts;
+    if (runs.bytes >= MOST_BEGUN_BYTES) return 0;
+    const most = this.overcommit * this.#slots;
+    return Math.min(most - slots.used, 2 * most - runs.size) - batches.promised;
+  }
+
+  /** Plans a batch, given how many tasks may be begun. */
+  planBatch(free: number): BatchPlan {
+    this.#fullSince = null;
+    const half = Math.ceil((this.overcommit * this.#slots) / BATCHES);
+    const size = Math.min(free, half, LARGEST_BATCH);
+    return { size, fromBroker: size - this.#ledgerQuota(size) };
+  }
+
+  /**
+   * How many tasks to ask the ledger for, out of so many that could be begun: no more than run at once if it had
+   * nothing before. Tasks that come back from a crash come together, and the task that caused it is among them.
+   */
+  ledgerLimit(most: number): number {
+    return this.#ledgerHasMore ? most : Math.min(most, this.#slots);
+  }
+
+  /** How many messages to ask the broker for ahead of need, given how many are at hand. */
+  prefetch(atHand: number): number {
+    if (this.#averageMs > SHORT_MS) return 0;
+    const target = this.#budget.allows(Math.max(2, this.overcommit) * this.#slots);
+    return atHand > target / 2 ? 0 : target - atHand;
+  }
+
+  /** Called when no task may be begun. Returns how long until the worker leaves its queues; 0: now. */
+  untilLeaving(): number {
+    const now = this.#clock.monotonic();
+    this.#fullSince ??= now;
+    return Math.max(this.#fullSince + FULL_MS - now, 0);
+  }
+
+  /** The last batch brought as many tasks as it could: there is likely to be more. */
+  get wasBatchFull(): boolean {
+    return this.#wasBatchFull;
+  }
+
+  /** A batch was begun, with these tasks. */
+  begun(tasks: readonly Pick<BegunTask, 'crashes'>[], asked: BatchAsked): void {
+    if (tasks.some(({ crashes }) => crashes > 0)) this.tasksAreLong();
+    this.#wasBatchFull = tasks.length === asked.messages + asked.ofLedger;
+    if (asked.ofLedger === 0) return;
+    this.#ledgerAskedAt = this.#clock.monotonic();
+    this.#ledgerHasMore = asked.byLedger === asked.ofLedger;
+  }
+
+  /** A batch could not be begun. */
+  notBegun(): void {
+    this.#wasBatchFull = false;
+  }
+
+  /** A handler has ended, this long after its task was begun. */
+  ran(ms: number, bytes: number): void {
+    this.#averageMs += (ms - this.#averageMs) * WEIGHT;
+    this.#budget.note(bytes);
+  }
+
+  /** Messages at hand were not begun in time, or nothing is known of the tasks any more. */
+  tasksAreLong(): void {
+    this.#averageMs = UNKNOWN_MS;
+  }
+
+  #ledgerQuota(size: number): number {
+    const isDue = this.#clock.monotonic() - this.#ledgerAskedAt >= LEDGER_EVERY_MS;
+    const goesOn = this.#ledgerHasMore && (size > 1 || !this.#wasLedgerOnly);
+    const quota = isDue || goesOn ? Math.max(1, this.ledgerLimit(Math.floor(size / 2))) : 0;
+    this.#wasLedgerOnly = quota === size;
+    return quota;
+  }
+}

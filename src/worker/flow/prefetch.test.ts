@@ -1,0 +1,114 @@
+import { describe, expect, it } from 'vitest';
+import { MemoryBroker } from '../../adapters/memory/memory-broker.ts';
+import { makeEnvelopes } from '../../../test/conformance/envelopes.ts';
+import { VirtualTime } from '../../../test/sim/virtual-time.ts';
+import { Flow } from './flow.ts';
+import { silentLogger } from '../../telemetry/logger.ts';
+import { Prefetch } from './prefetch.ts';
+
+const QUEUES = ['q'];
+
+async function setup({ isPushing = false, slots = 1 } = {}) {
+  const time = new VirtualTime();
+  const { clock } = time;
+  const broker = new MemoryBroker();
+  const connection = broker.connect();
+  await connection.publish(makeEnvelopes(6, { queue: 'q' }));
+  const counts = { slots: { used: 0 }, batches: { promised: 0 }, runs: { size: 0, bytes: 0 } };
+  const flow = new Flow(clock, { concurrency: slots, hasBroker: true }, counts);
+  const runtime = { clock, random: { next: () => 0.5, token: () => 't' }, log: silentLogger };
+  const prefetch = new Prefetch(Object.assign(connection, { isPushing }), runtime, flow);
+  const runShort = (ms: number, bytes = 100): void => {
+    for (let run = 0; run < 200; run++) flow.ran(ms, bytes);
+  };
+  return { time, broker, prefetch, runShort };
+}
+
+describe('prefetch', () => {
+  it('does not before it knows that tasks are short', async () => {
+    const { broker, prefetch, runShort } = await setup();
+    prefetch.ask(QUEUES);
+    runShort(100);
+    prefetch.ask(QUEUES);
+    await prefetch.take(QUEUES, 1);
+    expect(broker.count()).toEqual({ queued: 5, held: 1 });
+  });
+
+  it('asks the broker at once where nothing is on its way: a moment later the queue may be left', async () => {
+    const { broker, prefetch } = await setup({ isPushing: true });
+    const taking = prefetch.take(QUEUES, 1);
+    expect(broker.count()).toEqual({ queued: 5, held: 1 });
+    await taking;
+  });
+
+  it('holds one batch and no more, and fills it up when half of it is handed out', async () => {
+    const { broker, prefetch, runShort } = await setup({ slots: 2 });
+    runShort(15);
+    prefetch.ask(QUEUES);
+    prefetch.ask(QUEUES);
+    expect(await prefetch.take(QUEUES, 1)).toHaveLength(1);
+    prefetch.ask(QUEUES);
+    expect(broker.count()).toEqual({ queued: 2, held: 4 });
+    expect(await prefetch.take(QUEUES, 1)).toHaveLength(1);
+    prefetch.ask(QUEUES);
+    expect(await prefetch.take(QUEUES, 5)).toHaveLength(4);
+    expect(broker.count()).toEqual({ queued: 0, held: 6 });
+  });
+
+  it('returns after a minute what nobody here can answer for', async () => {
+    const { time, broker, prefetch } = await setup();
+    prefetch.shelve(await prefetch.take(QUEUES, 2));
+    await time.runUntil(59_000);
+    await prefetch.take(QUEUES, 4);
+    expect(broker.count()).toEqual({ queued: 0, held: 6 });
+    await time.runUntil(61_000);
+    await prefetch.take(QUEUES, 0);
+    expect(broker.count()).toEqual({ queued: 2, held: 4 });
+  });
+
+  it('gives back what waits for too long, and counts tasks as long from then on', async () => {
+    const { time, broker, prefetch, runShort } = await setup();
+    runShort(15);
+    prefetch.ask(QUEUES);
+    await time.runUntil(100);
+    await prefetch.giveBackLate();
+    expect(broker.count()).toEqual({ queued: 4, held: 2 });
+    await time.runUntil(100 + (prefetch.maxSleepMs ?? 0));
+    await prefetch.giveBackLate();
+    expect(broker.count()).toEqual({ queued: 6, held: 0 });
+    prefetch.ask(QUEUES);
+    await time.runUntil(1_000);
+    expect(broker.count()).toEqual({ queued: 6, held: 0 });
+  });
+
+  it('gives nothing back while what it holds is handed out and filled up', async () => {
+    const { time, broker, prefetch, runShort } = await setup();
+    runShort(15);
+    prefetch.ask(QUEUES);
+    for (const at of [100, 200, 300]) {
+      await time.runUntil(at);
+      expect(await prefetch.take(QUEUES, 1)).toHaveLength(1);
+      prefetch.ask(QUEUES);
+    }
+    // Never empty since the first came, 300 ms ago.
+    await time.runUntil(301);
+    await prefetch.giveBackLate();
+    expect(broker.count()).toEqual({ queued: 1, held: 5 });
+  });
+
+  it('takes nothing ahead from a broker that pushes', async () => {
+    const { broker, prefetch, runShort } = await setup({ isPushing: true });
+    runShort(15);
+    prefetch.ask(QUEUES);
+    expect(await prefetch.take(QUEUES, 1)).toHaveLength(1);
+    expect(broker.count()).toEqual({ queued: 5, held: 1 });
+  });
+
+  it('gives back what was asked for and has not come yet', async () => {
+    const { broker, prefetch, runShort } = await setup();
+    runShort(15);
+    prefetch.ask(QUEUES);
+    await prefetch.giveBack();
+    expect(broker.count()).toEqual({ queued: 6, held: 0 });
+  });
+});

@@ -1,0 +1,69 @@
+import { isUnavailable } from '../../errors/error.ts';
+import { undecodable } from '../../ledger/undecodable.ts';
+import type { BuryItem, Ledger } from '../../ledger/ledger.ts';
+import type { Runtime } from '../../runtime/runtime.ts';
+import type { Envelope } from '../../task/envelope.ts';
+import type { Redact } from '../../task/redact.ts';
+import { cutMessage } from '../../wire/cut-message.ts';
+import type { UndecodableMessage } from '../../wire/message.ts';
+import { shortText } from '../run/error-record.ts';
+
+interface BuryDeps {
+  readonly ledger: Pick<Ledger, 'bury'>;
+  readonly runtime: Runtime;
+  readonly redact: Redact | null;
+}
+
+/**
+ * Buries a message that the store can never take as a task: whole if the store takes it so, else with the first of its
+ * bytes. False: the store takes neither, or is away. Never throws.
+ */
+export async function buryRefused(
+  envelope: Envelope,
+  refusal: unknown,
+  deps: BuryDeps,
+): Promise<boolean> {
+  const why = `the store refuses it: ${shortText(String(refusal))}`;
+  const { id, body: raw, queue, name } = envelope;
+  const headers = { id, task: name };
+  const short = cut({ raw, queue, name, headers, why }, deps.redact);
+  return await buryOneOf([whole(envelope, why), short], deps);
+}
+
+/** Buries a message that cannot be decoded; if necessary, only the first of its bytes. Throws if the store is away. */
+export async function buryUndecodable(message: UndecodableMessage, deps: BuryDeps): Promise<void> {
+  try {
+    await deps.ledger.bury([undecodable(message, deps.redact)]);
+  } catch (error) {
+    if (isUnavailable(error) || message.cut !== undefined) throw error;
+    deps.runtime.log.warn({ error }, 'the store refuses a letter; only its first bytes are kept');
+    await deps.ledger.bury([cut(message, deps.redact)]);
+  }
+}
+
+async function buryOneOf(
+  items: readonly BuryItem[],
+  { ledger, runtime }: Pick<BuryDeps, 'ledger' | 'runtime'>,
+): Promise<boolean> {
+  for (const item of items) {
+    try {
+      await ledger.bury([item]);
+      return true;
+    } catch (error) {
+      runtime.log.warn({ error }, 'a message that the store refuses could not be buried');
+      if (isUnavailable(error)) return false;
+    }
+  }
+  return false;
+}
+
+const cut = (message: UndecodableMessage, redact: Redact | null): BuryItem =>
+  undecodable(cutMessage(message), redact);
+
+/** Under id and digest: another task may have its id. */
+function whole(envelope: Envelope, message: string): BuryItem {
+  const reason = 'ERR_INVARIANT';
+  const id = `${envelope.id}#${envelope.digest.slice(0, 16)}`;
+  const error = { type: reason, message, traceback: '' };
+  return { kind: 'message', envelope: { ...envelope, id }, reason, error };
+}

@@ -1,0 +1,149 @@
+import { describe, expect, it } from 'vitest';
+import { systemClock } from '../../runtime/clock.ts';
+import { silentLogger } from '../../telemetry/logger.ts';
+import { IsolatePool } from './isolate-pool.ts';
+import type { Isolate, IsolateMode, StopSignals } from './isolate.ts';
+
+interface FakeIsolate extends Isolate {
+  readonly number: number;
+  end(): void;
+}
+
+function setup(limit: number, tasks: readonly string[] = ['a']) {
+  const isolates: FakeIsolate[] = [];
+  const open = (mode: IsolateMode): Promise<Isolate> => {
+    const number = isolates.length;
+    let end = (): void => undefined;
+    let isOpen = true;
+    const ended = new Promise<Error>(resolve => {
+      end = () => {
+        isOpen = false;
+        resolve(new Error('gone'));
+      };
+    });
+    const isolate: FakeIsolate = {
+      number,
+      mode,
+      tasks: new Set(tasks),
+      rssBytes: 0,
+      get isOpen() {
+        return isOpen;
+      },
+      ended,
+      post: () => undefined,
+      listen: () => undefined,
+      kill: async () => {
+        end();
+        await ended;
+      },
+      end: () => end(),
+    };
+    isolates.push(isolate);
+    return Promise.resolve(isolate);
+  };
+  const worn = new Set<Isolate>();
+  const pool = new IsolatePool({
+    runtime: { log: silentLogger, clock: systemClock },
+    limit,
+    open,
+    isWornOut: isolate => worn.has(isolate),
+  });
+  const enter = async (
+    mode: IsolateMode = 'thread',
+    stop = neverStopped(),
+  ): Promise<FakeIsolate> => {
+    const isolate = await pool.enter(mode, stop);
+    if (isolate === null) throw new Error('no isolate');
+    return isolate as FakeIsolate;
+  };
+  return { pool, isolates, worn, enter };
+}
+
+const neverStopped = (): StopSignals => ({
+  signal: new AbortController().signal,
+  draining: new AbortController().signal,
+});
+
+describe('a pool of isolates', () => {
+  it('gives an isolate again that was left, of the same mode only', async () => {
+    const { pool, enter } = setup(3);
+    const first = await enter();
+    pool.leave(first);
+    expect((await enter('process')).number).toBe(1);
+    expect((await enter()).number).toBe(first.number);
+    expect((await enter()).number).toBe(2);
+  });
+
+  it('lets no more in than its limit, and admits in the order of arrival', async () => {
+    const { pool, isolates, enter } = setup(1);
+    const first = await enter();
+    const seen: string[] = [];
+    const second = enter().then(isolate => (seen.push('second'), isolate));
+    const third = enter().then(isolate => (seen.push('third'), isolate));
+    await Promise.resolve();
+    expect(seen).toEqual([]);
+    pool.leave(first);
+    pool.leave(await second);
+    await third;
+    expect(seen).toEqual(['second', 'third']);
+    expect(isolates).toHaveLength(1);
+  });
+
+  it.each(['signal', 'draining'] as const)('lets go of who waits when its %s fires', async name => {
+    const { pool, enter } = setup(1);
+    const first = await enter();
+    const controller = new AbortController();
+    const waiting = pool.enter('thread', { ...neverStopped(), [name]: controller.signal });
+    controller.abort();
+    expect(await waiting).toBeNull();
+    // The slot it did not take is free for the next.
+    const next = enter();
+    pool.leave(first);
+    expect((await next).number).toBe(first.number);
+  });
+
+  it('does not use an isolate again that has ended or is worn out', async () => {
+    const { pool, worn, isolates, enter } = setup(1);
+    const first = await enter();
+    first.end();
+    pool.leave(first);
+    const second = await enter();
+    expect(second.number).toBe(1);
+    worn.add(second);
+    pool.leave(second);
+    expect(isolates[1]?.isOpen).toBe(false);
+    const third = await enter();
+    pool.leave(third);
+    third.end();
+    await third.ended;
+    expect((await enter()).number).toBe(3);
+  });
+
+  it('frees the place of an isolate that could not be opened', async () => {
+    let tries = 0;
+    const pool = new IsolatePool({
+      runtime: { log: silentLogger, clock: systemClock },
+      limit: 1,
+      open: () => {
+        tries += 1;
+        return Promise.reject(new Error('no'));
+      },
+      isWornOut: () => false,
+    });
+    for (const _ of [1, 2])
+      await expect(pool.enter('thread', neverStopped())).rejects.toThrow('no');
+    expect(tries).toBe(2);
+  });
+
+  it('refuses to start where an isolate does not find the handlers', async () => {
+    const { pool, isolates } = setup(1, ['a']);
+    await pool.prepare('thread', ['a']);
+    await expect(pool.prepare('process', ['a', 'b'])).rejects.toMatchObject({
+      code: 'ERR_HANDLER_NOT_LOADABLE',
+      message: expect.stringContaining("the handler of b has mode 'process'") as string,
+    });
+    expect(isolates.map(isolate => isolate.isOpen)).toEqual([true, false]);
+    await pool.close();
+    expect(isolates.map(isolate => isolate.isOpen)).toEqual([false, false]);
+  });
+});

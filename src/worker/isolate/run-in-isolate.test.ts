@@ -1,0 +1,303 @@
+import { describe, expect, it } from 'vitest';
+import { VirtualTime } from '../../../test/sim/virtual-time.ts';
+import type { BegunTask, LiftReply, StepStatus } from '../../ledger/ledger.ts';
+import { noFaults } from '../../runtime/fault-point.ts';
+import { task } from '../../task/define-task.ts';
+import { digestOf } from '../../task/digest.ts';
+import type { EnvelopeOptions } from '../../task/envelope.ts';
+import { toBytes } from '../../task/json.ts';
+import { noEvents } from '../../telemetry/events.ts';
+import { silentLogger } from '../../telemetry/logger.ts';
+import { outlastError } from '../../errors/error.ts';
+import { defineHandler } from '../handler.ts';
+import type { FromIsolate, IsolateListener, Isolate, ToIsolate } from './isolate.ts';
+import { runInIsolate } from './run-in-isolate.ts';
+import { RunStop, type StopReason } from '../run/run-stop.ts';
+
+const contract = task('isolate.task');
+const handler = defineHandler(
+  contract,
+  {
+    mode: 'process',
+    maxResurrections: 1,
+    retry: { backoff: '1s', jitter: 'none' },
+    run: () => undefined,
+  },
+  {
+    door: () => ({
+      locksTask: false,
+      pass: () => Promise.resolve(null),
+      fence: () => Promise.resolve(),
+    }),
+    sendInside: () => Promise.resolve(''),
+  },
+);
+
+function begun(options: EnvelopeOptions, crashes: number, expiresMs: number | null): BegunTask {
+  const body = toBytes('[[],{},null]');
+  const identity = { id: 'one', name: contract.name, version: 1, body };
+  const envelope = {
+    ...identity,
+    queue: 'default',
+    priority: 0,
+    options: toBytes(JSON.stringify(options)),
+    digest: digestOf(identity),
+    etaMs: null,
+    expiresMs,
+  };
+  const ref = { id: 'one', epoch: 1, run: 'r' };
+  return {
+    ...ref,
+    envelope,
+    failures: 0,
+    crashes,
+    isSuspect: false,
+    checkpoint: null,
+    checkpointSeq: 0,
+  };
+}
+
+interface Circumstances {
+  readonly noRoom?: Error;
+  /** If there is one, in milliseconds from now. */
+  readonly isolateMs?: number;
+  readonly expiresMs?: number;
+  readonly isLeaseOver?: () => boolean;
+}
+
+/** A run in an isolate that the test controls. */
+function setup(
+  options: EnvelopeOptions = {},
+  crashes = 0,
+  { noRoom, isolateMs = 0, expiresMs, isLeaseOver = () => false }: Circumstances = {},
+) {
+  const time = new VirtualTime();
+  const { clock } = time;
+  const random = { next: () => 0.5, token: () => 't' };
+  const warned: string[] = [];
+  const log = { ...silentLogger, warn: (_: object, text: string) => void warned.push(text) };
+  const runtime = { clock, random, faultPoint: noFaults, log, emit: noEvents };
+  const heard: ToIsolate[] = [];
+  let say: IsolateListener = () => undefined;
+  let resolveEnd: (how: Error) => void = () => undefined;
+  const end = (how: Error): void => {
+    say({ kind: 'ended', how });
+    resolveEnd(how);
+  };
+  let killedAt: number | null = null;
+  const ended = new Promise<Error>(resolve => void (resolveEnd = resolve));
+  const isolate: Isolate = {
+    mode: 'process',
+    tasks: new Set([contract.name]),
+    rssBytes: 0,
+    isOpen: true,
+    ended,
+    post: message => void heard.push(message),
+    listen: fn => void (say = fn ?? (() => undefined)),
+    kill: async () => {
+      killedAt = time.nowMs;
+      end(new Error('killed'));
+      await ended;
+    },
+  };
+  const draining = new AbortController();
+  const stop = new RunStop(draining.signal);
+  let hasLeft = false;
+  const isolates = {
+    enter: () =>
+      noRoom
+        ? Promise.reject(noRoom)
+        : new Promise<Isolate>(resolve =>
+            isolateMs === 0 ? resolve(isolate) : time.after(isolateMs, () => resolve(isolate)),
+          ),
+    leave: () => void (hasLeft = true),
+  };
+  const kept: number[] = [];
+  let status: StepStatus | 'away' = 'ok';
+  const ledger = {
+    checkpoint: (_run: unknown, seq: number): Promise<StepStatus> => {
+      kept.push(seq);
+      if (status !== 'away') return Promise.resolve(status);
+      const away = { message: 'away', hint: '', fields: {} };
+      return Promise.reject(outlastError('ERR_STORE_UNAVAILABLE', away));
+    },
+    lift: (_run: unknown, above: number): Promise<LiftReply> =>
+      Promise.resolve({ status: 'ok', epoch: above + 1 }),
+  };
+  const settlement = runInIsolate(
+    {
+      task: begun(options, crashes, expiresMs ?? null),
+      handler,
+      mode: 'process',
+      stop,
+    },
+    { isolates, ledger, runtime, isLeaseOver },
+  );
+  return {
+    time,
+    heard,
+    warned,
+    kept,
+    settlement,
+    draining,
+    say: (message: FromIsolate) => say(message),
+    end: (how: string) => end(new Error(how)),
+    stop: (reason: StopReason) => stop.stop(reason),
+    storeSays: (answer: StepStatus | 'away') => void (status = answer),
+    killedAt: () => killedAt,
+    hasLeft: () => hasLeft,
+  };
+}
+
+const done = { kind: 'commit', outcome: { kind: 'done', result: null }, value: 'null' } as const;
+
+describe('a run in an isolate', () => {
+  it('ends as the isolate says, and the isolate is left', async () => {
+    const { time, heard, say, settlement, hasLeft } = setup();
+    await time.runUntil(1);
+    expect(heard.map(({ kind }) => kind)).toEqual(['run']);
+    say({ kind: 'begun' });
+    say({ kind: 'settled', settlement: done, rssBytes: 1 });
+    expect(await settlement).toEqual(done);
+    expect(hasLeft()).toBe(true);
+  });
+
+  it('hears nothing more of its isolate when it is over', async () => {
+    const { time, settlement, warned, say, end } = setup();
+    await time.runUntil(1);
+    say({ kind: 'begun' });
+    say({ kind: 'settled', settlement: done, rssBytes: 1 });
+    await settlement;
+    end('closed with its worker');
+    await time.runUntil(2);
+    expect(warned).toEqual([]);
+  });
+
+  it('keeps checkpoints, and hands back what the store said', async () => {
+    const { time, heard, kept, say, storeSays } = setup();
+    await time.runUntil(1);
+    say({ kind: 'checkpoint', call: 1, seq: 4, data: toBytes('1') });
+    await time.runUntil(2);
+    storeSays('away');
+    say({ kind: 'checkpoint', call: 2, seq: 5, data: toBytes('2') });
+    await time.runUntil(3);
+    expect(kept).toEqual([4, 5]);
+    expect(heard.slice(1)).toMatchObject([
+      { kind: 'kept', call: 1, status: 'ok' },
+      { kind: 'not-asked', call: 2, error: { fields: { code: 'ERR_STORE_UNAVAILABLE' } } },
+    ]);
+  });
+
+  it('asks the ledger for the fence of an isolate, under the run that the worker has', async () => {
+    const { time, heard, say } = setup();
+    await time.runUntil(1);
+    say({ kind: 'lift', call: 1, above: 8 });
+    await time.runUntil(2);
+    expect(heard.slice(1)).toEqual([
+      { kind: 'lifted', call: 1, reply: { status: 'ok', epoch: 9 } },
+    ]);
+  });
+
+  it('is a crash when the isolate ends under it, and dead when that was one too many', async () => {
+    for (const [crashes, delayMs, reason] of [
+      [0, 0, ''],
+      [1, null, 'ERR_RESURRECTIONS_SPENT'],
+    ] as const) {
+      const { time, say, end, settlement } = setup({}, crashes);
+      await time.runUntil(1);
+      say({ kind: 'begun' });
+      end('SIGSEGV');
+      expect(await settlement).toMatchObject({ kind: 'fail', isCrash: true, delayMs, reason });
+    }
+  });
+
+  it('is given back when the isolate was gone before it had heard of the task', async () => {
+    const { time, end, settlement } = setup();
+    await time.runUntil(1);
+    end('SIGKILL');
+    const outage = { what: 'isolate', why: 'SIGKILL' };
+    expect(await settlement).toEqual({ kind: 'release', outage });
+  });
+
+  it.each([
+    ['expires while it waits for one is given back and does not start', 400, []],
+    ['was late by our clock when it came is the business of the store', 0, ['run']],
+    ['has time left when it gets one runs', 501, ['run']],
+  ])('%s', async (_, expiresMs, wanted) => {
+    const { time, heard, settlement, hasLeft } = setup({}, 0, { isolateMs: 500, expiresMs });
+    await time.runUntil(500);
+    expect(heard.map(({ kind }) => kind)).toEqual(wanted);
+    if (wanted.length > 0) return;
+    expect(await settlement).toEqual({ kind: 'release' });
+    expect(hasLeft()).toBe(true);
+  });
+
+  it('does not start when its lease is over by the time it gets one', async () => {
+    const { time, heard, settlement } = setup({}, 0, { isolateMs: 500, isLeaseOver: () => true });
+    await time.runUntil(500);
+    expect([await settlement, heard]).toEqual([{ kind: 'release' }, []]);
+  });
+
+  it('is given back for want of an isolate, at no cost, when none can be made', async () => {
+    const { time, settlement } = setup({}, 0, { noRoom: new Error('EAGAIN') });
+    await time.runUntil(1);
+    const outage = { what: 'isolate', why: 'EAGAIN' };
+    expect(await settlement).toEqual({ kind: 'release', outage });
+  });
+
+  it('is killed at its timeout with half a second of grace, and is a failed attempt', async () => {
+    const { time, say, killedAt, settlement } = setup({ timeoutMs: 10_000 });
+    await time.runUntil(1);
+    say({ kind: 'begun' });
+    await time.runUntil(10_400);
+    expect(killedAt()).toBeNull();
+    await time.runUntil(20_000);
+    expect(killedAt()).toBe(10_500);
+    expect(await settlement).toMatchObject({
+      kind: 'fail',
+      isCrash: false,
+      delayMs: 1_000,
+      error: { type: 'RejectedTaskError', message: 'isolate.task ran longer than its timeout' },
+    });
+  });
+
+  it('is killed at its deadline, and there is no attempt after that', async () => {
+    const { time, killedAt, settlement } = setup({ deadlineMs: 5_000 });
+    await time.runUntil(20_000);
+    expect(killedAt()).toBe(5_500);
+    expect(await settlement).toMatchObject({ kind: 'fail', delayMs: null, reason: 'ERR_TIMEOUT' });
+  });
+
+  it.each([
+    ['lost', 'drop'],
+    ['release', 'release'],
+  ] as const)(
+    'that is stopped (%s) is told, and killed when it does not end',
+    async (reason, kind) => {
+      const { time, heard, stop, killedAt, settlement } = setup();
+      await time.runUntil(100);
+      stop(reason);
+      expect(heard.at(-1)).toEqual({ kind: 'stop', reason });
+      await time.runUntil(1_000);
+      expect(killedAt()).toBe(600);
+      expect(await settlement).toEqual({ kind });
+    },
+  );
+
+  it('that is stopped and ends by itself is not killed', async () => {
+    const { time, say, stop, killedAt, settlement } = setup();
+    await time.runUntil(100);
+    stop('release');
+    say({ kind: 'settled', settlement: { kind: 'release' }, rssBytes: 1 });
+    expect(await settlement).toEqual({ kind: 'release' });
+    await time.runUntil(10_000);
+    expect(killedAt()).toBeNull();
+  });
+
+  it('is told of a drain', async () => {
+    const { time, heard, draining } = setup();
+    await time.runUntil(1);
+    draining.abort();
+    expect(heard.at(-1)).toEqual({ kind: 'drain' });
+  });
+});

@@ -1,0 +1,91 @@
+import type { Ledger, RenewReply } from '../../ledger/ledger.ts';
+import { sleep } from '../../runtime/clock.ts';
+import type { Runtime } from '../../runtime/runtime.ts';
+
+/** One answered beat. */
+export interface Beat {
+  readonly worker: string;
+  /** When it was sent, on the monotonic clock: the lease is counted from here, not from the answer. */
+  readonly sentAt: number;
+  readonly reply: RenewReply;
+}
+
+/** Keeps the lease of one process alive: one beat for the process, however many tasks it runs. */
+export interface Heartbeat {
+  /** Resolves when the first beat can be sent without delay: no lease is taken before. */
+  ready(): Promise<void>;
+  /** Sends beats for this incarnation from now on, instead of any before. It was opened by a call sent at `sentAt`. */
+  beatFor(worker: string, sentAt: number, onBeat: (beat: Beat) => void): void;
+  /** When the last answered beat was sent. Read from shared memory where the heartbeat is a thread. */
+  lastBeatAt(): number;
+  stop(): Promise<void>;
+}
+
+/** Waits for the heartbeat until the signal aborts; leaves no listener behind. */
+export function untilReady(heartbeat: Heartbeat, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const done = (): void => {
+      signal.removeEventListener('abort', done);
+      resolve();
+    };
+    if (signal.aborted) return resolve();
+    signal.addEventListener('abort', done, { once: true });
+    heartbeat.ready().then(done, reject);
+  });
+}
+
+/** A heartbeat on the event loop of its process: for the simulator, and for workers embedded in an application process. */
+export class LoopHeartbeat implements Heartbeat {
+  readonly #ledger: Pick<Ledger, 'renew'>;
+  readonly #runtime: Runtime;
+  readonly #beatMs: number;
+  #stopping = new AbortController();
+  #running: Promise<void> = Promise.resolve();
+  #lastBeatAt = 0;
+
+  constructor(ledger: Pick<Ledger, 'renew'>, runtime: Runtime, beatMs: number) {
+    this.#ledger = ledger;
+    this.#runtime = runtime;
+    this.#beatMs = beatMs;
+  }
+
+  ready(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  beatFor(worker: string, sentAt: number, onBeat: (beat: Beat) => void): void {
+    this.#stopping.abort();
+    const stopping = new AbortController();
+    this.#stopping = stopping;
+    this.#lastBeatAt = sentAt;
+    this.#running = this.#run(worker, onBeat, stopping.signal);
+  }
+
+  lastBeatAt(): number {
+    return this.#lastBeatAt;
+  }
+
+  async #run(worker: string, onBeat: (beat: Beat) => void, signal: AbortSignal): Promise<void> {
+    const { clock, faultPoint, log } = this.#runtime;
+    for (;;) {
+      await sleep(clock, this.#beatMs, signal);
+      if (signal.aborted) return;
+      const sentAt = clock.monotonic();
+      try {
+        const reply = await this.#ledger.renew(worker);
+        if (signal.aborted) return;
+        await faultPoint('heartbeat.renewed');
+        if (reply.status === 'open') this.#lastBeatAt = sentAt;
+        onBeat({ worker, sentAt, reply });
+        if (reply.status === 'closed') return;
+      } catch (error) {
+        log.warn({ worker, error }, 'beat failed');
+      }
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await this.#running;
+  }
+}

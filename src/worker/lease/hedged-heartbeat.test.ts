@@ -1,0 +1,101 @@
+import { describe, expect, it } from 'vitest';
+import type { RenewReply } from '../../ledger/ledger.ts';
+import { VirtualTime } from '../../../test/sim/virtual-time.ts';
+import { HedgedHeartbeat, type HeartbeatLink } from './hedged-heartbeat.ts';
+
+const OPEN: RenewReply = { status: 'open', runs: [] };
+
+/** Connections whose reply times the test sets; Infinity: what is sent vanishes. */
+function setup() {
+  const time = new VirtualTime();
+  const { clock } = time;
+  const links: { tookMs: number; isClosed: boolean; sent: number[] }[] = [];
+  let nextMs = 5;
+  const open = async (): Promise<HeartbeatLink> => {
+    const link = { tookMs: nextMs, isClosed: false, sent: [] as number[] };
+    links.push(link);
+    return {
+      renew: () => {
+        link.sent.push(time.nowMs);
+        return new Promise((resolve, reject) => {
+          if (link.tookMs < 0) reject(new Error('refused'));
+          else if (link.tookMs < Infinity) time.after(link.tookMs, () => resolve(OPEN));
+        });
+      },
+      close: async () => void (link.isClosed = true),
+    };
+  };
+  const heartbeat = new HedgedHeartbeat(open, clock, { beatMs: 1_000, leaseMs: 5_000 });
+  const beat = async (): Promise<number | string> => {
+    const sending = heartbeat.renew('w').then(
+      ({ sentAt }) => sentAt,
+      (error: Error) => error.message,
+    );
+    void sending.then(() => time.stop());
+    await time.runUntil(time.nowMs + 10_000);
+    return await sending;
+  };
+  return { time, links, beat, opensWith: (ms: number) => void (nextMs = ms) };
+}
+
+describe('beats', () => {
+  it('use one connection for as long as it answers', async () => {
+    const { links, beat } = setup();
+    for (let n = 0; n < 5; n++) await beat();
+    expect(links).toHaveLength(1);
+    expect(links[0]?.isClosed).toBe(false);
+  });
+
+  it('whose connection falls silent go by a new one, within the same beat, and stay there', async () => {
+    const { time, links, beat } = setup();
+    await beat();
+    const [dead] = links;
+    if (dead) dead.tookMs = Infinity;
+    const sentAt = time.nowMs;
+    const answeredAt = await beat();
+    // Sent on the second connection: the lease is counted from there, and is in no danger.
+    expect(answeredAt).toBeGreaterThan(sentAt);
+    expect(time.nowMs - sentAt).toBeLessThan(1_000);
+    expect(links.map(({ isClosed }) => isClosed)).toEqual([true, false]);
+    await beat();
+    expect(links).toHaveLength(2);
+  });
+
+  it('keep the first connection where that answers after all', async () => {
+    const { links, beat, opensWith } = setup();
+    await beat();
+    opensWith(5_000);
+    const [slow] = links;
+    if (slow) slow.tookMs = 700;
+    expect(typeof (await beat())).toBe('number');
+    expect(links.map(({ isClosed }) => isClosed)).toEqual([false, true]);
+  });
+
+  it('open no second connection to a store that is always as slow as this', async () => {
+    const { links, beat, opensWith } = setup();
+    opensWith(700);
+    for (let n = 0; n < 4; n++) await beat();
+    // One was opened before it was known how slow the store is.
+    expect(links).toHaveLength(2);
+  });
+
+  it('fail when nobody answers, and begin anew with the next one', async () => {
+    const { links, beat, opensWith } = setup();
+    await beat();
+    opensWith(Infinity);
+    for (const link of links) link.tookMs = Infinity;
+    expect(await beat()).toMatch(/not answered/);
+    expect(links.every(({ isClosed }) => isClosed)).toBe(true);
+    opensWith(5);
+    expect(typeof (await beat())).toBe('number');
+    expect(links.filter(({ isClosed }) => !isClosed)).toHaveLength(1);
+  });
+
+  it('that are refused at once say so, and leave the connection to its driver', async () => {
+    const { links, beat, opensWith } = setup();
+    opensWith(-1);
+    expect(await beat()).toBe('refused');
+    expect(await beat()).toBe('refused');
+    expect(links).toHaveLength(1);
+  });
+});

@@ -1,0 +1,122 @@
+import { outlastError } from '../../errors/error.ts';
+import type { Ledger, RenewReply } from '../../ledger/ledger.ts';
+import { sleep, type Clock } from '../../runtime/clock.ts';
+
+/** A separate connection to the ledger, for beats. */
+export interface HeartbeatLink extends Pick<Ledger, 'renew'> {
+  close(): Promise<void>;
+}
+
+export interface HeartbeatTimes {
+  readonly beatMs: number;
+  readonly leaseMs: number;
+}
+
+/** A beat that was answered. */
+export interface AnsweredBeat {
+  readonly reply: RenewReply;
+  /** When the call that was answered was sent: the lease lasts at least from then. */
+  readonly sentAt: number;
+}
+
+interface Sent {
+  readonly link: HeartbeatLink;
+  readonly answer: Promise<AnsweredBeat>;
+}
+
+/** As a share of the lease: how long to wait for a beat at most before it is sent on another connection. */
+const LATEST_HEDGE = 0.3;
+
+/**
+ * Beats that do not depend on one connection. A connection can die silently: what is sent vanishes, and so would every
+ * further beat, for longer than a lease lasts. A beat that has no answer after a moment is sent again on a new connection.
+ * The connection that answers first is kept, the other one is closed; its late replies are ignored.
+ */
+export class HedgedHeartbeat {
+  readonly #open: () => Promise<HeartbeatLink>;
+  readonly #clock: Clock;
+  readonly #times: HeartbeatTimes;
+  #current: HeartbeatLink | null = null;
+  /** How long the last reply took: the usual latency of this store is no reason for a second connection. */
+  #usualMs = 0;
+
+  constructor(open: () => Promise<HeartbeatLink>, clock: Clock, times: HeartbeatTimes) {
+    this.#open = open;
+    this.#clock = clock;
+    this.#times = times;
+  }
+
+  /** Renews the lease. Throws when there is no answer within two beats. */
+  async renew(worker: string): Promise<AnsweredBeat> {
+    const giveUp = new AbortController();
+    const first = this.#send(this.#current ?? (await this.#open()), worker);
+    this.#current = first.link;
+    const sent = [first];
+    try {
+      const isEarly = await this.#isSettledWithin(first.answer, this.#hedgeMs());
+      if (!isEarly) sent.push(this.#send(await this.#open(), worker));
+      const late = sleep(this.#clock, 2 * this.#times.beatMs, giveUp.signal).then(() => {
+        throw unanswered();
+      });
+      late.catch(() => undefined);
+      const { link, beat } = await Promise.race([firstOf(sent), late]);
+      this.#current = link;
+      this.#usualMs = this.#clock.monotonic() - beat.sentAt;
+      return beat;
+    } catch (error) {
+      // Neither connection was answered: the next beat opens a new one.
+      if (sent.length > 1) this.#current = null;
+      throw error;
+    } finally {
+      giveUp.abort();
+      for (const { link } of sent) if (link !== this.#current) void link.close().catch(ignore);
+    }
+  }
+
+  #send(link: HeartbeatLink, worker: string): Sent {
+    const sentAt = this.#clock.monotonic();
+    const answer = link.renew(worker).then(reply => ({ reply, sentAt }));
+    answer.catch(ignore);
+    return { link, answer };
+  }
+
+  #hedgeMs(): number {
+    const { beatMs, leaseMs } = this.#times;
+    return Math.min(Math.max(2 * this.#usualMs, beatMs / 2), LATEST_HEDGE * leaseMs);
+  }
+
+  async #isSettledWithin(answer: Promise<unknown>, ms: number): Promise<boolean> {
+    const over = new AbortController();
+    const settled = answer.then(
+      () => true,
+      () => true,
+    );
+    const waited = sleep(this.#clock, ms, over.signal).then(() => false);
+    try {
+      return await Promise.race([settled, waited]);
+    } finally {
+      over.abort();
+    }
+  }
+}
+
+/** The first one that is answered; an error only if none is. */
+async function firstOf(
+  sent: readonly Sent[],
+): Promise<{ readonly link: HeartbeatLink; readonly beat: AnsweredBeat }> {
+  try {
+    return await Promise.any(sent.map(async ({ link, answer }) => ({ link, beat: await answer })));
+  } catch (error) {
+    throw error instanceof AggregateError ? error.errors[0] : error;
+  }
+}
+
+const ignore = (): void => undefined;
+
+function unanswered(): Error {
+  return outlastError('ERR_STORE_UNAVAILABLE', {
+    message: 'a beat was not answered, on two connections',
+    hint: 'Look at the network between this worker and its ledger.',
+    fields: {},
+  });
+}

@@ -1,0 +1,131 @@
+import { DestinationGuard } from '../../broker/destination-guard.ts';
+import type { Broker } from '../../broker/broker.ts';
+import { sendEntries } from '../../ledger/carry-out.ts';
+import type { Destinations } from '../../ledger/destinations.ts';
+import type { FollowDeps } from '../../ledger/follow-up.ts';
+import type { AfterEntry, WorkerLedger, WorkflowLedger } from '../../ledger/ledger.ts';
+import type { ResultStore } from '../../result/result-store.ts';
+import { sleep } from '../../runtime/clock.ts';
+import type { Runtime } from '../../runtime/runtime.ts';
+import type { Reply } from '../../wire/reply.ts';
+
+export interface FollowUpSenderDeps {
+  readonly broker: Pick<Broker, 'publish' | 'reply' | 'hasQueues'>;
+  readonly ledger: WorkflowLedger & Pick<WorkerLedger, 'bury'>;
+  readonly runtime: Runtime;
+  readonly results?: ResultStore;
+  /** The destinations that messages may name. Left out: any. */
+  readonly destinations?: Destinations;
+}
+
+/** Younger than what a resurrector considers forgotten. */
+const FOLLOW_WITHIN_MS = 2_000;
+/** How long a publisher confirm may take. */
+const LIMIT_MS = 2_000;
+/** The limit of entries in flight; beyond it a resurrector sends what is stored. */
+const MOST_UNDER_WAY = 1_000;
+/** How long a worker that leaves waits for the rest. */
+const LEAVE_MS = 5_000;
+/** After this long without anything to send, it is unknown whether sending works. */
+const KNOWN_MS = 60_000;
+/** The same failure is not logged for every task. */
+const LOG_EVERY_MS = 10_000;
+
+/**
+ * Sends the follow-ups of one worker's runs, in the background: a run is over when it is committed, and its slot is free
+ * whatever the broker does. Nothing depends on this: all follow-ups are stored with the commit, and a resurrector sends those
+ * that are not confirmed in time.
+ */
+export class FollowUpSender {
+  readonly #deps: FollowUpSenderDeps;
+  readonly #guard: DestinationGuard;
+  readonly #sending = new Set<Promise<void>>();
+  #underWay = 0;
+  #loggedAt = -Infinity;
+  /** Since when sending has failed, and when it was last tried. */
+  #unsentSince: number | null = null;
+  #triedAt = -Infinity;
+
+  constructor(deps: FollowUpSenderDeps) {
+    this.#deps = deps;
+    this.#guard = new DestinationGuard(deps.broker, deps.runtime.clock);
+  }
+
+  /** For how long follow-ups could not be sent, so that resurrectors have to; null: they can be, or there were none. */
+  get unsentMs(): number | null {
+    const now = this.#deps.runtime.clock.monotonic();
+    if (this.#unsentSince === null || now - this.#triedAt > KNOWN_MS) return null;
+    return now - this.#unsentSince;
+  }
+
+  /** `settledAt` is when they were stored. */
+  send(entries: readonly AfterEntry[], settledAt: number, follow: FollowDeps): void {
+    const { length } = entries;
+    if (this.#underWay > 0 && this.#underWay + length > MOST_UNDER_WAY) {
+      this.#note(false);
+      return this.#logUnsent('too many are under way');
+    }
+    this.#underWay += length;
+    const sending = this.#carryOut(entries, settledAt, follow).finally(() => {
+      this.#underWay -= length;
+      this.#sending.delete(sending);
+    });
+    this.#sending.add(sending);
+  }
+
+  /** Notifies a sender that waits for its result; waits for the confirm no longer than the limit. */
+  async reply(reply: Reply): Promise<void> {
+    const judged = this.#deps.destinations?.judgeReply(reply.replyTo);
+    if (judged?.kind === 'refused') return this.#logUnsent(`${judged.destination}: ${judged.why}`);
+    await this.#guard.reply([reply], LIMIT_MS);
+  }
+
+  /** Resolves when nothing is being sent any more, or after a limit. */
+  async over(): Promise<void> {
+    const ended = new AbortController();
+    const all = Promise.all(this.#sending).then(() => ended.abort());
+    await Promise.race([all, sleep(this.#deps.runtime.clock, LEAVE_MS, ended.signal)]);
+  }
+
+  async #carryOut(
+    entries: readonly AfterEntry[],
+    settledAt: number,
+    follow: FollowDeps,
+  ): Promise<void> {
+    const { ledger, runtime, results, destinations } = this.#deps;
+    try {
+      await runtime.faultPoint('worker.committed-not-followed');
+      // A process that slept since leaves it to the resurrector: what that has sent may be done and forgotten by now.
+      if (runtime.clock.monotonic() - settledAt > FOLLOW_WITHIN_MS) return;
+      const { done, undone } = await sendEntries(entries, {
+        guard: this.#guard,
+        limitMs: LIMIT_MS,
+        ledger,
+        follow,
+        ...(results ? { results } : {}),
+        ...(destinations ? { destinations } : {}),
+      });
+      await ledger.after.strike(done.map(({ key }) => key));
+      const isAway = undone.some(({ kind }) => kind === 'unavailable');
+      // A refused entry was sent: the refusal is the destination's answer.
+      if (isAway || done.length > 0) this.#note(!isAway);
+      if (undone[0]) this.#logUnsent(undone[0].why);
+    } catch (error) {
+      this.#note(false);
+      this.#logUnsent(error);
+    }
+  }
+
+  #note(isSent: boolean): void {
+    this.#triedAt = this.#deps.runtime.clock.monotonic();
+    if (isSent) this.#unsentSince = null;
+    else this.#unsentSince ??= this.#triedAt;
+  }
+
+  #logUnsent(error: unknown): void {
+    const { clock, log } = this.#deps.runtime;
+    if (clock.monotonic() - this.#loggedAt < LOG_EVERY_MS) return;
+    this.#loggedAt = clock.monotonic();
+    log.warn({ error }, 'follow-ups were not sent; a resurrector repeats them');
+  }
+}

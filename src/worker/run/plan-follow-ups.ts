@@ -1,0 +1,83 @@
+import type { Broker } from '../../broker/broker.ts';
+import { isOutlastError } from '../../errors/error.ts';
+import { afterDone, afterEnded, isFollowed, type FollowDeps } from '../../ledger/follow-up.ts';
+import {
+  endedKey,
+  type AfterEntry,
+  type BegunTask,
+  type FollowUp,
+  type Ledger,
+} from '../../ledger/ledger.ts';
+import type { Runtime } from '../../runtime/runtime.ts';
+import { NO_KEYS, type Keyring } from '../../task/keyring.ts';
+import type { Redact } from '../../task/redact.ts';
+import type { Handler } from '../handler.ts';
+import { buried, type Settlement } from './settlement.ts';
+
+interface Deps {
+  readonly broker: Pick<Broker, 'reply'>;
+  readonly ledger: Pick<Ledger, 'countsWithCelery'>;
+  readonly runtime: Pick<Runtime, 'clock'>;
+  readonly handlers: ReadonlyMap<string, Handler>;
+  readonly redact: Redact | null;
+  readonly keyring?: Keyring;
+}
+
+const NOTHING: readonly never[] = [];
+
+/** The settlement of a run, and the follow-ups that its commit writes: a run with more than may be sent is buried. */
+export function planFollowUps(
+  settlement: Settlement,
+  task: BegunTask,
+  deps: Deps,
+): readonly [Settlement, readonly FollowUp[]] {
+  try {
+    return [settlement, followUpsOf(settlement, task, deps)];
+  } catch (error) {
+    if (!isOutlastError(error, 'ERR_FOLLOW_UPS_TOO_LARGE')) throw error;
+    return [buried(error.code, error.message), NOTHING];
+  }
+}
+
+function followUpsOf(
+  settlement: Settlement,
+  { envelope, epoch }: BegunTask,
+  deps: Deps,
+): readonly FollowUp[] {
+  if (settlement.kind !== 'commit' || !hasFollowers(envelope, deps)) return NOTHING;
+  const { outcome, value } = settlement;
+  return outcome.kind === 'done'
+    ? afterDone(envelope, value, followDeps(deps))
+    : afterEnded({ envelope, how: 'discarded', epoch, why: outcome.why }, followDeps(deps));
+}
+
+/** The follow-up that the ledger has written by itself, because the task is dead. */
+export function owedOfDeath(
+  settlement: Settlement,
+  { envelope }: BegunTask,
+  epoch: number,
+  deps: Deps,
+): readonly AfterEntry[] {
+  const isDead =
+    settlement.kind === 'bury' || (settlement.kind === 'fail' && settlement.delayMs === null);
+  if (!isDead || settlement.reason === 'ERR_DIGEST' || !hasFollowers(envelope, deps))
+    return NOTHING;
+  const { error } = settlement;
+  return [{ key: endedKey(envelope.id, epoch), ended: { envelope, how: 'dead', epoch, error } }];
+}
+
+export function followDeps(deps: Deps): FollowDeps {
+  const { runtime, handlers, redact, broker, keyring, ledger } = deps;
+  return {
+    nowMs: runtime.clock.now(),
+    queueOf: name => handlers.get(name)?.task.contract.queue ?? null,
+    redact,
+    keyring: keyring ?? NO_KEYS,
+    answers: broker.reply !== undefined,
+    countsWithCelery: ledger.countsWithCelery === true,
+  };
+}
+
+function hasFollowers(envelope: BegunTask['envelope'], { broker }: Deps): boolean {
+  return isFollowed(envelope, { answers: broker.reply !== undefined });
+}

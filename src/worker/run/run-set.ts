@@ -1,0 +1,62 @@
+import type { RunRef } from '../../ledger/ledger.ts';
+import { runKey } from './run-key.ts';
+import type { Run } from './run.ts';
+
+/**
+ * The runs of a worker. Not a `Set`: one with constant inserts and deletes leaves a trail of outgrown tables, each of which
+ * references the next and whatever was in it, until the next full collection; every run would be kept, copied and
+ * promoted by the collector long after its end.
+ */
+export class RunSet implements Iterable<Run> {
+  readonly #runs: Run[] = [];
+  #bytes = 0;
+
+  get size(): number {
+    return this.#runs.length;
+  }
+
+  /** What their bodies weigh together. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  get hasSuspect(): boolean {
+    return this.#runs.some(run => run.task.isSuspect);
+  }
+
+  /** The unknown runs: those that the store has and this worker does not. */
+  unknownAmong(stored: readonly RunRef[]): readonly RunRef[] {
+    const ours = new Set(this.#runs.map(run => runKey(run.task)));
+    return stored.filter(ref => !ours.has(runKey(ref)));
+  }
+
+  /** Stops runs that the store does not list as ours, according to a beat that was sent at `sentAt`. */
+  compare(stored: readonly RunRef[], sentAt: number, now: number): void {
+    const theirs = new Set(stored.map(runKey));
+    for (const run of this) {
+      run.acknowledgeInTime(now);
+      // Begun after the beat was sent: the answer cannot know of it.
+      if (run.startedAt < sentAt && !theirs.has(runKey(run.task))) run.stop('lost');
+    }
+  }
+
+  add(run: Run): void {
+    run.index = this.#runs.length;
+    this.#runs.push(run);
+    this.#bytes += run.task.envelope.body.length;
+  }
+
+  /** Once for each run. The last one moves to its index. */
+  delete(run: Run): void {
+    this.#bytes -= run.task.envelope.body.length;
+    const last = this.#runs.pop() as Run;
+    if (last === run) return;
+    last.index = run.index;
+    this.#runs[run.index] = last;
+  }
+
+  /** A snapshot, whatever is added or deleted meanwhile. */
+  [Symbol.iterator](): IterableIterator<Run> {
+    return [...this.#runs].values();
+  }
+}

@@ -1,0 +1,385 @@
+import type { Broker, Delivery } from '../../broker/broker.ts';
+import {
+  type AfterEntry,
+  type BegunTask,
+  type FollowUp,
+  type LiftReply,
+  type RunRef,
+  type RunsAt,
+  type StepStatus,
+  type WorkerLedger,
+  type WorkflowLedger,
+} from '../../ledger/ledger.ts';
+import type { Entry, Refused } from '../../admission/reservations.ts';
+import type { Redact } from '../../task/redact.ts';
+import type { BrokerAnswers } from '../intake/broker-answers.ts';
+import { claimKey, type KeyClaim, type KeyDeps } from './claim-key.ts';
+import type { ResultStore } from '../../result/result-store.ts';
+import type { Checkpoints } from '../effects/checkpoints.ts';
+import { followDeps, owedOfDeath, planFollowUps } from './plan-follow-ups.ts';
+import { rescueRun } from './rescue-run.ts';
+import { execute, type ExecuteDeps } from './execute.ts';
+import { hasExpired } from './has-expired.ts';
+import type { FollowUpSender } from './follow-up-sender.ts';
+import type { KeyHold } from './key-hold.ts';
+import type { Gate } from './admit.ts';
+import { stopped } from '../isolate/run-in-isolate.ts';
+import type { RunObserver } from '../run-observer.ts';
+import type { RunLedger } from './run-scope.ts';
+import { RunStop, type StopReason } from './run-stop.ts';
+import { SenderNotifier } from './sender-notifier.ts';
+import type { Outages } from './outages.ts';
+import { withoutInput, type Settlement } from './settlement.ts';
+import { settleRun, type Settler, type SettleStatus } from './settler.ts';
+import { reportSettled } from './report-settled.ts';
+
+export interface RunDeps extends ExecuteDeps {
+  readonly ledger: WorkerLedger & WorkflowLedger;
+  readonly checkpoints: Checkpoints;
+  readonly broker: Broker;
+  readonly settler: Settler;
+  readonly answers: BrokerAnswers;
+  readonly outages: Outages;
+  readonly followUps: FollowUpSender;
+  readonly keys: KeyDeps;
+  readonly dedupMsOf: (envelope: BegunTask['envelope']) => number;
+  readonly resultMs: number;
+  /** Null: people see the unredacted arguments of follow-ups. */
+  readonly redact: Redact | null;
+  readonly observer?: RunObserver;
+  /** Needed where senders are answered through the broker. */
+  readonly results?: ResultStore;
+  /** Left out: any number of tasks may run at once. */
+  readonly gate?: Gate;
+  /** Left out: senders who wait for a result are not notified that their task has begun. */
+  readonly runsAt?: RunsAt;
+}
+
+/** No broker's copy is held for longer: RabbitMQ closes the channel of a message held for half an hour. */
+const LONGEST_HOLD_MS = 600_000;
+
+export interface RunStart {
+  readonly task: BegunTask;
+  /** The broker's copy, if there is one that is not acknowledged yet. */
+  readonly delivery: Delivery | null;
+  readonly draining: AbortSignal;
+  /** Called when the handler has ended, before the run is settled: its slot is free for another run. */
+  readonly onRan: (ranMs: number, bytes: number) => void;
+}
+
+type Admitted = Extract<Entry, { readonly isIn: true }>;
+
+/** How a run ended: the status from the ledger, the settlement, and the follow-ups. */
+interface RunEnd {
+  readonly status: StepStatus;
+  readonly settlement: Settlement;
+  readonly owed: readonly AfterEntry[];
+}
+
+const NOTHING: readonly never[] = [];
+const NOT_STARTED = Promise.resolve();
+
+/** One run of one task: executes, settles, and only then acknowledges the broker's copy. */
+export class Run implements RunLedger {
+  readonly task: BegunTask;
+  readonly startedAt: number;
+  /** Its index in `RunSet`. */
+  index = 0;
+  #finished = NOT_STARTED;
+  /** Null: its handler has not ended. */
+  #ranMs: number | null = null;
+  #isGivenBack = false;
+  #isSettled = false;
+  #delivery: Delivery | null;
+  readonly #deps: RunDeps;
+  readonly #stop: RunStop;
+  readonly #onRan: (ranMs: number, bytes: number) => void;
+  /** Created when there is something to send: most runs send nothing. */
+  #notifier: SenderNotifier | null = null;
+  /** The run as the ledger knows it now. */
+  #ref: RunRef;
+
+  constructor({ task, delivery, draining, onRan }: RunStart, deps: RunDeps) {
+    this.task = task;
+    this.#ref = task;
+    this.#delivery = delivery;
+    this.#deps = deps;
+    this.#stop = new RunStop(draining);
+    this.#onRan = onRan;
+    this.startedAt = deps.runtime.clock.monotonic();
+  }
+
+  /** Separate from the constructor, so that the worker knows a whole batch before the first of its handlers starts. */
+  start(): Promise<void> {
+    return (this.#finished = this.#run());
+  }
+
+  get finished(): Promise<void> {
+    return this.#finished;
+  }
+
+  /** The broker's copy has been acknowledged, or there was none. */
+  get isAcknowledged(): boolean {
+    return this.#delivery === null;
+  }
+
+  /** Neither finished nor failed. */
+  get isGivenBack(): boolean {
+    return this.#isGivenBack;
+  }
+
+  /** The ledger has its settlement. */
+  get isSettled(): boolean {
+    return this.#isSettled;
+  }
+
+  /** Ends the run from outside; the first reason counts. */
+  stop(reason: StopReason): void {
+    this.#stop.stop(reason);
+  }
+
+  get stopping(): RunStop {
+    return this.#stop;
+  }
+
+  /** After `begin` the ledger has the task; a copy that was held for too long is acknowledged while the task still runs. */
+  acknowledgeInTime(now: number): void {
+    if (this.#delivery !== null && now - this.startedAt > LONGEST_HOLD_MS)
+      void this.#acknowledge('ok');
+  }
+
+  /**
+   * admit ─► claim key ─► start ─► execute ─► keep ─► settle ─► report ─► acknowledge ─► follow up
+   *
+   * A step that has nothing to wait for returns no promise: one for each of them would cost more than a short handler.
+   */
+  async #run(): Promise<void> {
+    const { runtime, observer, followUps, checkpoints } = this.#deps;
+    const isOver =
+      this.#stop.reason !== null || hasExpired(this.task, this.startedAt, runtime.clock);
+    if (isOver) return void (await this.turnBack(stopped(this.#stop)));
+    // The wait for a slot: it does not count as run time of the handler.
+    const waitedMs = observer ? runtime.clock.monotonic() - this.startedAt : 0;
+
+    const admitting = this.#admit();
+    const entry = admitting === null ? null : await admitting;
+    if (entry === 'turned-away') return;
+    const begun = runtime.faultPoint('worker.begun-not-started');
+    if (begun) await begun;
+
+    const claiming = claimKey({ task: this.task, stop: this.#stop, ledger: this }, this.#deps);
+    const claim = claiming instanceof Promise ? await claiming : claiming;
+    const starting = this.#reportStart(claim);
+    if (starting) await starting;
+
+    const executing = this.#execute(claim);
+    const ran = executing instanceof Promise ? await executing : executing;
+    const ranMs = this.leaveSlot();
+    const ended = this.#endedAt(ran);
+    if (ended) await ended;
+
+    const end = await this.#keepAndSettle(ran, claim);
+    const { status, settlement, owed } = end;
+    const settledAt = owed.length > 0 ? runtime.clock.monotonic() : 0;
+    // Only if the ledger has ended the run: a handler that goes on after a lost run counts until it is swept.
+    if (entry !== null && status === 'ok') this.#deps.gate?.leave(entry.reservations);
+    // Before any other await: the next run of a task may begin meanwhile, and would be reported first.
+    this.#reportEnd(end, claim, ranMs - waitedMs);
+    const isDone = status === 'ok' && settlement.kind === 'commit';
+    const forgotten = checkpoints.forget(this.task, isDone);
+    if (forgotten) await forgotten;
+
+    if (this.#delivery !== null) await this.#acknowledge(status);
+    if (status !== 'ok') return await this.#lose(status, settlement);
+    if (claim.kind === 'run' && claim.hold !== null) await claim.hold.ended(settlement);
+    if (owed.length > 0) followUps.send(owed, settledAt, followDeps(this.#deps));
+  }
+
+  /** Null: no limit applies to the task, and no store has to be asked. */
+  #admit(): Promise<Admitted | 'turned-away'> | null {
+    const entering = this.#deps.gate?.enter(this.task) ?? null;
+    return entering === null
+      ? null
+      : entering.then(async entry => {
+          if ('kind' in entry) await this.turnBack(entry);
+          else if (entry.isIn) return entry;
+          else await this.#turnAway(entry);
+          return 'turned-away';
+        });
+  }
+
+  /** Sends STARTED before the handler runs, so that it cannot overtake SUCCESS. */
+  #reportStart(claim: KeyClaim): Promise<void> | undefined {
+    // A task that waits for another one has not started.
+    if (claim.kind === 'wait') return undefined;
+    const { runtime, observer, runsAt } = this.#deps;
+    const { id, envelope, epoch, failures } = this.task;
+    const { name, queue } = envelope;
+    runtime.emit('task:started', { id, name, queue, epoch, attempt: failures + 1 });
+    observer?.started(this.task);
+    const isAsked = runsAt !== undefined && claim.kind === 'run';
+    return isAsked ? this.#sender().notify({ status: 'STARTED', runsAt }) : undefined;
+  }
+
+  /** Stores the result for duplicates, then has the ledger end the run. */
+  async #keepAndSettle(ran: Settlement, claim: KeyClaim): Promise<RunEnd> {
+    const hold = claim.kind === 'run' ? claim.hold : null;
+    const kept = hold === null ? 'kept' : await this.#keep(ran, hold);
+    // It is unknown whether the result is stored: then the run is not committed.
+    const planned = kept === 'unknown' ? ({ kind: 'release' } as const) : ran;
+    const [settlement, followUps] = planFollowUps(planned, this.task, this.#deps);
+    if (settlement.kind === 'fail' && settlement.delayMs !== null)
+      await this.#sender().notify({ status: 'RETRY', error: settlement.error });
+    const answer = kept === 'refused' ? kept : await this.#settle(settlement, followUps);
+    const status = answer === 'refused' ? await this.#giveUp() : answer;
+    const owed =
+      status === 'ok'
+        ? [...followUps, ...owedOfDeath(settlement, this.task, this.#ref.epoch, this.#deps)]
+        : NOTHING;
+    return { status, settlement, owed };
+  }
+
+  #reportEnd({ status, settlement }: RunEnd, claim: KeyClaim, ranMs: number): void {
+    const { runtime, observer } = this.#deps;
+    const isStarted = claim.kind !== 'wait';
+    if (status !== 'ok') {
+      if (isStarted) observer?.lost(this.task);
+      return;
+    }
+    if (isStarted) observer?.settled(this.task, settlement, ranMs);
+    reportSettled(this.task, settlement, runtime);
+    if (claim.kind !== 'answer' || claim.original === this.task.id) return;
+    const { id, envelope } = this.task;
+    const { key, original } = claim;
+    const { name, queue } = envelope;
+    runtime.emit('task:deduplicated', { id, name, queue, key, original });
+  }
+
+  /** The limits of its task are reached: it comes again. */
+  async #turnAway(refused: Refused): Promise<void> {
+    const status = await this.turnBack({ kind: 'release', delayMs: refused.retryAfterMs });
+    if (status === 'ok') await this.#deps.gate?.wait(this.task, refused);
+  }
+
+  /** The run has not started and does not, or it was broken off. */
+  async turnBack(end: Settlement): Promise<StepStatus> {
+    const settlement = await this.#postpone(end);
+    this.leaveSlot();
+    const answer = await this.#settle(settlement, []);
+    const status = answer === 'refused' ? 'stale' : answer;
+    await this.#acknowledge(status);
+    if (status !== 'ok') await this.#lose(status, settlement);
+    return status;
+  }
+
+  #postpone(settlement: Settlement): Settlement | Promise<Settlement> {
+    return this.#deps.outages.postpone(this.task, settlement, this.#stop);
+  }
+
+  /** It was not the rightful run any more. */
+  async #lose(status: StepStatus, { kind: settlement }: Settlement): Promise<void> {
+    const { id: task, epoch } = this.task;
+    await this.#notifier?.sendEndAgain();
+    await rescueRun(this.task, this.#stop.draining, this.#deps);
+    if (settlement === 'drop') return;
+    const fields = { task, epoch, status, settlement };
+    this.#deps.runtime.log.warn(fields, 'not the rightful run any more');
+  }
+
+  /** Its slot is free for another run: the handler has ended, or the run has in some other way. The first call counts. */
+  leaveSlot(): number {
+    if (this.#ranMs === null) {
+      this.#ranMs = this.#deps.runtime.clock.monotonic() - this.startedAt;
+      this.#onRan(this.#ranMs, this.task.envelope.body.length);
+    }
+    return this.#ranMs;
+  }
+
+  // The caller knows an earlier epoch: a door of this run may have raised it since.
+
+  checkpoint(_: RunRef, seq: number, data: Uint8Array): Promise<StepStatus> {
+    return this.#deps.checkpoints.checkpoint(this.#ref, seq, data);
+  }
+
+  async lift(_: RunRef, above: number): Promise<LiftReply> {
+    const reply = await this.#deps.ledger.lift(this.#ref, above);
+    const { id, epoch, run } = this.#ref;
+    // A run whose epoch has not changed is committed with its original reference, which costs a ledger less.
+    if (reply.status === 'ok' && reply.epoch !== epoch) this.#ref = { id, epoch: reply.epoch, run };
+    return reply;
+  }
+
+  /** The settlement of the handler, or the result of another task with the same key in its stead. */
+  #execute(claim: KeyClaim): Settlement | Promise<Settlement> {
+    const { redact } = this.#deps;
+    const running = claim.kind === 'run' ? this.#executeUnder(claim.hold) : claim.settlement;
+    const postpone = (ran: Settlement): Settlement | Promise<Settlement> =>
+      this.#postpone(redact === null ? ran : withoutInput(ran));
+    return running instanceof Promise ? running.then(postpone) : postpone(running);
+  }
+
+  #executeUnder(hold: KeyHold | null): Settlement | Promise<Settlement> {
+    const effect = hold?.effect ?? null;
+    const { epoch } = this.#ref;
+    // Raised on the way here: the handler must see no lower fence.
+    const task = epoch === this.task.epoch ? this.task : { ...this.task, epoch };
+    return execute({ task, stop: this.#stop, ledger: this, effect }, this.#deps);
+  }
+
+  #sender(): SenderNotifier {
+    const isOver = (): boolean => this.#stop.reason !== null || this.#deps.isLeaseOver?.() === true;
+    return (this.#notifier ??= new SenderNotifier(this.task, this.#deps, isOver));
+  }
+
+  /** The gap between the end of a handler and its settlement in the ledger. */
+  #endedAt({ kind }: Settlement): Promise<void> | undefined {
+    const { faultPoint } = this.#deps.runtime;
+    if (kind === 'commit') return faultPoint('worker.ran-not-committed');
+    return kind === 'fail' ? faultPoint('worker.failed-not-told') : undefined;
+  }
+
+  /** Stores the result for duplicates first, if the task is idempotent. */
+  async #keep(ran: Settlement, hold: KeyHold): Promise<'kept' | 'refused' | 'unknown'> {
+    if (ran.kind !== 'commit' || ran.outcome.kind !== 'done') return 'kept';
+    const kept = await hold.complete(ran.value, this.#stop.signal);
+    if (kept === 'kept') await this.#deps.runtime.faultPoint('worker.kept-not-committed');
+    return kept;
+  }
+
+  #settle(
+    settlement: Settlement,
+    after: readonly FollowUp[],
+  ): SettleStatus | Promise<SettleStatus> {
+    const { settler, dedupMsOf, resultMs } = this.#deps;
+    this.#isSettled = true;
+    if (settlement.kind === 'release') this.#isGivenBack = true;
+    const dedupMs = settlement.kind === 'commit' ? dedupMsOf(this.task.envelope) : 0;
+    return settleRun(settler, this.#ref, settlement, { after, dedupMs, resultMs });
+  }
+
+  /** A result that the store can never take must not come back forever: the task ends as a dead letter. */
+  async #giveUp(): Promise<StepStatus> {
+    const message = 'the store refused what the run ended with; see the log of the worker';
+    const answer = await this.#deps.settler.bury.settle({
+      kind: 'run',
+      ref: this.#ref,
+      reason: 'ERR_INVARIANT',
+      error: { type: 'ERR_INVARIANT', message, traceback: '' },
+    });
+    return answer === 'absent' ? 'absent' : 'stale';
+  }
+
+  /** The only code that decides about the broker's copy of a task that was begun. */
+  #acknowledge(status: StepStatus): Promise<void> | undefined {
+    const delivery = this.#delivery;
+    if (!delivery) return;
+    this.#delivery = null;
+    const { answers, runtime } = this.#deps;
+    // Settled by us: the ledger has it. Otherwise all we know is that we do not own it: only the ledger knows whether this
+    // is a copy or the last one.
+    const answer = (): Promise<void> =>
+      status === 'ok' ? answers.ack(delivery) : answers.requeue(delivery);
+    const settled = runtime.faultPoint('worker.committed-not-acked');
+    return settled ? settled.then(answer) : answer();
+  }
+}

@@ -1,0 +1,173 @@
+import { isUnavailable } from '../../errors/error.ts';
+import type { FollowUp, RunRef, StepStatus, WorkerLedger } from '../../ledger/ledger.ts';
+import { backoffMs, type BackoffPolicy } from '../../runtime/backoff.ts';
+import { sleep } from '../../runtime/clock.ts';
+import { endOfTick } from '../../runtime/end-of-tick.ts';
+import type { Runtime } from '../../runtime/runtime.ts';
+import type { Settlement } from './settlement.ts';
+
+interface Waiting<Item> {
+  readonly item: Item;
+  readonly resolve: (status: SettleStatus) => void;
+}
+
+/** Between two tries of the same settling call. It may succeed at any time, so it is repeated slowly and without limit. */
+const RETRY: BackoffPolicy = { baseMs: 250, maxMs: 2_000, jitter: 'full' };
+
+/** One for each in-flight batch: the settlements of one do not wait for the other. */
+const MOST_CALLS = 2;
+
+/** `refused`: the store can never take this, whatever process asks and however often. */
+export type SettleStatus = StepStatus | 'refused';
+
+/**
+ * One settling step, in batches: items that arrive during a call are sent with the next one. A call whose
+ * reply was lost is repeated as it is, because it names its runs; it gives up only when its incarnation is
+ * gone. When a batch fails and the store is not away, one item of it is the cause: then each is sent alone, so that
+ * a row that is locked or cannot be written does not delay the others.
+ */
+class StepBatcher<Item> {
+  readonly #call: (items: readonly Item[]) => Promise<readonly StepStatus[]>;
+  readonly #runtime: Runtime;
+  readonly #isGone: () => boolean;
+  #waiting: Waiting<Item>[] = [];
+  /** A call waits for the end of this tick, and takes along every item until then. */
+  #isGathering = false;
+  #calls = 0;
+
+  constructor(
+    call: (items: readonly Item[]) => Promise<readonly StepStatus[]>,
+    runtime: Runtime,
+    isGone: () => boolean,
+  ) {
+    this.#call = call;
+    this.#runtime = runtime;
+    this.#isGone = isGone;
+  }
+
+  /** `stale` also when the incarnation is gone and the outcome is unknown. */
+  settle(item: Item): Promise<SettleStatus> {
+    return new Promise(resolve => {
+      this.#waiting.push({ item, resolve });
+      if (!this.#isGathering && this.#calls < MOST_CALLS) void this.#flush();
+    });
+  }
+
+  async #flush(): Promise<void> {
+    this.#isGathering = true;
+    this.#calls += 1;
+    // Runs that end in the same tick are sent together.
+    await endOfTick();
+    this.#isGathering = false;
+    while (this.#waiting.length > 0) {
+      const batch = this.#waiting;
+      this.#waiting = [];
+      await this.#settleTogether(batch);
+    }
+    this.#calls -= 1;
+  }
+
+  async #settleTogether(batch: readonly Waiting<Item>[]): Promise<void> {
+    const { clock, log } = this.#runtime;
+    for (let tries = 1; ; tries++) {
+      try {
+        const statuses = await this.#call(batch.map(({ item }) => item));
+        for (const [index, { resolve }] of batch.entries()) resolve(statuses[index] ?? 'stale');
+        return;
+      } catch (error) {
+        if (tries === 1) log.warn({ error, items: batch.length }, 'settling failed; repeating it');
+        if (this.#isGone()) return batch.forEach(({ resolve }) => resolve('stale'));
+        if (!isUnavailable(error) || isOfOneRow(error)) {
+          for (const waiting of batch) void this.#settleAlone(waiting);
+          return;
+        }
+        await sleep(clock, this.#retryMs(tries));
+      }
+    }
+  }
+
+  #retryMs(tries: number): number {
+    return backoffMs(RETRY, tries - 1, 0.5 + this.#runtime.random.next() / 2);
+  }
+
+  async #settleAlone({ item, resolve }: Waiting<Item>): Promise<void> {
+    const { clock, log } = this.#runtime;
+    for (let tries = 1; ; tries++) {
+      try {
+        const [status] = await this.#call([item]);
+        return resolve(status ?? 'stale');
+      } catch (error) {
+        if (this.#isGone()) return resolve('stale');
+        if (!isUnavailable(error)) {
+          log.error({ error }, 'the store refuses what a run ended with');
+          return resolve('refused');
+        }
+        await sleep(clock, this.#retryMs(tries));
+      }
+    }
+  }
+}
+
+/** A lock timeout, or a statement that took too long: the store is there, one row is not available. */
+function isOfOneRow(error: unknown): boolean {
+  const { cause } = error as { readonly cause?: { readonly code?: unknown } };
+  return cause?.code === '55P03' || cause?.code === '57014';
+}
+
+/** The parameters of a commit. */
+export interface CommitTerms {
+  readonly after: readonly FollowUp[];
+  readonly dedupMs: number;
+  readonly resultMs: number;
+}
+
+/** Writes the settlement of a run to the ledger. */
+export function settleRun(
+  settler: Settler,
+  ref: RunRef,
+  settlement: Settlement,
+  terms: CommitTerms,
+): SettleStatus | Promise<SettleStatus> {
+  switch (settlement.kind) {
+    case 'commit':
+      return settler.commit.settle({ ref, outcome: settlement.outcome, ...terms });
+    case 'fail': {
+      const { error, delayMs, reason, isCrash } = settlement;
+      return settler.fail.settle({ ref, error, delayMs, reason, isCrash });
+    }
+    case 'bury': {
+      const { reason, error } = settlement;
+      return settler.bury.settle({ kind: 'run', ref, reason, error });
+    }
+    case 'release': {
+      const { delayMs } = settlement;
+      return settler.release.settle(delayMs === undefined ? ref : { ...ref, delayMs });
+    }
+    case 'drop':
+      return 'stale';
+  }
+}
+
+/** The settling steps of one worker. */
+export interface Settler {
+  readonly commit: StepBatcher<Parameters<WorkerLedger['commit']>[0][number]>;
+  readonly fail: StepBatcher<Parameters<WorkerLedger['fail']>[0][number]>;
+  readonly release: StepBatcher<Parameters<WorkerLedger['release']>[0][number]>;
+  readonly bury: StepBatcher<Parameters<WorkerLedger['bury']>[0][number]>;
+}
+
+export function createSettler(
+  ledger: WorkerLedger,
+  runtime: Runtime,
+  isGone: () => boolean,
+): Settler {
+  const batcher = <Item>(
+    call: (items: readonly Item[]) => Promise<readonly StepStatus[]>,
+  ): StepBatcher<Item> => new StepBatcher(call, runtime, isGone);
+  return {
+    commit: batcher(items => ledger.commit(items)),
+    fail: batcher(items => ledger.fail(items)),
+    release: batcher(items => ledger.release(items)),
+    bury: batcher(items => ledger.bury(items)),
+  };
+}

@@ -1,0 +1,143 @@
+import { Pool } from 'pg';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { migrate } from '../../src/adapters/postgres/migrate.ts';
+import { PgDatabase } from '../../src/adapters/postgres/pg-database.ts';
+import { PostgresCheckpointStore } from '../../src/adapters/postgres/postgres-checkpoint-store.ts';
+import { PostgresGenerationStore } from '../../src/adapters/postgres/postgres-generation-store.ts';
+import { PostgresOutboxStore } from '../../src/adapters/postgres/postgres-outbox-store.ts';
+import { fromPg } from '../../src/adapters/transactions/pg.ts';
+import { task, type SendOptions } from '../../src/task/define-task.ts';
+import { unchecked } from '../../src/task/standard-schema.ts';
+import { createOutlast } from '../../src/app/create-outlast.ts';
+import { startPgbouncer, type OwnPgbouncer } from '../support/pgbouncer.ts';
+import { withDatabase, type TestDatabase } from '../support/servers.ts';
+import { describeAdmission } from './admission.ts';
+import { describeCheckpointStore } from './checkpoint-store.ts';
+import { describeEffectDoor } from './effect-door.ts';
+import { describeGenerationStore } from './generation-store.ts';
+import { describeIdempotency } from './idempotency.ts';
+import { describeLedger } from './ledger.ts';
+import { describeLedgerReads } from './ledger-reads.ts';
+import { describeOutboxReads } from './outbox-reads.ts';
+import { describeOutboxReceipts } from './outbox-receipts.ts';
+import { describeOutboxStore } from './outbox-store.ts';
+import { describeResultStore } from './result-store.ts';
+import { sqlFixtures } from './sql-fixtures.ts';
+
+/**
+ * What an operator may set for a database or a role, and what would change how values are written, read, compared or
+ * planned. A pooler in transaction mode stands before it, so that none of the settings we ask for reaches a session.
+ */
+const HOSTILE: Readonly<Record<string, string>> = {
+  bytea_output: 'escape',
+  datestyle: `'German, DMY'`,
+  default_transaction_deferrable: 'on',
+  default_transaction_isolation: 'serializable',
+  enable_hashjoin: 'off',
+  enable_indexscan: 'off',
+  escape_string_warning: 'off',
+  extra_float_digits: '-15',
+  intervalstyle: 'sql_standard',
+  join_collapse_limit: '1',
+  quote_all_identifiers: 'on',
+  row_security: 'off',
+  standard_conforming_strings: 'off',
+  timezone: `'Asia/Kathmandu'`,
+  transform_null_equals: 'on',
+};
+
+let server: TestDatabase;
+let pooler: OwnPgbouncer;
+let db: PgDatabase;
+let pool: Pool;
+
+beforeAll(async () => {
+  server = await withDatabase('hostile');
+  const name = new URL(server.url).pathname.slice(1);
+  const admin = new Pool({ connectionString: server.url, max: 1 });
+  for (const [setting, value] of Object.entries(HOSTILE))
+    await admin.query(`alter database "${name}" set ${setting} = ${value}`);
+  await admin.end();
+  pooler = await startPgbouncer(server.url, 5);
+  db = await PgDatabase.open({ url: pooler.url, poolSize: 5, queryTimeoutMs: 30_000 });
+  await migrate(db);
+  pool = new Pool({ connectionString: pooler.url });
+});
+
+afterAll(async () => {
+  await db.close();
+  await pool.end();
+  await pooler.dispose();
+  await server.drop();
+});
+
+const fixtures = sqlFixtures(() => db);
+
+it('the settings are those of our sessions too', async () => {
+  const names = Object.keys(HOSTILE).filter(name => name !== 'datestyle');
+  const rows = await db.query(
+    'select name, current_setting(name) as value from unnest($1::text[]) as n(name)',
+    [names],
+  );
+  const found = new Map(rows.map(row => [row['name'], row['value']]));
+  const wanted = names.map(name => [name, HOSTILE[name]?.replaceAll(`'`, '')] as const);
+  expect(found).toEqual(new Map(wanted));
+});
+
+describe('a task that was sent through a library under these settings', () => {
+  const anything = task('hostile.anything', { input: unchecked<unknown>() });
+  const INPUT = { text: `\\x41 \\101 \u0000 ' " žluť 😀`, nested: [null, 1.5, '\\'] };
+  const OPTIONS: Readonly<Record<string, SendOptions>> = {
+    plain: {},
+    'with a key': { idempotencyKey: String.raw`k\x41'` },
+    'with an order': { orderingKey: String.raw`o\101"` },
+    'with times': { eta: new Date('2020-02-03T04:05:06.789Z'), expires: '1d' },
+  };
+
+  const another = ({ idempotencyKey: key, ...rest }: SendOptions, nth: string): SendOptions =>
+    key === undefined ? rest : { ...rest, idempotencyKey: key + nth };
+
+  it.each(Object.entries(OPTIONS))('arrives byte for byte: %s', async (_, options) => {
+    const outlast = createOutlast({ database: pooler.url, adapter: fromPg(pool) });
+    const ids = await outlast.transaction(async tx => {
+      const alone = await outlast.send(tx, anything, INPUT, options);
+      const many = await outlast.sendMany(tx, [
+        anything.with(INPUT, another(options, '1')),
+        anything.with(INPUT, another(options, '2')),
+      ]);
+      return [alone, ...many].map(({ id }) => id);
+    });
+    await outlast.close();
+    const store = new PostgresOutboxStore(db, { movesIntoLedger: false });
+    await store.beat('hostile', 60_000);
+    const found: string[] = [];
+    // One at a time where they have an order.
+    while (found.length < ids.length) {
+      const token = `token-${found.length}`;
+      const rows = await store.claim({ relay: 'hostile', token, limit: 10, staleMs: 60_000 });
+      const { body, etaMs } = rows[0]?.envelope ?? {};
+      expect(JSON.parse(Buffer.from(body ?? []).toString())).toMatchObject([[], INPUT, {}]);
+      expect(etaMs ?? null).toBe(options.eta?.getTime() ?? null);
+      found.push(...rows.map(({ envelope }) => envelope.id));
+      await store.settlePublished(
+        token,
+        rows.map(({ row }) => row),
+      );
+    }
+    expect(new Set(found)).toEqual(new Set(ids));
+  });
+});
+
+const NAME = 'PostgreSQL with hostile settings';
+
+describeLedger(NAME, () => fixtures.outbox(true));
+describeOutboxStore(NAME, () => fixtures.outbox(true));
+describeOutboxReceipts(NAME, () => fixtures.outbox(false));
+describeOutboxReads(NAME, () => fixtures.outbox(false));
+describeLedgerReads(NAME, () => fixtures.ledger());
+describeAdmission(NAME, () => fixtures.admission());
+describeResultStore(NAME, () => fixtures.outbox(true));
+describeEffectDoor(NAME, () => fixtures.door(true));
+describeCheckpointStore(NAME, () => new PostgresCheckpointStore(db));
+describeGenerationStore(NAME, () => new PostgresGenerationStore(db));
+describeIdempotency(NAME, () => fixtures.keys());

@@ -1,0 +1,238 @@
+import { Client, Pool, type PoolClient } from 'pg';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { fromPg } from '../../src/adapters/transactions/pg.ts';
+import type { TransactionAdapter } from '../../src/outbox/transaction-adapter.ts';
+import { task } from '../../src/task/define-task.ts';
+import { unchecked } from '../../src/task/standard-schema.ts';
+import { createOutlast } from '../../src/app/create-outlast.ts';
+import type { Outlast, SqlTransaction } from '../../src/app/outlast.ts';
+import {
+  migratedDatabase,
+  migratedMariadb,
+  type MigratedDatabase,
+  type MigratedMariadb,
+} from '../support/database.ts';
+import { DRIVERS, type Driver, type DriverConnection } from '../support/mysql-drivers.ts';
+
+const nightly = task('outside.nightly');
+const REFUSED = { code: 'ERR_NOT_IN_TRANSACTION' };
+
+/** A library of one's own that knows nothing of its transactions. */
+const blind = <Tx>(adapter: TransactionAdapter<Tx>): TransactionAdapter<Tx> => ({
+  dialect: adapter.dialect,
+  endsIdleTransactions: adapter.endsIdleTransactions,
+  execute: (tx, text, values) => adapter.execute(tx, text, values),
+  transaction: (fn, leave) => adapter.transaction(fn, leave),
+  status: () => 'unknown',
+});
+
+describe('PostgreSQL refuses a send, and no row is left,', () => {
+  let database: MigratedDatabase;
+  let pool: Pool;
+  let outlast: Outlast<PoolClient>;
+  let viaBlind: Outlast<PoolClient>;
+
+  beforeAll(async () => {
+    database = await migratedDatabase('outside');
+    pool = database.pool;
+    outlast = createOutlast({ database: database.url, adapter: fromPg(pool) });
+    viaBlind = outlast.via(blind(fromPg(pool)));
+  });
+
+  afterAll(async () => {
+    await outlast.close();
+    await database.dispose();
+  });
+
+  const count = async (): Promise<number> =>
+    (await pool.query('select 1 from outlast_outbox')).rowCount ?? 0;
+
+  async function refused(sending: Promise<unknown>): Promise<void> {
+    await expect(sending).rejects.toMatchObject(REFUSED);
+    expect(await count()).toBe(0);
+  }
+
+  const connect = async (): Promise<PoolClient> => {
+    const client = await pool.connect();
+    onTestFinished(() => client.release());
+    return client;
+  };
+
+  it('through a pool, also while another client of it is in a transaction', async () => {
+    const asClient = pool as unknown as PoolClient;
+    const inside = await connect();
+    await inside.query('BEGIN');
+    for (const sender of [outlast, viaBlind]) {
+      await refused(sender.send(asClient, nightly));
+      await refused(sender.sendMany(asClient, [nightly.with(), nightly.with()]));
+      await refused(sender.send(asClient, nightly, undefined, { id: 'chosen' }));
+      await refused(sender.send(asClient, nightly, undefined, { idempotencyKey: 'k' }));
+    }
+    await inside.query('ROLLBACK');
+  });
+
+  it('through any other pool of pg, also where strict is off', async () => {
+    const other = new Pool({ connectionString: database.url, max: 1 });
+    const lenient = createOutlast({ database: database.url, adapter: fromPg(pool), strict: false });
+    onTestFinished(async () => {
+      await lenient.close();
+      await other.end();
+    });
+    await refused(outlast.send(other as unknown as PoolClient, nightly));
+    await refused(lenient.send(pool as unknown as PoolClient, nightly));
+  });
+
+  it('through something that only looks like a client and is a pool behind it', async () => {
+    const query = (text: string, values?: unknown[]) => pool.query(text, values);
+    await refused(outlast.send({ query } as unknown as PoolClient, nightly));
+  });
+
+  it('on a client before BEGIN, after COMMIT and after ROLLBACK', async () => {
+    for (const sender of [outlast, viaBlind]) {
+      const client = await connect();
+      await refused(sender.send(client, nightly));
+      for (const end of ['COMMIT', 'ROLLBACK']) {
+        await client.query('BEGIN');
+        await client.query(end);
+        await refused(sender.send(client, nightly));
+      }
+    }
+  });
+
+  it('behind a ROLLBACK that nobody has waited for', async () => {
+    const client = await connect();
+    await client.query('BEGIN');
+    const ending = client.query('rollback');
+    await refused(outlast.send(client, nightly));
+    await ending;
+  });
+
+  it('that began before a ROLLBACK and was the first one of its client', async () => {
+    const client = await connect();
+    await client.query('BEGIN');
+    // The first one of an instance finds out that the transaction is over.
+    const sending = outlast.send(client, nightly).catch((error: unknown) => error);
+    await client.query('ROLLBACK');
+    await sending;
+    expect(await count()).toBe(0);
+  });
+
+  it('and takes one in a transaction, also beside other statements and after ROLLBACK TO', async () => {
+    const lone = new Client(database.url);
+    await lone.connect();
+    onTestFinished(() => lone.end());
+    for (const sender of [outlast, viaBlind]) {
+      await lone.query('BEGIN');
+      await lone.query('SAVEPOINT a');
+      await Promise.all([
+        lone.query('rollback to a'),
+        sender.send(lone as unknown as PoolClient, nightly),
+      ]);
+      expect((await lone.query('select 1 from outlast_outbox')).rowCount).toBe(1);
+      await lone.query('ROLLBACK');
+    }
+    expect(await count()).toBe(0);
+  });
+
+  it('says that a failed transaction has failed', async () => {
+    const client = await connect();
+    await client.query('BEGIN');
+    await client.query('select * from nowhere').catch(() => undefined);
+    await refused(viaBlind.send(client, nightly));
+    await client.query('ROLLBACK');
+  });
+});
+
+const late = task('outside.late', { input: unchecked<number>() });
+
+describe.each(Object.entries(DRIVERS))('%s refuses a send, and no row is left,', (_, open) => {
+  let database: MigratedMariadb;
+  let driver: Driver;
+  let outlast: Outlast<DriverConnection>;
+  let viaBlind: Outlast<DriverConnection>;
+  let own: Outlast;
+
+  beforeAll(async () => {
+    database = await migratedMariadb('outside');
+    driver = open(database.url);
+    const config = {
+      database: 'postgres://nobody@127.0.0.1:1/none',
+      outboxes: { crm: { database: database.url } },
+      outbox: 'crm',
+    };
+    outlast = createOutlast({ ...config, adapter: driver.adapter });
+    viaBlind = outlast.via(blind(driver.adapter));
+    own = createOutlast(config);
+  });
+
+  afterAll(async () => {
+    await outlast.close();
+    await own.close();
+    await driver.close();
+    await database.dispose();
+  });
+
+  const count = async (): Promise<number> =>
+    ((await database.pool.query('select 1 from outlast_outbox'))[0] as unknown[]).length;
+
+  async function refused(sending: Promise<unknown>): Promise<void> {
+    await expect(sending).rejects.toMatchObject(REFUSED);
+    expect(await count()).toBe(0);
+  }
+
+  const connect = async (): Promise<DriverConnection> => {
+    const connection = await driver.connect();
+    onTestFinished(async () => await connection.release());
+    return connection;
+  };
+
+  it('through a pool', async () => {
+    for (const sender of [outlast, viaBlind]) {
+      await refused(sender.send(driver.pool, nightly));
+      await refused(sender.sendMany(driver.pool, [late.with(1), late.with(2)]));
+    }
+  });
+
+  it('on a connection with autocommit, and after the end of a transaction', async () => {
+    for (const sender of [outlast, viaBlind]) {
+      const connection = await connect();
+      await refused(sender.send(connection, nightly));
+      await connection.beginTransaction();
+      await connection.commit();
+      await refused(sender.send(connection, nightly));
+      await connection.beginTransaction();
+      await connection.rollback();
+      await refused(sender.send(connection, nightly));
+    }
+  });
+
+  it('after a statement that committed the transaction by itself', async () => {
+    const createTable = 'create table if not exists commits_by_itself (id int)';
+    const sendAfter = async (sender: Outlast<DriverConnection>): Promise<unknown> =>
+      await sender.transaction(async tx => {
+        await driver.run(tx, createTable);
+        await sender.send(tx, nightly);
+      });
+    await refused(sendAfter(outlast));
+    await refused(sendAfter(viaBlind));
+    const sendOwn = own.transaction(async (tx: SqlTransaction) => {
+      await tx.query(createTable);
+      await own.send(tx, nightly);
+    });
+    await refused(sendOwn);
+  });
+
+  it('and takes one in a transaction, or without autocommit', async () => {
+    for (const sender of [outlast, viaBlind]) {
+      const connection = await connect();
+      await connection.beginTransaction();
+      await sender.send(connection, nightly);
+      await connection.rollback();
+      await driver.run(connection, 'set autocommit = 0');
+      await sender.send(connection, nightly);
+      await connection.rollback();
+      await driver.run(connection, 'set autocommit = 1');
+    }
+    expect(await count()).toBe(0);
+  });
+});

@@ -1,0 +1,148 @@
+import { describe, expect, it, onTestFinished } from 'vitest';
+import {
+  createOutlast,
+  startRelay,
+  startResurrector,
+  startWorker,
+  task,
+  unchecked,
+} from '../../dist/index.js';
+import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
+
+async function setup(): Promise<MigratedDatabase> {
+  const database = await migratedDatabase('unreadable');
+  onTestFinished(() => database.dispose());
+  return database;
+}
+
+const echo = task('unreadable.echo', { input: unchecked<number>(), result: unchecked<number>() });
+
+/** What somebody with psql may do to a waiting task, and the reason of the letter it becomes. */
+const TASKS: readonly (readonly [change: string, reason: string])[] = [
+  ['epoch = 9223372036854775807', 'ERR_UNDECODABLE'],
+  ['epoch = 9007199254740993', 'ERR_UNDECODABLE'],
+  [`body = 'no JSON'`, 'ERR_DIGEST'],
+  [`digest = null`, 'ERR_DIGEST'],
+  [`digest = 'another'`, 'ERR_DIGEST'],
+  [`body = '[', digest = encode(sha256('['), 'hex')`, 'ERR_'],
+  [`options = 'no JSON'`, 'ERR_'],
+  [`version = 2147483647, digest = 'another'`, 'ERR_DIGEST'],
+  // Its handler throws.
+  ['failures = 2147483647', 'ERR_ATTEMPTS_SPENT'],
+];
+/** These are strange, and run. */
+const HARMLESS = [
+  `eta = 'infinity'`,
+  `expires_at = 'infinity'`,
+  `due = '-infinity'`,
+  `history = 'no lines'`,
+  `checkpoint = 'no JSON'`,
+  'crashes = -5',
+];
+
+describe('rows of the ledger that somebody else has written to', () => {
+  it('are dead letters one by one, and the worker goes on with the others', async () => {
+    const { url, pool } = await setup();
+    const outlast = createOutlast({ database: url });
+    const count = TASKS.length + HARMLESS.length + 5;
+    const handles = await outlast.transaction(tx =>
+      outlast.sendMany(
+        tx,
+        Array.from({ length: count }, (_, n) => echo.with(n)),
+      ),
+    );
+    const relay = await startRelay(outlast, { idleTime: '20ms' });
+    await until(async () => (await pool.query('select 1 from outlast_task')).rowCount === count);
+    await relay.stop();
+    const changes = [...TASKS.map(([change]) => change), ...HARMLESS];
+    for (const [at, change] of changes.entries())
+      await pool.query(`update outlast_task set ${change} where id = $1`, [handles[at]?.id]);
+    // It is never due, and asked about by whoever is idle.
+    await pool.query(`insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, state, due)
+      select 'never', name, queue, priority, payload_version, body, options, digest, 'waiting', 'infinity' from outlast_task limit 1`);
+    const handler = outlast.handler(echo, n => {
+      if (n === TASKS.length - 1) throw new Error('no');
+      return n;
+    });
+    const worker = await startWorker(outlast, {
+      tasks: [handler],
+      concurrency: 20,
+    });
+    const resurrector = await startResurrector(outlast);
+    for (const handle of handles.slice(TASKS.length))
+      await until(async () => (await handle.state()) === 'done');
+    for (const [at, [, reason]] of TASKS.entries()) {
+      const id = handles[at]?.id;
+      const [letter] = await until(async () => {
+        const { rows } = await pool.query(
+          `select reason from outlast_task where id = $1 and state = 'dead'`,
+          [id],
+        );
+        return rows.length > 0 && (rows as { readonly reason: string }[]);
+      });
+      expect(letter?.reason).toContain(reason);
+    }
+    const later = await outlast.transaction(tx => outlast.send(tx, echo, 100));
+    const again = await startRelay(outlast, { idleTime: '20ms' });
+    expect(await later.result()).toBe(100);
+    await again.stop();
+    await worker.stop();
+    await resurrector.stop();
+    await outlast.close();
+  });
+});
+
+describe('what must follow a task, where somebody else has written to it', () => {
+  it('is a dead letter with its bytes, and the resurrector goes on', async () => {
+    const { url, pool } = await setup();
+    const outlast = createOutlast({ database: url });
+    const texts = [
+      'no JSON',
+      '{}',
+      'null',
+      '{"part":{}}',
+      '{"reply":7}',
+      '{"id":7,"body":"","options":""}',
+    ];
+    for (const text of texts)
+      await pool.query(
+        `insert into outlast_after (key, entry, due) values ($1, convert_to($1, 'UTF8'), '2020-01-01')`,
+        [text],
+      );
+    const resurrector = await startResurrector(outlast);
+    await until(async () => (await pool.query('select 1 from outlast_after')).rowCount === 0);
+    const { rows } = await pool.query<{ readonly letter: string }>(
+      `select reason || ' ' || convert_from(body, 'UTF8') as letter from outlast_task where state = 'dead'`,
+    );
+    const letters = rows.map(({ letter }) => letter);
+    expect(letters.toSorted()).toEqual(texts.map(text => `ERR_UNDECODABLE ${text}`).toSorted());
+    await resurrector.stop();
+    await outlast.close();
+  });
+});
+
+describe('rows of the outbox that somebody else has written to', () => {
+  it('keep no relay from moving the others', async () => {
+    const { url, pool } = await setup();
+    const outlast = createOutlast({ database: url });
+    const changes = [
+      `eta = 'infinity'`,
+      `available_at = '-infinity'`,
+      `options = 'no JSON'`,
+      'claims = 2147483647',
+      'retries = 32767',
+    ];
+    const handles = await outlast.transaction(tx =>
+      outlast.sendMany(
+        tx,
+        Array.from({ length: changes.length + 3 }, (_, n) => echo.with(n)),
+      ),
+    );
+    for (const [at, change] of changes.entries())
+      await pool.query(`update outlast_outbox set ${change} where task_id = $1`, [handles[at]?.id]);
+    const relay = await startRelay(outlast, { idleTime: '20ms' });
+    await until(async () => (await pool.query('select 1 from outlast_outbox')).rowCount === 0);
+    await relay.stop();
+    await outlast.close();
+  });
+});

@@ -1,0 +1,108 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import {
+  createOutlast,
+  startRelay,
+  startResurrector,
+  startWorker,
+  task,
+  unchecked,
+} from '../../dist/index.js';
+import { createAdmin } from '../../dist/admin/index.js';
+import { RedisConnection } from '../../src/adapters/redis/redis-connection.ts';
+import { unique } from '../conformance/envelopes.ts';
+import { celeryMeta } from '../support/celery-meta.ts';
+import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
+import { startRedis, type OwnRedis } from '../support/redis-server.ts';
+import { isLong } from '../support/selection.ts';
+import { rabbitmqUrl } from '../support/servers.ts';
+import { endProcess, sendFromPython, startCeleryWorker, type CeleryPlace } from './celery-kit.ts';
+
+/** Each task that the wrong worker meets waits longer: the tail of many takes half a minute. */
+const EACH = isLong ? 40 : 4;
+const RETRIES = 3;
+
+let database: MigratedDatabase;
+let redis: OwnRedis;
+let store: RedisConnection;
+
+beforeAll(async () => {
+  [database, redis] = await Promise.all([migratedDatabase('celery_shared'), startRedis()]);
+  store = await RedisConnection.open({ url: redis.url, role: 'ledger', name: 'shared' });
+});
+
+afterAll(async () => {
+  store.close();
+  await redis.dispose();
+  await database.dispose();
+});
+
+const BROKERS = [
+  { name: 'RabbitMQ', ours: () => rabbitmqUrl(), python: () => rabbitmqUrl().replace(/\/$/, '//') },
+  { name: 'Redis', ours: () => redis.url, python: () => redis.url },
+] as const;
+
+const placeOf = (broker: string): CeleryPlace => ({
+  broker,
+  backend: redis.url.replace(/0$/, '1'),
+  store: redis.url,
+});
+
+describe('a worker of ours and one of Celery’s on one queue', () => {
+  it.each(BROKERS)('run what is theirs, each task once: $name', async ({ ours, python }) => {
+    const [queue, key] = [unique('shared'), unique('tally')];
+    const place = { ...placeOf(python()), isSharing: true };
+    const outlast = createOutlast({ database: database.url, broker: ours() });
+    onTestFinished(() => outlast.close());
+    const ran: string[] = [];
+    const job = task(unique('ts.job'), { queue, input: unchecked<number>() });
+    const handler = outlast.handler(job, (_, { id }) => void ran.push(id));
+    const calls = Array.from({ length: EACH }, () => randomUUID());
+    const worker = await startCeleryWorker(place, [queue]);
+    onTestFinished(() => endProcess(worker));
+    const services = [
+      await startRelay(outlast),
+      await startResurrector(outlast, { interval: '100ms' }),
+      await startWorker(outlast, { tasks: [handler], queues: [queue, `${queue}.ts`] }),
+    ];
+    onTestFinished(async () => void (await Promise.all(services.map(one => one.stop()))));
+    const sent: string[] = [];
+    const sending = sendFromPython(
+      place,
+      calls.map(id => ({
+        name: 'interop.tally',
+        args: [key],
+        options: { queue, task_id: id, retries: RETRIES },
+      })),
+    );
+    for (let n = 0; n < EACH; n += 1) sent.push((await outlast.push(job, n)).id);
+    await sending;
+    const tally = async (): Promise<string[]> =>
+      ((await store.command('lrange', key, 0, -1)) as readonly Buffer[]).map(String);
+    await until(async () => ran.length >= EACH && (await tally()).length >= EACH);
+    expect(ran.toSorted()).toEqual(sent.toSorted());
+    // The count of retries is one of its headers.
+    expect((await tally()).toSorted()).toEqual(calls.map(id => `${id} ${RETRIES}`).toSorted());
+    expect((await createAdmin(outlast).deadLetters.list()).items).toEqual([]);
+  });
+});
+
+describe('a worker of Celery’s as it is', () => {
+  it.each(BROKERS)('throws away a task it does not know: $name', async ({ ours, python }) => {
+    const queue = unique('thrown');
+    const place = placeOf(python());
+    const worker = await startCeleryWorker(place, [queue]);
+    onTestFinished(() => endProcess(worker));
+    const outlast = createOutlast({ database: database.url, broker: ours() });
+    onTestFinished(() => outlast.close());
+    const sent = await outlast.push(task('ts.unknown', { queue, input: unchecked<number>() }), 1);
+    const backend = await RedisConnection.open({
+      url: place.backend,
+      role: 'ledger',
+      name: 'backend',
+    });
+    onTestFinished(() => backend.close());
+    const told = JSON.parse(await celeryMeta(backend, sent.id)) as object;
+    expect(told).toMatchObject({ status: 'FAILURE', result: { exc_type: 'NotRegistered' } });
+  });
+});

@@ -1,0 +1,22 @@
+import { postgresDatabase } from '../../../src/adapters/postgres/dialect.ts';
+import { printMigrations } from '../../../src/adapters/postgres/migrate.ts';
+import {
+  PostgresFences,
+  PostgresTaskFences,
+} from '../../../src/adapters/postgres/postgres-fences.ts';
+import { PostgresOutboxWriter } from '../../../src/adapters/postgres/postgres-outbox-writer.ts';
+import type { Dialect } from '../../../src/adapters/sql/dialect.ts';
+import { systemClock } from '../../../src/runtime/clock.ts';
+import { openToy } from './toy-database.ts';
+
+/** A database of its own kind for all that asks. Only its stores are those of PostgreSQL, because that is what is in it. */
+export const dialect: Dialect = {
+  open: async ({ folder = '' }) => ({
+    ...postgresDatabase(await openToy(folder), true),
+    close: async () => undefined,
+  }),
+  printMigrations: () => `-- toy\n${printMigrations()}`,
+  writer: adapter => new PostgresOutboxWriter(adapter, systemClock),
+  fences: (adapter, isLedgerHere) =>
+    isLedgerHere ? new PostgresTaskFences(adapter) : new PostgresFences(adapter),
+};

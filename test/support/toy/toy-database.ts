@@ -1,0 +1,18 @@
+import {
+  openPGliteDatabase,
+  type PGliteDatabase,
+} from '../../../src/adapters/pglite/pglite-database.ts';
+
+const opened = new Map<string, Promise<PGliteDatabase>>();
+
+/** A toy is a PGlite in memory: everybody who opens the same folder gets the same one, and `closeToys` ends it. */
+export async function openToy(folder: string): Promise<PGliteDatabase> {
+  const toy = opened.get(folder) ?? openPGliteDatabase({ memory: true });
+  opened.set(folder, toy);
+  return await toy;
+}
+
+export async function closeToys(): Promise<void> {
+  for (const toy of opened.values()) await (await toy).close();
+  opened.clear();
+}
