@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { makeEnvelope } from '../../test/conformance/envelopes.ts';
-import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
-import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
+import { MemoryLedgerReads } from '../../test/memory/memory-ledger-reads.ts';
+import { MemoryLedger } from '../../test/memory/memory-ledger.ts';
 import type { EvacuatedTask } from '../ledger/evacuation.ts';
 import { noFaults } from '../runtime/fault-point.ts';
 import { moveTier } from './move-tier.ts';

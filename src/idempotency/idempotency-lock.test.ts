@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { MemoryIdempotencyStore } from '../adapters/memory/memory-idempotency-store.ts';
+import { MemoryIdempotencyStore } from '../../test/memory/memory-idempotency-store.ts';
 import { outlastError } from '../errors/error.ts';
 import { systemRandom } from '../runtime/random.ts';
 import { silentLogger } from '../telemetry/logger.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { MemoryOutboxStore } from '../adapters/memory/memory-outbox-store.ts';
+import { MemoryOutboxStore } from '../../test/memory/memory-outbox-store.ts';
 import type { PublishOutcome } from '../broker/broker.ts';
 import { outlastError } from '../errors/error.ts';
 import type { TaskState } from '../ledger/ledger.ts';

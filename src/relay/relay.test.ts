@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
-import { MemoryOutboxStore } from '../adapters/memory/memory-outbox-store.ts';
+import { MemoryOutboxStore } from '../../test/memory/memory-outbox-store.ts';
 import type { PublishOutcome } from '../broker/broker.ts';
 import { isOutlastError, outlastError } from '../errors/error.ts';
 import { noFaults } from '../runtime/fault-point.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { MemoryOutboxStore } from '../adapters/memory/memory-outbox-store.ts';
+import { MemoryOutboxStore } from '../../test/memory/memory-outbox-store.ts';
 import { noFaults } from '../runtime/fault-point.ts';
 import { silentLogger } from '../telemetry/logger.ts';
 import { makeEnvelope } from '../../test/conformance/envelopes.ts';

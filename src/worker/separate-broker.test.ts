@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { MemoryBroker } from '../adapters/memory/memory-broker.ts';
-import { MemoryIdempotencyStore } from '../adapters/memory/memory-idempotency-store.ts';
-import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
-import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
+import { MemoryBroker } from '../../test/memory/memory-broker.ts';
+import { MemoryIdempotencyStore } from '../../test/memory/memory-idempotency-store.ts';
+import { MemoryLedger } from '../../test/memory/memory-ledger.ts';
+import { MemoryLedgerReads } from '../../test/memory/memory-ledger-reads.ts';
 import type { Broker } from '../broker/broker.ts';
 import { outlastError } from '../errors/error.ts';
 import type { Envelope } from '../task/envelope.ts';

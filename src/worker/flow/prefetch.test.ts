@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { MemoryBroker } from '../../adapters/memory/memory-broker.ts';
+import { MemoryBroker } from '../../../test/memory/memory-broker.ts';
 import { makeEnvelopes } from '../../../test/conformance/envelopes.ts';
 import { VirtualTime } from '../../../test/sim/virtual-time.ts';
 import { Flow } from './flow.ts';
