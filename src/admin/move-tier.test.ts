@@ -6,7 +6,7 @@ import type { EvacuatedTask } from '../ledger/evacuation.ts';
 import { noFaults } from '../runtime/fault-point.ts';
 import { moveTier } from './move-tier.ts';
 
-it('waits for messages that a move which was killed still has on loan', async () => {
+it('waits for messages that a killed move took and did not acknowledge', async () => {
   let nowMs = 0;
   const clock = {
     now: () => nowMs,
@@ -19,7 +19,7 @@ it('waits for messages that a move which was killed still has on loan', async ()
   };
   const message = makeEnvelope();
   let taken = 0;
-  // A Redis hides taken messages for five seconds, and a slow poll comes on top of it.
+  // Redis hides taken messages for five seconds, and a slow poll adds to that.
   const take = async () => (nowMs > 5_500 && taken++ === 0 ? [{ tag: 'tag', message }] : []);
   const moved: EvacuatedTask[] = [];
   const ledger = new MemoryLedger({ clock });

@@ -11,7 +11,7 @@ const limit = (key: string, most: number): Limit => ({
   concurrency: null,
 });
 
-it('takes nothing from the earlier limits of whoever is refused by a later one', async () => {
+it('takes nothing from earlier limits when a later limit refuses the task', async () => {
   const clock = stoppedClock();
   const store = new MemoryAdmissionStore({ clock, ledger: new MemoryLedger({ clock }) });
   const [tenant, queue] = [limit('tenant:a', 10), limit('queue:q', 2)];
