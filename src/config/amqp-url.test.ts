@@ -65,7 +65,7 @@ describe('a RabbitMQ URL', () => {
     ['amqp://app:hunter2%@mq', 'percent-encoded'],
     ['amqp://app:hunter2@mq?heartbeet=1', 'heartbeet'],
     ['amqp://app:hunter2@mq?heartbeat=0', 'heartbeat'],
-    ['amqps://app:hunter2@mq?verify=verify_none', 'nobody verifies'],
+    ['amqps://app:hunter2@mq?verify=verify_none', 'verification of the server'],
     ['amqp:/app:hunter2@mq', 'well-formed'],
     ['amqp://app:hunter2@m1;m2', 'well-formed'],
   ])('is refused when it is wrong, without its password in the message: %s', (url, message) => {

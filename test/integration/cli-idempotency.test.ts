@@ -103,9 +103,9 @@ describe('idempotency', () => {
       return { exit, message: json<JsonError>(stderr).error.message };
     };
     const refund = await show('--task', 'shop.refund', '--input', '{"order":"17"}');
-    expect(refund).toEqual({ exit: 3, message: 'nobody has the key shop.refund#17' });
+    expect(refund).toEqual({ exit: 3, message: 'no task has the key shop.refund#17' });
     const pay = await show('--task', 'shop.pay', '--input', '{"cents":5,"order":"17"}');
-    expect(pay.message).toMatch(/^nobody has the key shop\.pay#[0-9a-f]{64}$/);
+    expect(pay.message).toMatch(/^no task has the key shop\.pay#[0-9a-f]{64}$/);
     expect(await show('--task', 'shop.pay', '--input', '{"order":"17","cents":5}')).toEqual(pay);
     expect((await show('--task', 'shop.plain', '--input', '{}')).exit).toBe(2);
     expect((await show('key', '--task', 'shop.pay')).exit).toBe(2);
