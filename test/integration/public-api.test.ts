@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { PoolClient } from 'pg';
 import { z } from 'zod';
 import {
@@ -22,6 +22,7 @@ import {
   type Service,
 } from '../../dist/index.js';
 import { createAdmin } from '../../dist/admin/index.js';
+import { CONTEXT } from '../../dist/app/outlast.js';
 import { fromPg } from '../../dist/adapters/transactions/pg.js';
 import { gate, migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
 import { withDatabase } from '../support/servers.ts';
@@ -292,6 +293,35 @@ describe('runOnce', () => {
     expect(seen).toHaveLength(2);
     expect(await later.state()).toBe('pending');
     expect(await foreign.state()).toBe('waiting');
+  });
+
+  it('runs what was moved while it looked whether anything is left', async () => {
+    const { once, own, seen } = await setup();
+    await once.transaction(tx => once.sendMany(tx, [note.with({ n: 1 }), note.with({ n: 2 })]));
+    const { reads, outbox } = await once[CONTEXT].stores();
+    const holder = await own.pool.connect();
+    await holder.query('begin; lock table outlast_outbox in share mode');
+    const moved = async (): Promise<boolean> => {
+      const { rows } = await own.pool.query('select 1 from outlast_outbox');
+      return rows.length === 0;
+    };
+    // Nothing moves before the first look has its answer, and everything does before the answer arrives.
+    const late = async <T>(answer: T): Promise<T> => {
+      await holder.query('commit');
+      await until(moved);
+      return answer;
+    };
+    const [stats, nextDueMs] = [reads.stats.bind(reads), outbox.nextDueMs.bind(outbox)];
+    let looks = 0;
+    const look = async <T>(ask: () => Promise<T>): Promise<T> => {
+      looks += 1;
+      return looks === 1 ? late(await ask()) : ask();
+    };
+    vi.spyOn(reads, 'stats').mockImplementation(top => look(() => stats(top)));
+    vi.spyOn(outbox, 'nextDueMs').mockImplementation(() => look(nextDueMs));
+    await runOnce(once, { tasks: [once.handler(note, ({ n }) => void seen.push(n))] });
+    holder.release();
+    expect(new Set(seen)).toEqual(new Set([1, 2]));
   });
 
   it('brings back what a call that was killed had begun', async () => {
