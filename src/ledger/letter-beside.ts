@@ -35,7 +35,8 @@ export interface LetterBeside {
 
 /** The message inside a revived letter; null: it is any other task. Cheap, because every run is checked. */
 export function readLetterBeside(envelope: Envelope): LetterBeside | null {
-  const [, id, hex] = envelope.id.includes('#') ? (BESIDE.exec(envelope.id) ?? []) : [];
+  if (!envelope.id.includes('#')) return null;
+  const [, id, hex] = BESIDE.exec(envelope.id) ?? [];
   if (id === undefined || hex === undefined) return null;
   const message = { ...envelope, id };
   if (digestOf(message) !== envelope.digest) return null;
