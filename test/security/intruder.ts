@@ -3,6 +3,9 @@ import amqp from 'amqplib';
 import { Redis } from 'ioredis';
 import { rabbitmqUrl, redisUrl } from '../support/servers.ts';
 
+/** For results: a machine that is very busy starts processes and threads in half a minute. */
+export const PATIENT = { timeout: '150s' } as const;
+
 /** A message as somebody writes it who may publish to a broker and has no key. */
 export interface RawMessage {
   readonly headers: Readonly<Record<string, unknown>>;

@@ -5,6 +5,7 @@ import { createAdmin, type DeadLetterDetails } from '../../dist/admin/index.js';
 import {
   createOutlast,
   startRelay,
+  startResurrector,
   startWorker,
   task,
   unchecked,
@@ -19,7 +20,13 @@ import { encodeMessage } from '../../src/wire/encode-message.ts';
 import { unique } from '../conformance/envelopes.ts';
 import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
 import { rabbitmqUrl, redisUrl } from '../support/servers.ts';
-import { pythonMessage, rabbitIntruder, redisIntruder, type RawMessage } from './intruder.ts';
+import {
+  PATIENT,
+  pythonMessage,
+  rabbitIntruder,
+  redisIntruder,
+  type RawMessage,
+} from './intruder.ts';
 
 const SECRET = 'ab'.repeat(32);
 const HOUR = 3_600_000;
@@ -95,17 +102,20 @@ describe.each([
     const queues = [protectedQueue, openQueue];
     const worker = await startWorker(outlast, { tasks: handlers, queues, idleTime: '100ms' });
     const relay = await startRelay(outlast);
+    // Sends the follow-ups that a busy broker did not confirm in time.
+    const resurrector = await startResurrector(outlast);
     const intruder = await enter();
     onTestFinished(async () => {
       await intruder.close();
+      await resurrector.stop();
       await relay.stop();
       await worker.stop();
       await outlast.close();
     });
     // The queues exist when something came through them.
     const first = await outlast.push(pay, { args: ['first'] });
-    await first.result();
-    await (await outlast.push(report, { args: ['first'] })).result();
+    await first.result(PATIENT);
+    await (await outlast.push(report, { args: ['first'] })).result(PATIENT);
     ran.length = 0;
     return {
       outlast,
@@ -119,8 +129,8 @@ describe.each([
       ranOf: (id: string) => ran.filter(one => one.id === id),
       /** Everything that was put in before this has been answered. */
       settle: async () => {
-        await (await outlast.push(pay, { args: ['last'] })).result();
-        await (await outlast.push(report, { args: ['last'] })).result();
+        await (await outlast.push(pay, { args: ['last'] })).result(PATIENT);
+        await (await outlast.push(report, { args: ['last'] })).result(PATIENT);
       },
       letter: (name: string) => until(() => letterOf(outlast, name)),
     };
@@ -131,7 +141,7 @@ describe.each([
     const { id, message } = captured(pay.name, protectedQueue);
     await intruder.put(protectedQueue, pythonMessage(pay.name, id, { args: ['forged'] }));
     await intruder.put(protectedQueue, message);
-    expect(await outlast.find(pay, id).result()).toBe(1);
+    expect(await outlast.find(pay, id).result(PATIENT)).toBe(1);
     expect(ranOf(id)).toMatchObject([{ args: ['genuine'] }]);
     expect(await letter(pay.name)).toMatchObject({
       id: expect.stringMatching(new RegExp(`^${id}#`)) as string,
@@ -157,7 +167,7 @@ describe.each([
     expect((await letter(pay.name)).error).toMatch(/not one of the key k|eta or expires/);
     expect((await lettersOf(outlast, pay.name)).length).toBe(changes.length);
     await intruder.put(protectedQueue, message);
-    await outlast.find(pay, id).result();
+    await outlast.find(pay, id).result(PATIENT);
     expect(ranOf(id)).toHaveLength(1);
   });
 
@@ -179,7 +189,7 @@ describe.each([
     expect(found.error).toMatch('was signed 13 h ago');
     expect(ranOf(id)).toEqual([]);
     expect(await createAdmin(outlast).deadLetters.retry(found.id)).toBe('ok');
-    expect(await outlast.find(pay, id).result()).toBe(1);
+    expect(await outlast.find(pay, id).result(PATIENT)).toBe(1);
     expect(ranOf(id)).toHaveLength(1);
   });
 
@@ -222,7 +232,7 @@ describe.each([
     expect((await letter(pay.name)).error).toMatch(`does not name ${pay.name}`);
     const id = unique('sends');
     await intruder.put(openQueue, pythonMessage(sends.name, id));
-    expect(await outlast.find(pay, `${id}-sent`).result()).toBe(1);
+    expect(await outlast.find(pay, `${id}-sent`).result(PATIENT)).toBe(1);
     expect(ranOf(`${id}-sent`)).toMatchObject([{ args: ['ours'] }]);
   });
 });
@@ -290,13 +300,13 @@ describe('a signed task', () => {
       expect(found.error).toMatch('was signed 72 h ago');
       await createAdmin(outlast).deadLetters.retry(found.id);
     }
-    expect(await outlast.find(echo, id).result()).toBe(7);
+    expect(await outlast.find(echo, id).result(PATIENT)).toBe(7);
   });
 
   it('is remembered for as long as a copy of it is accepted', async () => {
     const { outlast, echo } = await setup([]);
     const { id } = await outlast.push(echo);
-    await outlast.find(echo, id).result();
+    await outlast.find(echo, id).result(PATIENT);
     const { rows } = await database.pool.query<{ hours: number }>(
       `select extract(epoch from keep_until - clock_timestamp())::float / 3600 as hours
        from outlast_task where id = $1`,
