@@ -42,3 +42,7 @@ export function readLetterBeside(envelope: Envelope): LetterBeside | null {
   if (digestOf(message) !== envelope.digest) return null;
   return { message, isOfLedger: hex.length < HASH_CHARS };
 }
+
+/** The message that a letter was made of, for brokers, which know no id of a letter. Any other task as it is. */
+export const asItCame = (envelope: Envelope): Envelope =>
+  readLetterBeside(envelope)?.message ?? envelope;

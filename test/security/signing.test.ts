@@ -303,6 +303,19 @@ describe('a signed task', () => {
     expect(await outlast.find(echo, id).result(PATIENT)).toBe(7);
   });
 
+  it('that was a letter beside its id, and was moved and retried, is published under that id', async () => {
+    const { outlast, publishing, echo } = await setup([`k:${SECRET}`]);
+    const { id } = await outlast.transaction(tx => outlast.send(tx, echo));
+    await age(id, echo.contract.queue);
+    await database.pool.query('update outlast_outbox set task_id = $2 where task_id = $1', [
+      id,
+      `${id}#${'0a'.repeat(16)}`,
+    ]);
+    const relay = await startRelay(publishing);
+    onTestFinished(() => relay.stop());
+    expect(await outlast.find(echo, id).result(PATIENT)).toBe(7);
+  });
+
   it('is remembered for as long as a copy of it is accepted', async () => {
     const { outlast, echo } = await setup([]);
     const { id } = await outlast.push(echo);
