@@ -11,7 +11,7 @@ import { startRedis, type OwnRedis } from '../support/redis-server.ts';
 import { isLong } from '../support/selection.ts';
 import { rabbitmqUrl, withDatabase, withMariadb, type TestDatabase } from '../support/servers.ts';
 
-/** What a configuration names, made for one tier. */
+/** The URLs of one tier. */
 interface Place {
   readonly database: TestDatabase;
   readonly broker: string;
@@ -151,7 +151,7 @@ describe.each(isLong ? [...TIERS, ...MORE] : TIERS)('$tier', ({ open }) => {
   const letGo = (id: string): void => project.write(`open-${id}`, '');
   const stats = async (): Promise<Stats> => await createAdmin(outlast).stats();
 
-  it('is served by every verb', async () => {
+  it('supports every verb', async () => {
     await project.run('send', 'tier.echo', '--queue', queue, '--args', '["ü"]', '--id', 'e-1');
     expect(await project.run('result', 'e-1', '--wait', '60')).toMatchObject({ stdout: '"ü"\n' });
     const missing = { celery: { exchange: 'missing' }, id: 'm-1' };
@@ -177,7 +177,7 @@ describe.each(isLong ? [...TIERS, ...MORE] : TIERS)('$tier', ({ open }) => {
     expect(doctor.stdout).toContain('ok       ledger durability');
   });
 
-  it('gives the next run a checkpoint that is too large for the ledger', async () => {
+  it('hands the next run a checkpoint that is too large for the ledger', async () => {
     const sent = await outlast.push(task('tier.saves', options), null);
     expect(await sent.result({ timeout: '60s' })).toBe(500_000);
   });
@@ -190,7 +190,7 @@ describe.each(isLong ? [...TIERS, ...MORE] : TIERS)('$tier', ({ open }) => {
     await expect(handle.result()).rejects.toMatchObject({ code: 'ERR_TASK_CANCELLED' });
   });
 
-  it('runs a task elsewhere whose process is killed', async () => {
+  it('runs the task of a killed process elsewhere', async () => {
     const { id } = await sendHeld();
     const [pid = 0] = runsOf(id);
     process.kill(pid, 'SIGKILL');
@@ -200,7 +200,7 @@ describe.each(isLong ? [...TIERS, ...MORE] : TIERS)('$tier', ({ open }) => {
     expect(await outlast.find(held, id).result({ timeout: '60s' })).toBe('held');
   });
 
-  it('loses and repeats nothing when Redis is restarted, and forgets its scripts', async () => {
+  it('loses and repeats nothing when Redis is restarted without its scripts', async () => {
     const running = await sendHeld();
     const before = (await stats()).tasks.done;
     const inputs = Array.from({ length: 150 }, (_, index) => index);
@@ -221,7 +221,7 @@ describe.each(isLong ? [...TIERS, ...MORE] : TIERS)('$tier', ({ open }) => {
     expect((await stats()).tasks).toMatchObject({ done: before + inputs.length + 1, waiting: 0 });
   });
 
-  it('brings back what a host was running that is gone', async () => {
+  it('brings back the tasks of a lost host', async () => {
     const { id } = await sendHeld();
     const children = worker.stderr.matchAll(/worker open pid=(\d+)/g);
     worker.signal('SIGKILL');
