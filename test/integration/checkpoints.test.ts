@@ -14,18 +14,18 @@ import { useWorkerKit } from '../support/worker-kit.ts';
 const kit = useWorkerKit();
 const LARGE = 'x'.repeat(300_000);
 
-interface Place {
+interface Target {
   readonly options: { readonly checkpointFolder?: string };
   readonly count: () => Promise<number>;
 }
 
-function inFolder(): Place {
+function inFolder(): Target {
   const folder = mkdtempSync(join(tmpdir(), 'outlast-checkpoints-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   return { options: { checkpointFolder: folder }, count: async () => readdirSync(folder).length };
 }
 
-const inDatabase = (): Place => ({ options: {}, count: async () => (await tasksIn()).length });
+const inDatabase = (): Target => ({ options: {}, count: async () => (await tasksIn()).length });
 
 /** The tasks that have a large checkpoint in the database. */
 async function tasksIn(): Promise<readonly string[]> {
@@ -40,8 +40,8 @@ describe('a checkpoint that is too large for the ledger', () => {
     ['a folder', inFolder],
   ])(
     'in %s is what the next run starts from, and is deleted when the task is done',
-    async (_, place) => {
-      const { count, options } = place();
+    async (_, target) => {
+      const { count, options } = target();
       const { name, queue } = kit().names();
       const work = task(name, { queue, result: unchecked<unknown>() });
       const seen: unknown[] = [];

@@ -21,7 +21,7 @@ import { startRedis, type OwnRedis } from '../support/redis-server.ts';
 import { rabbitmqUrl } from '../support/servers.ts';
 import { faultEnv } from '../support/fault-env.ts';
 
-interface Place {
+interface Setup {
   readonly redis: OwnRedis;
   readonly database: string;
   readonly outlast: Outlast;
@@ -63,7 +63,7 @@ async function open(tier: Omit<Tier, 'tier'> = { database: 'postgres', broker: '
     }
     await withRedis(redis.url, connection => connection.command('flushall'));
   };
-  return { redis, database: database.url, outlast, loseAll } satisfies Place;
+  return { redis, database: database.url, outlast, loseAll } satisfies Setup;
 }
 
 const makeTask = (more: object = {}) =>

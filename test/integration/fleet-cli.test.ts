@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { unique } from '../conformance/envelopes.ts';
-import { CeleryControl, type CeleryPlace } from '../interop/celery-kit.ts';
+import { CeleryControl, type CeleryTarget } from '../interop/celery-kit.ts';
 import { CliProject, SHOP } from '../support/cli-project.ts';
 import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
 import { rabbitmqUrl, redisUrl } from '../support/servers.ts';
@@ -13,8 +13,8 @@ beforeAll(async () => {
   database = await migratedDatabase('fleet_cli');
   const url = rabbitmqUrl();
   project = new CliProject(SHOP, { OUTLAST_DATABASE_URL: database.url, OUTLAST_BROKER_URL: url });
-  const place: CeleryPlace = { broker: url, backend: redisUrl() };
-  control = new CeleryControl(place);
+  const target: CeleryTarget = { broker: url, backend: redisUrl() };
+  control = new CeleryControl(target);
 });
 
 afterAll(async () => {

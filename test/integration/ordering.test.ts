@@ -201,22 +201,22 @@ describe('a relay', () => {
 
   it('of a separate outbox publishes a key in order while its first row is refused and retried', async () => {
     const crm = await migratedDatabase('ordering-crm');
-    const apart = createOutlast({
+    const separate = createOutlast({
       database: database.url,
       outboxes: { crm: { database: crm.url } },
       outbox: 'crm',
       adapter: fromPg(crm.pool),
       relay: { backoffTime: '100ms', maxBackoff: '200ms', maxRetries: 10, idleTime: '100ms' },
     });
-    const sent = await apart.transaction(tx =>
-      apart.sendMany(tx, [
-        ...Array.from({ length: 4 }, (_, n) => step.with({ order: 'apart', n })),
+    const sent = await separate.transaction(tx =>
+      separate.sendMany(tx, [
+        ...Array.from({ length: 4 }, (_, n) => step.with({ order: 'separate', n })),
         plain.with(1),
       ]),
     );
     const ids = sent.map(({ id }) => id);
     await refuse(database.pool, ids[0] ?? '', 3);
-    const relays = [await startRelay(apart), await startRelay(apart)];
+    const relays = [await startRelay(separate), await startRelay(separate)];
     const all = await until(async () => {
       const found = await arrived(database.pool, ids);
       return found.length === ids.length && found;
@@ -225,7 +225,7 @@ describe('a relay', () => {
     expect(all.filter(id => id !== ids[4])).toEqual(ids.slice(0, 4));
     // Rows without a key did not wait for the first row.
     expect(all[0]).toBe(ids[4]);
-    await apart.close();
+    await separate.close();
     await crm.dispose();
   });
 });

@@ -109,10 +109,10 @@ describe('an outbox in another database', () => {
 
   it('has a door although the ledger is elsewhere: the fence is stored beside the effect', async () => {
     const outlast = createOutlast(config);
-    const apart = task('outboxes.apart', { queue: 'apart', result: unchecked<string>() });
-    const handler = producer.handler(apart, (_, ctx) => ctx.transaction(async () => ctx.id));
-    const worker = await startWorker(outlast, { tasks: [handler], queues: ['apart'] });
-    const sent = await outlast.push(apart);
+    const separate = task('outboxes.separate', { queue: 'separate', result: unchecked<string>() });
+    const handler = producer.handler(separate, (_, ctx) => ctx.transaction(async () => ctx.id));
+    const worker = await startWorker(outlast, { tasks: [handler], queues: ['separate'] });
+    const sent = await outlast.push(separate);
     expect(await sent.result()).toBe(sent.id);
     await worker.stop();
     await outlast.close();

@@ -24,19 +24,19 @@ afterAll(async () => {
   await database.dispose();
 });
 
-interface Place {
+interface Tier {
   readonly url: () => string;
   /** The number of messages in a queue. */
   readonly depth: (queue: string) => Promise<number>;
   readonly remove: (queue: string) => Promise<unknown>;
 }
 
-const onRabbit: Place = {
+const onRabbit: Tier = {
   url: rabbitmqUrl,
   depth: async queue => (await rabbit.depth(queue)) ?? 0,
   remove: queue => rabbit.delete(queue),
 };
-const onRedis: Place = {
+const onRedis: Tier = {
   url: redisUrl,
   depth: async queue => {
     const { lists } = queueKeys(queue, false);

@@ -43,7 +43,7 @@ const durable = { ...options, durability: 'end-to-end' } as const;
 const sureEcho = task('watched.echo', durable);
 const sureHeld = task('watched.held', durable);
 
-interface Place {
+interface Setup {
   readonly redis: WatchedRedis;
   readonly project: CliProject;
   readonly outlast: Outlast;
@@ -55,7 +55,7 @@ interface Place {
 }
 
 /** A relay and a user's program that know Redis by its sentinels only. */
-async function open(canBeDeaf: boolean): Promise<Place> {
+async function open(canBeDeaf: boolean): Promise<Setup> {
   const redis = await startWatchedRedis({ canBeDeaf });
   onTestFinished(() => redis.dispose());
   const database = await migratedDatabase('sentinel');

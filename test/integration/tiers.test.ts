@@ -12,7 +12,7 @@ import { isLong } from '../support/selection.ts';
 import { rabbitmqUrl, withDatabase, withMariadb, type TestDatabase } from '../support/servers.ts';
 
 /** The URLs of one tier. */
-interface Place {
+interface TierUrls {
   readonly database: TestDatabase;
   readonly broker: string;
   /** Undefined: the broker. */
@@ -21,7 +21,7 @@ interface Place {
 
 interface Tier {
   readonly tier: string;
-  readonly open: (redis: OwnRedis) => Promise<Place>;
+  readonly open: (redis: OwnRedis) => Promise<TierUrls>;
 }
 
 /** Each broker and each database once. */
@@ -106,7 +106,7 @@ describe.each(isLong ? [...TIERS, ...MORE] : TIERS)('$tier', ({ open }) => {
   const broken = task('tier.broken', options);
   const held = task('tier.held', options);
   let redis: OwnRedis;
-  let place: Place;
+  let tier: TierUrls;
   let project: CliProject;
   let outlast: Outlast;
   let relay: CliProcess;
@@ -114,8 +114,8 @@ describe.each(isLong ? [...TIERS, ...MORE] : TIERS)('$tier', ({ open }) => {
 
   beforeAll(async () => {
     redis = await startRedis(['--appendonly', 'yes', '--appendfsync', 'always']);
-    place = await open(redis);
-    const { database, broker, ledger } = place;
+    tier = await open(redis);
+    const { database, broker, ledger } = tier;
     const env = {
       OUTLAST_DATABASE_URL: database.url,
       OUTLAST_BROKER_URL: broker,
@@ -134,7 +134,7 @@ describe.each(isLong ? [...TIERS, ...MORE] : TIERS)('$tier', ({ open }) => {
     const ended = await Promise.all([relay.stop(), worker.stop()]);
     expect(ended).toMatchObject([{ code: 0 }, { code: 0 }]);
     await project.dispose();
-    await place.database.drop();
+    await tier.database.drop();
     await redis.dispose();
   });
 
