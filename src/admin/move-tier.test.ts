@@ -72,7 +72,7 @@ it('waits for messages that a move which was killed still has on loan', async ()
   expect(moved.map(({ id }) => id)).toEqual([message.id]);
 });
 
-it('takes no message that a worker would refuse: it would take the id of a signed task, or be signed anew', async () => {
+it('buries messages that a worker would refuse', async () => {
   const keyring = new Keyring([{ id: 'k', secret: new Uint8Array(32).fill(7) }]);
   const signed = (envelope: Envelope, issuedMs: number): Envelope => {
     const signature = keyring.sign({ ...envelope, options: {} }, issuedMs);

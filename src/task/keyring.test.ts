@@ -259,7 +259,7 @@ describe('a signed message', () => {
     expect(now.refusalOnArrival(read(sent(now, FULL), headers, properties), NOW)).not.toBeNull();
   });
 
-  it('is refused or says the same, whatever somebody puts into any one of its headers', () => {
+  it('is refused or unchanged, whatever one of its headers is set to', () => {
     const task = sent(now, FULL);
     const says = (envelope: Envelope): string => {
       const { redacted: _shown, ...options } = readOptions(envelope);

@@ -137,7 +137,7 @@ async function groupOf(id: string): Promise<string> {
   return found.groupId;
 }
 
-it('a signed chord counts no part of an unsigned task that names its group, with the ledger in PostgreSQL', async () => {
+it('parts of unsigned tasks do not count in a signed chord: ledger in PostgreSQL', async () => {
   const { join, release, totals, taken, ofIntruder, body } = await setup(
     rabbitmqUrl(),
     rabbitIntruder,
@@ -151,7 +151,7 @@ it('a signed chord counts no part of an unsigned task that names its group, with
   expect(taken.flat()).not.toContain('genuine');
 });
 
-it('where Celery counts chords, in Redis, such a part chooses no argument of a signed body', async () => {
+it('a part of an unsigned task makes the body unsigned where Celery counts chords: ledger in Redis', async () => {
   const { join, release, totals, genuine, letters } = await setup(redisUrl(), redisIntruder);
   await join([0], genuine);
   await release();

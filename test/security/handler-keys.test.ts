@@ -68,7 +68,7 @@ async function setup(isolateKeys: 'on' | 'off') {
 }
 
 describe('a handler', () => {
-  it('finds no signing key in its environment, nor does what it starts; inline it sends signed tasks', async () => {
+  it('has no signing key in its environment, nor have its child processes; inline it sends signed tasks', async () => {
     const { run, sentBy } = await setup('off');
     const { id, result } = await run('inline');
     expect(result).toEqual({ hasKey: false, sending: 'sent' });
@@ -78,7 +78,7 @@ describe('a handler', () => {
       expect((await run(mode)).result, mode).toEqual(withheld);
   });
 
-  it('of a thread or process of its own sends where its worker hands it the keys', async () => {
+  it('in its own thread or process sends where its worker passes it the keys', async () => {
     const { run, sentBy } = await setup('on');
     for (const mode of ['thread', 'process']) {
       const { id, result } = await run(mode);

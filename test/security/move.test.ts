@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => database.dispose());
 
-it('a move whose URL is in the environment takes nothing that nobody with a key has sent into the outbox', async () => {
+it('a move with its URL in the environment puts no unsigned message into the outbox', async () => {
   const queue = unique('left');
   const config = `export default { worker: { queues: ['${queue}'] } };`;
   const project = new CliProject({ 'outlast.config.mjs': config }, {});

@@ -39,7 +39,7 @@ beforeAll(async () => {
 });
 afterAll(() => database.dispose());
 
-/** A message that somebody has seen: a holder of the key has sent it, at that time. */
+/** A message that an attacker has captured: the holder of a key sent it, at that time. */
 function captured(
   name: string,
   queue: string,
@@ -66,8 +66,8 @@ function captured(
 describe.each([
   ['RabbitMQ', () => ({ broker: rabbitmqUrl() }), rabbitIntruder],
   ['Redis', () => ({ broker: redisUrl() }), redisIntruder],
-] as const)('somebody who may write to the queues of %s and has no key', (_, broker, enter) => {
-  /** A worker that signs, with a protected queue and one that others send to. */
+] as const)('an attacker who may write to the queues of %s and has no key', (_, broker, enter) => {
+  /** A worker that signs, with a protected queue and one for other senders. */
   async function setup(config: OutlastConfig = {}) {
     const [protectedQueue, openQueue] = [unique('protected'), unique('open')];
     const ran: { readonly name: string; readonly id: string; readonly args: unknown }[] = [];
@@ -112,7 +112,7 @@ describe.each([
       await worker.stop();
       await outlast.close();
     });
-    // The queues exist when something came through them.
+    // The queues exist once a task came through them.
     const first = await outlast.push(pay, { args: ['first'] });
     await first.result(PATIENT);
     await (await outlast.push(report, { args: ['first'] })).result(PATIENT);
@@ -127,7 +127,7 @@ describe.each([
       openQueue,
       ran,
       ranOf: (id: string) => ran.filter(one => one.id === id),
-      /** Everything that was put in before this has been answered. */
+      /** Everything that was sent before this has been answered. */
       settle: async () => {
         await (await outlast.push(pay, { args: ['last'] })).result(PATIENT);
         await (await outlast.push(report, { args: ['last'] })).result(PATIENT);
@@ -136,7 +136,7 @@ describe.each([
     };
   }
 
-  it('cannot take the id of a signed task: the forged message is a letter beside it, and the signed one runs', async () => {
+  it('cannot take the id of a signed task: the forged message is a dead letter, and the signed one runs', async () => {
     const { intruder, pay, protectedQueue, letter, ranOf, outlast } = await setup();
     const { id, message } = captured(pay.name, protectedQueue);
     await intruder.put(protectedQueue, pythonMessage(pay.name, id, { args: ['forged'] }));
@@ -150,7 +150,7 @@ describe.each([
     });
   });
 
-  it('cannot change what was signed, and adds nothing that a handler sees', async () => {
+  it('cannot change signed fields, and adds nothing that a handler sees', async () => {
     const { intruder, pay, protectedQueue, ranOf, letter, outlast, settle } = await setup();
     const { id, message } = captured(pay.name, protectedQueue);
     const { headers, properties, body } = message;
@@ -179,7 +179,7 @@ describe.each([
     expect(ran).toEqual([]);
   });
 
-  it('cannot have a signed task run again when its record is forgotten; an operator can', async () => {
+  it('cannot replay a signed task after its record was pruned; an operator can', async () => {
     const { intruder, pay, protectedQueue, letter, ranOf, outlast } = await setup();
     const { id, message } = captured(pay.name, protectedQueue, {
       issuedMs: Date.now() - 13 * HOUR,
@@ -193,7 +193,7 @@ describe.each([
     expect(ranOf(id)).toHaveLength(1);
   });
 
-  it('gets no signature for what follows an unsigned task, however deep it is in there', async () => {
+  it('gets no signature for the follow-ups of an unsigned task, at any depth', async () => {
     const { intruder, pay, report, protectedQueue, openQueue, ran, letter, outlast, settle } =
       await setup();
     const link = {
@@ -226,7 +226,7 @@ describe.each([
     expect((await letter(pay.name)).error).toMatch('not signed');
   });
 
-  it('runs on an open queue what that names, and nothing else; what our handler then sends is signed', async () => {
+  it('can run only the tasks that an open queue names; what our handler then sends is signed', async () => {
     const { intruder, pay, sends, openQueue, ranOf, letter, outlast } = await setup();
     await intruder.put(openQueue, pythonMessage(pay.name, unique('direct')));
     expect((await letter(pay.name)).error).toMatch(`does not name ${pay.name}`);
@@ -264,7 +264,7 @@ describe('a signed task', () => {
     return { outlast, publishing, echo };
   }
 
-  /** As if it had been sent, and signed, long ago. */
+  /** As if it had been sent and signed long ago. */
   async function age(id: string, queue: string): Promise<void> {
     const { rows } = await database.pool.query<{ options: Buffer; digest: string }>(
       'select options, digest from outlast_outbox where task_id = $1',
@@ -287,8 +287,8 @@ describe('a signed task', () => {
   }
 
   it.each([
-    ['is signed anew by a relay with a key', [`k:${SECRET}`], 7],
-    ['is refused where its relay has none, and runs when it is brought back', [], null],
+    ['is signed again by a relay with a key', [`k:${SECRET}`], 7],
+    ['is refused where its relay has none, and runs when it is revived', [], null],
   ])('that has waited in the outbox for days %s', async (_, relayKeys, result) => {
     const { outlast, publishing, echo } = await setup(relayKeys);
     const { id } = await outlast.transaction(tx => outlast.send(tx, echo));
@@ -303,7 +303,7 @@ describe('a signed task', () => {
     expect(await outlast.find(echo, id).result(PATIENT)).toBe(7);
   });
 
-  it('that was a letter beside its id, and was moved and retried, is published under that id', async () => {
+  it('that was a moved dead letter is published under its original id when it is retried', async () => {
     const { outlast, publishing, echo } = await setup([`k:${SECRET}`]);
     const { id } = await outlast.transaction(tx => outlast.send(tx, echo));
     await age(id, echo.contract.queue);
@@ -316,7 +316,7 @@ describe('a signed task', () => {
     expect(await outlast.find(echo, id).result(PATIENT)).toBe(7);
   });
 
-  it('is remembered for as long as a copy of it is accepted', async () => {
+  it('is remembered as long as a copy of it is accepted', async () => {
     const { outlast, echo } = await setup([]);
     const { id } = await outlast.push(echo);
     await outlast.find(echo, id).result(PATIENT);
