@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { makeEnvelope } from '../../test/conformance/envelopes.ts';
-import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
-import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
+import { MemoryLedgerReads } from '../../test/memory/memory-ledger-reads.ts';
+import { MemoryLedger } from '../../test/memory/memory-ledger.ts';
 import type { EvacuatedTask } from '../ledger/evacuation.ts';
 import { noFaults } from '../runtime/fault-point.ts';
 import { digestOf } from '../task/digest.ts';
@@ -10,7 +10,7 @@ import { toBytes } from '../task/json.ts';
 import { Keyring } from '../task/keyring.ts';
 import { moveTier, type MoveReport } from './move-tier.ts';
 
-/** Moves what the broker gives, in a time that passes when somebody waits for it. */
+/** Moves what the broker gives, under a clock that advances with every wait. */
 async function move(
   take: (nowMs: number) => readonly Envelope[],
   keyring?: Keyring,
@@ -63,7 +63,7 @@ async function move(
   };
 }
 
-it('waits for messages that a move which was killed still has on loan', async () => {
+it('waits for messages that a killed move took and did not acknowledge', async () => {
   const message = makeEnvelope();
   let taken = 0;
   // A Redis hides taken messages for five seconds, and a slow poll comes on top of it.

@@ -1,13 +1,10 @@
-import type {
-  MemoryBroker,
-  MemoryBrokerConnection,
-} from '../../src/adapters/memory/memory-broker.ts';
-import type { MemoryEffects } from '../../src/adapters/memory/memory-effects.ts';
-import type { MemoryLedger } from '../../src/adapters/memory/memory-ledger.ts';
-import { MemoryLedgerReads } from '../../src/adapters/memory/memory-ledger-reads.ts';
-import type { MemoryOutboxStore } from '../../src/adapters/memory/memory-outbox-store.ts';
-import { MemoryResultStore } from '../../src/adapters/memory/memory-result-store.ts';
-import { MemoryTransaction } from '../../src/adapters/memory/memory-transaction.ts';
+import type { MemoryBroker, MemoryBrokerConnection } from '../memory/memory-broker.ts';
+import type { MemoryEffects } from '../memory/memory-effects.ts';
+import type { MemoryLedger } from '../memory/memory-ledger.ts';
+import { MemoryLedgerReads } from '../memory/memory-ledger-reads.ts';
+import type { MemoryOutboxStore } from '../memory/memory-outbox-store.ts';
+import { MemoryResultStore } from '../memory/memory-result-store.ts';
+import { MemoryTransaction } from '../memory/memory-transaction.ts';
 import type { AdmissionStore } from '../../src/admission/admission-store.ts';
 import type { Broker, Delivery, PublishOutcome } from '../../src/broker/broker.ts';
 import type { IdempotencyStore } from '../../src/idempotency/idempotency-store.ts';

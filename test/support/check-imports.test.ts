@@ -32,18 +32,29 @@ it('reports an import against the allowed direction at its line, including types
       `export { it } from 'vitest';`,
     ].join('\n'),
     'adapters/postgres/store.ts': `import type { Pool } from 'pg';`,
-    'adapters/memory/store.ts': `export * from '../postgres/store.ts';`,
+    'adapters/redis/store.ts': `export * from '../postgres/store.ts';`,
     'adapters/pglite/store.ts': `export * from '../postgres/store.ts';`,
     'cli/main.ts': `await import('../adapters/pglite/store.ts');`,
-    'relay/relay.test.ts': `import '../adapters/memory/store.ts';`,
+    'relay/relay.test.ts': `import '../adapters/redis/store.ts';`,
   });
   expect(violations).toEqual([
-    'adapters/memory/store.ts:1 direction',
+    'adapters/redis/store.ts:1 direction',
     'cli/main.ts:1 direction',
     'relay/relay.ts:5 direction',
     'relay/relay.ts:6 driver',
     'relay/relay.ts:7 package',
   ]);
+});
+
+it('reports an import from the test folder or of a test file, except in tests', () => {
+  const violations = setup({
+    'relay/relay.ts': [
+      `import { MemoryLedger } from '../../test/memory/memory-ledger.ts';`,
+      `import { setup } from './relay.test.ts';`,
+    ].join('\n'),
+    'relay/relay.test.ts': `import { MemoryLedger } from '../../test/memory/memory-ledger.ts';`,
+  });
+  expect(violations).toEqual(['relay/relay.ts:1 outside', 'relay/relay.ts:2 outside']);
 });
 
 it('reports a cycle once, even one of types only', () => {
