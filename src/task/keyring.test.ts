@@ -259,6 +259,26 @@ describe('a signed message', () => {
     expect(now.refusalOnArrival(read(sent(now, FULL), headers, properties), NOW)).not.toBeNull();
   });
 
+  it('is refused or unchanged, whatever one of its headers is set to', () => {
+    const task = sent(now, FULL);
+    const says = (envelope: Envelope): string => {
+      const { redacted: _shown, ...options } = readOptions(envelope);
+      const { id, name, version, queue, etaMs, expiresMs, digest } = envelope;
+      return JSON.stringify([id, name, version, queue, etaMs, expiresMs, digest, options]);
+    };
+    const [right, names] = [
+      says(read(task)),
+      Object.keys(encodeMessage(task, 'gen1@host').headers),
+    ];
+    const values = [null, '', 'x', '{}', 0, 7, true, [], [1, 2], { a: 1 }, '2099-01-01T00:00:00Z'];
+    for (const name of [...names, 'outlast-unknown', 'compression', 'stamps'])
+      for (const value of values) {
+        const arrived = read(task, { [name]: value });
+        const isTaken = 'digest' in arrived && now.refusalOnArrival(arrived, NOW) === null;
+        if (isTaken) expect(says(arrived), `${name}: ${JSON.stringify(value)}`).toBe(right);
+      }
+  });
+
   it('drops a header that was added on the way', () => {
     const arrived = read(sent(now), { 'x-user': 'admin' });
     expect(now.refusalOnArrival(arrived, NOW)).toBeNull();

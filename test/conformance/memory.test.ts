@@ -89,11 +89,11 @@ describeLedger('memory', makeLedger);
 describeGenerationStore('memory', () => generations);
 describeOutboxReads('memory', () => makeOutbox(false));
 describeLedgerReads('memory', makeLedger);
-describeOutboxStore('memory, broker apart', () => makeOutbox(false));
-describeOutboxStore('memory, one database', () => makeOutbox(true));
-describeOutboxReceipts('memory, broker apart', () => makeOutbox(false));
-describeOutboxOrdering('memory, broker apart', () => makeOutbox(false));
-describeOutboxOrdering('memory, one database', () => makeOutbox(true));
+describeOutboxStore('memory, separate broker', () => makeOutbox(false));
+describeOutboxStore('memory, single database', () => makeOutbox(true));
+describeOutboxReceipts('memory, separate broker', () => makeOutbox(false));
+describeOutboxOrdering('memory, separate broker', () => makeOutbox(false));
+describeOutboxOrdering('memory, single database', () => makeOutbox(true));
 describeAdmission(
   'memory',
   async () => {

@@ -29,7 +29,7 @@ export interface Violation {
   readonly what: string;
 }
 
-/** What the store's own order says of one task. */
+/** What the order of the store shows for one task. */
 interface TaskWord {
   maxEpoch: number;
   commits: number;

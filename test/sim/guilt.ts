@@ -32,7 +32,7 @@ export class Guilt {
     return await this.#ledger.bury(items);
   }
 
-  /** Whether it is a dead letter, which says in its headers what it was. */
+  /** Whether it is a dead letter, whose headers name the original. */
   isBuried(id: string): boolean {
     if (!this.#ids.includes(id)) return false;
     const letters = [...this.#ledger.state.records.values()].filter(

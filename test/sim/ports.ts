@@ -114,7 +114,7 @@ export function remoteAdmission(store: AdmissionStore, call: Call): AdmissionSto
     confirm: uses => call(() => store.confirm(uses)),
     reserve: ask => call(() => store.reserve(ask)),
     want: wish => call(() => store.want(wish)),
-    free: places => call(() => store.free(places)),
+    free: reservations => call(() => store.free(reservations)),
     sweep: (key, limit) => call(() => store.sweep(key, limit)),
     pressure: () => call(() => store.pressure()),
     figures: () => call(() => store.figures()),

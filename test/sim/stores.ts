@@ -21,7 +21,7 @@ import type { VirtualTime } from './virtual-time.ts';
 /** Midnight of some day: wall clocks need a date. */
 export const DAY_ZERO_MS: number = Date.UTC(2026, 0, 1);
 
-/** Told every line of the history, for people who look for a bug. */
+/** Called with every line of the history, for debugging. */
 export type Trace = (atMs: number, line: string) => void;
 
 export interface StoreWatch {
@@ -104,7 +104,7 @@ export class Stores {
     });
   }
 
-  /** A standby that never heard of the next `begin` takes over right after it. */
+  /** A standby that did not get the next `begin` takes over right after it. */
   failOverAfterBegin(): void {
     this.#losesNextBegin = true;
   }

@@ -17,7 +17,7 @@ function setup(files: Readonly<Record<string, string>>): string[] {
   return checkImports(root).map(({ file, line, rule }) => `${file}:${line} ${rule}`);
 }
 
-it('reports an import against the direction at its line, types included', () => {
+it('reports an import against the allowed direction at its line, including types', () => {
   const violations = setup({
     'errors/error.ts': '',
     'task/envelope.ts': `import { E } from '../errors/error.ts';`,
@@ -57,7 +57,7 @@ it('reports an import from the test folder or of a test file, except in tests', 
   expect(violations).toEqual(['relay/relay.ts:1 outside', 'relay/relay.ts:2 outside']);
 });
 
-it('reports a cycle once, also when it is made of types only', () => {
+it('reports a cycle once, even one of types only', () => {
   const violations = setup({
     'relay/claim.ts': `import type { B } from './publish.ts';`,
     'relay/publish.ts': `import type { C } from './settle.ts';`,
@@ -67,7 +67,7 @@ it('reports a cycle once, also when it is made of types only', () => {
   expect(violations).toEqual(['relay/settle.ts:1 cycle']);
 });
 
-it('keeps Node out of what contracts reach, and the ambient clock out of the core', () => {
+it('keeps Node APIs out of modules that contracts import, and the system clock out of the core', () => {
   const violations = setup({
     'task/index.ts': `export { id } from './names.ts';`,
     'task/names.ts': `import { randomUUID } from 'node:crypto';`,
