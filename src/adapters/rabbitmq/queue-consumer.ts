@@ -108,7 +108,7 @@ export class QueueConsumer {
     let message: GetMessage | null = null;
     if (allowance.isSpent) return taken;
     do {
-      message = await subscription.get(this.#queue);
+      message = await subscription.get();
       if (message !== null)
         taken.push(this.#decode(this.#tagOf(subscription, message), message, allowance));
     } while (message !== null && taken.length < most && !allowance.isSpent);
@@ -161,9 +161,7 @@ export class QueueConsumer {
     this.#pace.widen(width);
     this.#watch();
     try {
-      await subscription.widen(this.#queue, window, message =>
-        this.#receive(subscription, message, true),
-      );
+      await subscription.widen(window, message => this.#receive(subscription, message, true));
       // It was shut while it was being opened.
       if (!this.#pace.isWide) await subscription.narrow();
     } catch {
@@ -264,14 +262,13 @@ export class QueueConsumer {
     let subscription = this.#subscription;
     if (!subscription?.isOpen) {
       const first = windows?.step ?? prefetch;
-      subscription = await Subscription.open(model, first, () => this.#forget());
+      const onClose = (): void => this.#forget();
+      subscription = await Subscription.open({ model, queue: this.#queue, first, onClose });
       this.#subscription = subscription;
     }
     if (!this.#isWanted) return 'stopped';
     const current = subscription;
-    const end = await current.consume(this.#queue, message =>
-      this.#receive(current, message, false),
-    );
+    const end = await current.consume(message => this.#receive(current, message, false));
     this.#consumedAt = systemClock.monotonic();
     // The server cancels all consumers of a queue; the next iteration starts with the first window only.
     this.#pace.narrow();
@@ -304,7 +301,7 @@ export class QueueConsumer {
       open: async (size, onMessage) => {
         const current = this.#subscription;
         if (!current?.isOpen) throw new Error('the channel is gone');
-        return await current.further(this.#queue, size, message => {
+        return await current.further(size, message => {
           onMessage(message.fields.deliveryTag);
           this.#receive(current, message, false);
         });
