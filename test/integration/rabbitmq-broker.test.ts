@@ -304,6 +304,25 @@ describe('consuming', () => {
     });
   });
 
+  it('gets pushed messages again as soon as a polled task was short, however slowly it polls', async () => {
+    const queue = unique('queue');
+    // With so many slots no number of messages that are polled one by one looks like many.
+    const broker = rabbitBroker(rabbitmqUrl(), { prefetch: 10_000 });
+    onTestFinished(() => broker.close());
+    await broker.publish(makeEnvelopes(3_000, { queue }));
+    await broker.giveBack([await takeOne(broker, queue)]);
+    const look = async () => await channel.checkQueue(queue);
+    await until(async () => (await look()).consumerCount === 0);
+    let polled = 0;
+    await until(async () => {
+      await broker.ack([await takeOne(broker, queue)]);
+      polled += 1;
+      return (await look()).consumerCount > 0;
+    });
+    // And not because the queue was empty.
+    expect(polled).toBeLessThan(3_000);
+  });
+
   it('gives back untaken messages at once when the last listener has left', async () => {
     const queue = unique('queue');
     const [broker, other] = [connect(), connect()];

@@ -1,5 +1,6 @@
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { RabbitBroker } from '../../src/adapters/rabbitmq/rabbitmq-broker.ts';
 import type { Broker } from '../../src/broker/broker.ts';
 import { DestinationGuard } from '../../src/broker/destination-guard.ts';
 import { resolveConfig } from '../../src/config/config.ts';
@@ -206,6 +207,34 @@ describe('a RabbitMQ queue that confirms nothing', () => {
       const [outcome] = await guard.publish([makeEnvelope({ queue: dead })], 5_000);
       return outcome?.status === 'confirmed';
     });
+  });
+
+  it('is reported by a worker that can neither look at it nor consume it, and consumed when it answers', async () => {
+    const queue = await hangingQueue();
+    const troubles: unknown[] = [];
+    const { broker: target } = resolveConfig({ database: database.url, broker: rabbit.url }, {});
+    if (target?.kind !== 'rabbitmq') throw new Error('there is no RabbitMQ');
+    const onTrouble = (error: unknown): void => void troubles.push(error);
+    const broker = new RabbitBroker(target, {
+      prefetch: 10,
+      onTrouble,
+      onBlocked: () => undefined,
+    });
+    onTestFinished(() => broker.close());
+    await hang(queue, 'suspend');
+    expect(await broker.take([queue], 1)).toEqual([]);
+    // It is asked on a few more channels, and no more than that.
+    const isGivenUp = (error: unknown): boolean => String(error).includes('unanswered');
+    await until(async () => troubles.some(isGivenUp));
+    for (const error of troubles) expect(error).toMatchObject({ code: 'ERR_BROKER_UNAVAILABLE' });
+    await hang(queue, 'resume');
+    const sent = makeEnvelope({ queue });
+    await (await publisherOn(rabbit.url)).publish([sent]);
+    const [taken] = await until(async () => {
+      const deliveries = await broker.take([queue], 1);
+      return deliveries.length > 0 && deliveries;
+    });
+    expect(taken?.message).toMatchObject({ id: sent.id });
   });
 
   it.runIf(isLong)(

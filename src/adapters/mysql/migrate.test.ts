@@ -1,17 +1,23 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { gate } from '../../../test/support/database.ts';
 import { withMariadb } from '../../../test/support/servers.ts';
 import { checkSchema, migrate } from './migrate.ts';
 import { MIGRATIONS } from './migrations.generated.ts';
 import { MysqlDatabase } from './mysql-database.ts';
 
 async function setup(): Promise<MysqlDatabase> {
+  return (await setupAt()).db;
+}
+
+async function setupAt(): Promise<{ readonly db: MysqlDatabase; readonly url: string }> {
   const server = await withMariadb('migrate');
-  const db = await MysqlDatabase.open({ url: server.url, poolSize: 5, queryTimeoutMs: 30_000 });
+  const { url } = server;
+  const db = await MysqlDatabase.open({ url, poolSize: 5, queryTimeoutMs: 30_000 });
   onTestFinished(async () => {
     await db.close();
     await server.drop();
   });
-  return db;
+  return { db, url };
 }
 
 const names = MIGRATIONS.map(({ name }) => name);
@@ -58,6 +64,27 @@ describe('migrations', () => {
         expect(await shape(db)).toEqual(expected);
       }
     }
+  });
+
+  it('wait for another process that migrates, longer than a statement may take', async () => {
+    const { db, url } = await setupAt();
+    const lock = `concat('outlast-migrate-', md5(database()))`;
+    const [held, goesOn] = [gate(), gate()];
+    const holding = db.alone(async session => {
+      await session.query(`select get_lock(${lock}, 0)`);
+      held.open();
+      await goesOn.opened;
+    });
+    await held.opened;
+    const hasty = await MysqlDatabase.open({ url, poolSize: 1, queryTimeoutMs: 6_000 });
+    onTestFinished(() => hasty.close());
+    await expect(migrate(hasty, 8)).rejects.toMatchObject({
+      code: 'ERR_STORE_UNAVAILABLE',
+      message: expect.stringContaining('another process') as string,
+    });
+    goesOn.open();
+    await holding;
+    expect((await migrate(db)).applied).toEqual(names);
   });
 
   it('fail when a table of the same name exists already', async () => {

@@ -1,6 +1,6 @@
 import { createConnection, type Connection } from 'mysql2/promise';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { gate } from '../../../test/support/database.ts';
+import { gate, until } from '../../../test/support/database.ts';
 import { withMariadb, type TestDatabase } from '../../../test/support/servers.ts';
 import { TcpProxy } from '../../../test/support/tcp-proxy.ts';
 import { migrate } from './migrate.ts';
@@ -90,6 +90,22 @@ describe('a session of Outlast', () => {
       code: 'ERR_STORE_UNAVAILABLE',
     });
     expect(await shortTimeout.query('select 1 as n')).toEqual([{ n: 1 }]);
+  });
+
+  it('fails with ERR_STORE_UNAVAILABLE when all connections stay in use, and the next call works', async () => {
+    const [held, goesOn] = [gate(), gate()];
+    const options = { url: server.url, poolSize: 1 };
+    const small = await MysqlDatabase.open({ ...options, queryTimeoutMs: 4_000 });
+    onTestFinished(() => small.close());
+    const holding = small.transaction(async () => {
+      held.open();
+      await goesOn.opened;
+    });
+    await held.opened;
+    await expect(small.query('select 1')).rejects.toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
+    goesOn.open();
+    await holding;
+    expect(await until(() => small.query('select 1 as n').catch(() => null))).toEqual([{ n: 1 }]);
   });
 
   it('fails with ERR_STORE_UNAVAILABLE when the server kills it, and the next call works', async () => {

@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { until } from '../../../test/support/database.ts';
 import { TcpProxy } from '../../../test/support/tcp-proxy.ts';
 import { withDatabase, type TestDatabase } from '../../../test/support/servers.ts';
 import { PgDatabase } from './pg-database.ts';
@@ -92,6 +93,29 @@ describe('a session', () => {
     });
     await db.close();
     await admin.close();
+  });
+});
+
+describe('a listening connection', () => {
+  it('is replaced when it is half open, and gets later notifications', async () => {
+    const proxy = await TcpProxy.to(server.url);
+    onTestFinished(() => proxy.close());
+    const options = { url: proxy.url(server.url), poolSize: 1, queryTimeoutMs: 500 };
+    const [db, direct] = [await PgDatabase.open(options), await open()];
+    onTestFinished(async () => void (await Promise.all([db.close(), direct.close()])));
+    let hints = 0;
+    db.listen('bell', () => void (hints += 1));
+    const isHeard = async (): Promise<boolean> => {
+      const before = hints;
+      await direct.query('notify bell');
+      await direct.query('select 1');
+      return hints > before;
+    };
+    await until(isHeard);
+    proxy.freeze();
+    // The first hint covers what was missed, the second is a notification.
+    await until(isHeard);
+    await until(isHeard);
   });
 });
 
