@@ -3,17 +3,26 @@ import type { DestinationGuard } from '../broker/destination-guard.ts';
 import { isOutlastError, isUnavailable } from '../errors/error.ts';
 import type { ResultStore } from '../result/result-store.ts';
 import type { Envelope } from '../task/envelope.ts';
-import { wantsReply, type Reply } from '../wire/reply.ts';
+import type { Reply } from '../wire/reply.ts';
 import type { Destinations, Judgement } from './destinations.ts';
-import { afterEnded, checkPart, chordBody, chordFailure, type FollowDeps } from './follow-up.ts';
+import {
+  afterEnded,
+  checkPart,
+  chordBody,
+  chordFailure,
+  stepsAfter,
+  toldOf,
+  type FollowDeps,
+} from './follow-up.ts';
 import type { ChordAnswer } from './chord-part.ts';
-import type { AfterEntry, BuryItem, ChordPartEntry, EndedEntry, Ledger } from './ledger.ts';
+import type { AfterEntry, BuryItem, ChordPartEntry, EndedTask, Ledger } from './ledger.ts';
+import { toldToMany } from './never-sent.ts';
 
 export interface CarryOutDeps {
   readonly guard: DestinationGuard;
   /** How long the broker may take to confirm. */
   readonly limitMs: number;
-  readonly ledger: Pick<Ledger, 'joinChord' | 'closeChord' | 'bury'>;
+  readonly ledger: Pick<Ledger, 'joinChord' | 'closeChord' | 'bury' | 'tellNeverSent'>;
   /** Reports why a task is dead to the processes that wait for it; left out: they only learn that it is. */
   readonly results?: ResultStore;
   readonly follow: FollowDeps;
@@ -160,19 +169,32 @@ async function outgoingOf(entry: AfterEntry, deps: CarryOutDeps): Promise<readon
   if ('reply' in entry) return [entry.reply];
   if ('part' in entry) return await joinChord(entry, deps);
   if ('unreadable' in entry) throw new TypeError(entry.why);
-  const following = await whatFollows(entry, deps);
+  const ended = await withError(entry.ended, deps);
+  await tellRest(ended, deps);
+  const following = whatFollows(ended, deps.follow);
   return (await Promise.all(following.map(next => outgoingOf(next, deps)))).flat();
 }
 
+/** An entry of the store does not have the error. Most are carried out by the worker that knows it. */
+async function withError(ended: EndedTask, { results }: CarryOutDeps): Promise<EndedTask> {
+  if (ended.how !== 'dead' || ended.error !== undefined) return ended;
+  const error = (await results?.read(ended.envelope.id))?.error;
+  return error ? { ...ended, error } : ended;
+}
+
+/** The later steps of its chain are over too: callers of Celery wait for the last one. */
+async function tellRest(ended: EndedTask, { ledger, follow }: CarryOutDeps): Promise<void> {
+  if (ledger.tellNeverSent === undefined) return;
+  const steps = stepsAfter(ended, follow);
+  const told = toldToMany(toldOf(ended), steps.length);
+  const ids = steps.map(({ id }) => id);
+  if (ids.length > 0) await ledger.tellNeverSent(ids, told, ended.envelope.id);
+}
+
 /** A task may be dead because its bytes are unreadable: then its follow-ups are unknown, and the dead letter is the alarm. */
-async function whatFollows(
-  { ended }: EndedEntry,
-  { follow, results }: CarryOutDeps,
-): Promise<readonly AfterEntry[]> {
-  const isAsked = follow.answers && ended.how === 'dead' && wantsReply(ended.envelope);
-  const error = ended.error ?? (isAsked ? (await results?.read(ended.envelope.id))?.error : null);
+function whatFollows(ended: EndedTask, follow: FollowDeps): readonly AfterEntry[] {
   try {
-    const following = afterEnded(error ? { ...ended, error } : ended, follow);
+    const following = afterEnded(ended, follow);
     for (const entry of following) if ('part' in entry) checkPart(entry, follow);
     return following;
   } catch {

@@ -48,6 +48,71 @@ const sig = (task: string, args: string, options = '{}', immutable = false): str
 const embedOf = (fields: Partial<Record<'callbacks' | 'errbacks' | 'chain' | 'chord', string>>) =>
   `{"callbacks": ${fields.callbacks ?? 'null'}, "errbacks": ${fields.errbacks ?? 'null'}, "chain": ${fields.chain ?? 'null'}, "chord": ${fields.chord ?? 'null'}}`;
 
+describe('the rest of a chain whose step ended without a result', () => {
+  const error = { type: 'NoFunds', message: 'none', traceback: 'at pay' };
+  const step = (id: string, more = ''): string =>
+    sig('py.b', '[]', `{"task_id": "${id}", "reply_to": "callers"${more}}`);
+  const ended = (chain: string, how: 'dead' | 'cancelled' = 'dead') =>
+    ({ envelope: made(embedOf({ chain })), how, epoch: 1, error }) as const;
+  const answered = (entries: readonly FollowUp[]) =>
+    entries.flatMap(entry => ('reply' in entry ? [entry.reply] : []));
+
+  it('answers the callers of every later step, also of those inside of groups, chords and chains', () => {
+    const inner = (task: string, kwargs: string): string =>
+      `{"task": "${task}", "args": [], "kwargs": ${kwargs}, "options": {"task_id": "group", "reply_to": "callers"}}`;
+    const header = inner('celery.group', `{"tasks": [${step('header')}]}`);
+    const body = `{"task": "celery.chain", "args": [], "kwargs": {"tasks": [${step('first')}, ${step('last')}]}, "options": {"chain": [${step('rest')}]}}`;
+    const chord = inner('celery.chord', `{"header": ${header}, "body": ${body}}`);
+    const silent = step('silent', ', "ignore_result": true');
+    const chain = `[${silent}, "broken", ${chord}, ${step('b', ', "correlation_id": "c"')}]`;
+    const entries = afterEnded(ended(chain), { ...deps, answers: true });
+    const replies = answered(entries);
+    const ids = replies.map(({ body: text }) => (JSON.parse(text) as { task_id: string }).task_id);
+    expect(ids).toEqual(['header', 'first', 'last', 'rest', 'b']);
+    expect(replies.at(-1)).toMatchObject({ replyTo: 'callers', correlationId: 'c' });
+    expect(replies[0]).toMatchObject({ replyTo: 'callers', correlationId: 'header' });
+    expect(JSON.parse(replies[0]?.body ?? '')).toMatchObject({
+      status: 'FAILURE',
+      result: { exc_type: 'NoFunds', exc_message: ['none'] },
+      traceback: 'at pay',
+    });
+    expect(answered(afterEnded(ended(chain), deps))).toEqual([]);
+    const revoked = answered(afterEnded(ended(chain, 'cancelled'), { ...deps, answers: true }));
+    expect(revoked[0]?.body).toContain('"status": "REVOKED"');
+  });
+
+  it('is answered briefly where very many wait', () => {
+    const long = { ...error, traceback: 'x'.repeat(8_000) };
+    const steps = Array.from({ length: 1_000 }, (_, index) => step(`id-${index}`)).join(',');
+    const entries = afterEnded({ ...ended(`[${steps}]`), error: long }, { ...deps, answers: true });
+    const bytes = answered(entries).reduce((sum, { body }) => sum + body.length, 0);
+    expect(answered(entries)).toHaveLength(1_000);
+    expect(bytes).toBeLessThan(1_000_000);
+  });
+
+  it('is told to callers that read results in the ledger, by the first entry that is carried out', async () => {
+    const told: unknown[] = [];
+    const ledger = {
+      joinChord: () => Promise.reject(new Error('not used here')),
+      bury: () => Promise.reject(new Error('not used here')),
+      tellNeverSent: async (...args: unknown[]) => void told.push(args),
+    };
+    const broker = { publish: async () => [] };
+    const entry = { key: 'k', ended: ended(`[${step('last')}, ${step('next')}]`) };
+    const guard = new DestinationGuard(broker, systemClock);
+    const { done } = await sendEntries([entry], { guard, limitMs: 1_000, ledger, follow: deps });
+    expect(done).toEqual([entry]);
+    expect(told).toEqual([[['last', 'next'], { status: 'FAILURE', error }, 'parent']]);
+    // Whoever has no key must not have us report the ends of others' tasks.
+    const keyring = new Keyring([{ id: 'k', secret: toBytes('x'.repeat(32)) }], {
+      unsignedQueues: { celery: ['*'] },
+    });
+    const follow = { ...deps, keyring };
+    await sendEntries([entry], { guard, limitMs: 1_000, ledger, follow });
+    expect(told).toHaveLength(1);
+  });
+});
+
 describe('what follows a task that is done', () => {
   it('is the last of its chain, with what is left of it and every byte as it was', () => {
     const last = sig('py.c', '[8.0]', '{"task_id": "id-c", "reply_to": "q"}');

@@ -1,6 +1,6 @@
 import { derivedId, digestOf } from '../task/digest.ts';
 import { earliest, type Envelope, type EnvelopeOptions } from '../task/envelope.ts';
-import { chordLetterId, readChordLink, type ChordPosition } from '../task/chord-link.ts';
+import { chordLetterId, readChordLink } from '../task/chord-link.ts';
 import { encodeJson, toBytes } from '../task/json.ts';
 import { NO_KEYS, type Keyring } from '../task/keyring.ts';
 import { safeKey } from '../task/names.ts';
@@ -18,17 +18,12 @@ import {
 import { inheritedOf } from '../task/travelling-options.ts';
 import { OWN_HEADERS } from '../wire/header-names.ts';
 import { replyOf, wantsReply, type Told } from '../wire/reply.ts';
-import { countedGroup, countedPosition } from './counted-group.ts';
+import { countedPosition } from './counted-group.ts';
+import { linkedPart, partEntry } from './chord-part-entry.ts';
+import { neverSent, repliesOf, type NeverSent } from './never-sent.ts';
 import { isTooMuch, weighFollowUps, weighSignature } from './weigh-follow-ups.ts';
 import { expandSignature, textIn, type Sending, type SendContext } from './expand-signature.ts';
-import type {
-  ChordAnswer,
-  ChordPart,
-  ChordPartEntry,
-  EndedTask,
-  FollowUp,
-  Parent,
-} from './ledger.ts';
+import type { ChordAnswer, ChordPartEntry, EndedTask, FollowUp, Parent } from './ledger.ts';
 import { celeryOf, momentOf, readHeaders, timesOf } from './signature-options.ts';
 
 export interface FollowDeps {
@@ -141,7 +136,36 @@ export function afterEnded(ended: EndedTask, deps: FollowDeps): readonly FollowU
       deps,
     ),
     ...answerEntry(envelope, toldOf(ended), deps),
+    ...restAnswers(ended, chain ?? [], deps),
   ];
+}
+
+/** The answers to callers that wait for later steps of its chain, which are never sent. */
+function restAnswers(
+  ended: EndedTask,
+  chain: readonly string[],
+  { answers }: FollowDeps,
+): FollowUp[] {
+  if (!answers || chain.length === 0) return [];
+  const replies = repliesOf(neverSent(chain), toldOf(ended));
+  return replies.map((reply, index) => ({ key: `${ended.envelope.id}/rest:${index}`, reply }));
+}
+
+/**
+ * The later steps of its chain, which are never sent. None where tasks are signed and this one is not: its sender chose their
+ * ids, and could have us report the end of tasks that are not his.
+ */
+export function stepsAfter(
+  { envelope }: EndedTask,
+  { keyring }: Pick<FollowDeps, 'keyring'>,
+): readonly NeverSent[] {
+  const isTrusted = keyring.isSigning ? keyring.isSigned(envelope) : true;
+  if (!isTrusted || digestOf(envelope) !== envelope.digest) return [];
+  try {
+    return neverSent(readEmbed(envelope.body).chain ?? []);
+  } catch {
+    return [];
+  }
 }
 
 /** The task that counts for a chain: the body, if a chord is at its end. */
@@ -193,75 +217,6 @@ export function checkPart(entry: ChordPartEntry, deps: FollowDeps): void {
   chordBody(entry, { results: [], isSigned: false }, deps);
   chordFailure(entry, deps);
 }
-
-interface Part {
-  readonly envelope: Envelope;
-  readonly options: EnvelopeOptions;
-  readonly chord: string | null;
-  readonly parent: Parent;
-}
-
-function partEntry(
-  { envelope, options, chord, parent }: Part,
-  result: string | null,
-  deps: FollowDeps,
-): FollowUp[] {
-  const { groupId, groupIndex } = options;
-  if (chord === null || groupId === undefined || groupId === '') return [];
-  const body = readSignature(chord);
-  const bodyId = textIn(body.options, 'task_id');
-  // An id that no ledger can hold is refused unchanged.
-  safeKey(groupId, 'the id of a group');
-  const part: ChordPart = {
-    groupId: countedGroup(groupId, parent, deps),
-    index: groupIndex ?? 0,
-    size: body.chordSize,
-    taskId: envelope.id,
-    ...(bodyId === null ? {} : { bodyId }),
-    result,
-    ...(parent.isSigned === true ? { isSigned: true } : {}),
-  };
-  checkPosition(part);
-  return [{ key: partKey(envelope.id, result), part, body: chord, parent }];
-}
-
-const MOST_PARTS = 2_147_483_647;
-
-/** One index that a ledger cannot hold would keep all other parts of its batch from being counted. */
-function checkPosition({ groupId, taskId, index, size }: ChordPart): void {
-  safeKey(groupId, 'the id of a group');
-  safeKey(taskId, 'the id of a part');
-  const isInRange = Number.isInteger(index) && index >= 0 && index < MOST_PARTS;
-  if (!isInRange || (size !== null && size > MOST_PARTS))
-    throw new TypeError(`part ${index} of ${size ?? 'a chord'} is no place`);
-}
-
-/**
- * A part whose index in a chord comes from its link, or was reported by another process. Throws a plain error when the
- * index is invalid.
- */
-export function linkedPart(
-  { groupId, index, size, body }: ChordPosition,
-  taskId: string,
-  result: string | null,
-  parent: Parent,
-): ChordPartEntry {
-  const bodyId = textIn(readSignature(body).options, 'task_id');
-  const part: ChordPart = {
-    groupId,
-    index,
-    size,
-    taskId,
-    ...(bodyId === null ? {} : { bodyId }),
-    result,
-    ...(parent.isSigned === true ? { isSigned: true } : {}),
-  };
-  checkPosition(part);
-  return { key: partKey(taskId, result), part, body, parent };
-}
-
-const partKey = (taskId: string, result: string | null): string =>
-  `${taskId}/chord${result === null ? '-failed' : ''}`;
 
 /** The body of a chord, with the results of its header. It is signed if each of them comes from a signed task. */
 export function chordBody(

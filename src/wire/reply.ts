@@ -46,7 +46,11 @@ export function encodeReport(id: string, report: Told, module = 'outlast'): stri
   return `{"task_id": ${JSON.stringify(id)}, "status": "${report.status}", "result": ${result}, "traceback": ${traceback}, "children": []}`;
 }
 
-function partsOf(report: Told, module: string): readonly [result: string, traceback: string] {
+/** The result and the traceback of such a document, as JSON. */
+export function partsOf(
+  report: Told,
+  module = 'outlast',
+): readonly [result: string, traceback: string] {
   switch (report.status) {
     case 'STARTED':
       return [JSON.stringify(report.runsAt), 'null'];

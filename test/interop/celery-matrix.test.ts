@@ -247,6 +247,29 @@ describe.each([
       await until(async () => alarms.includes(ids[8] ?? ''));
     });
 
+    it('a chain whose step failed: every later id of it has failed too', async () => {
+      const failing = call('ts.fail', { args: ['no funds'] });
+      const calls = [
+        { chain: [failing, call('ts.add', { args: [1] }), theirs('interop.add', { args: [1] })] },
+        { chain: [failing, { group: [call('ts.echo'), call('ts.echo')] }, call('ts.total')] },
+        theirs('interop.replace', { args: [ours, 'ts.fail', 'ts.echo'] }),
+      ];
+      const { ids, told } = await callFromPython(place, calls);
+      const failed = { type: 'RangeError' };
+      expect(await told).toMatchObject([failed, failed, failed]);
+      // get() asks the steps before it too, and may know it from them: these are the last ones.
+      for (const id of ids) {
+        const meta = await until(async () => {
+          const text = (await store.command('get', `celery-task-meta-${id}`)) as Buffer | null;
+          const read = JSON.parse(text?.toString() ?? '{}') as { readonly status?: string };
+          return read.status === 'FAILURE' && read;
+        });
+        expect(meta).toMatchObject({ result: { exc_type: 'RangeError' }, children: [] });
+        const awaited = outlast.find(tsEcho, id).result();
+        await expect(awaited).rejects.toMatchObject({ code: 'ERR_TASK_FAILED', ...failed });
+      }
+    });
+
     it('in the order of its priorities', async () => {
       const { told } = await callFromPython(
         { ...place, maxPriority: 10 },

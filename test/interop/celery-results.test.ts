@@ -162,6 +162,22 @@ describe('what our workers end with', () => {
     ]);
   });
 
+  it('is that of later steps too, unless they were sent after all', async () => {
+    const [dead, later, done] = [await ENDINGS.failed(), task(), await ENDINGS.value()];
+    const { envelope: begun } = await driver.running(task());
+    const error = sampleError('no funds');
+    const ids = [later.id, done.id, begun.id];
+    await driver.ledger.tellNeverSent?.(ids, { status: 'FAILURE', error }, dead.id);
+    const states = await readFromPython<string>(place, ids, { isStateOnly: true });
+    expect(states).toEqual(['FAILURE', 'SUCCESS', 'PENDING']);
+    const read = async () => await fixture.results.read(later.id);
+    expect(await read()).toMatchObject({ state: 'dead', ending: 'dead', error, of: dead.id });
+    // The chain goes on: the step is yet to come.
+    const letter = await fixture.readModel.showDeadLetter(dead.id);
+    await driver.ledger.revive(dead.id, letter?.version ?? 0);
+    expect(await read()).toMatchObject({ state: 'unknown', ending: null });
+  });
+
   it('is not written for tasks whose results nobody wants', async () => {
     const options = new TextEncoder().encode('{"keepResult":false}');
     const { id } = await driver.done(task({ options }), { outcome: json('1') });

@@ -23,13 +23,13 @@ end
 -- For these Celery gives no time: they are not finished.
 local UNDER_WAY = { STARTED = true, RETRY = true }
 
-local function write_celery(id, status, result, traceback)
+local function write_celery(id, status, result, traceback, more)
   local key = 'celery-task-meta-' .. id
   local date = UNDER_WAY[status] and 'null' or iso_json()
   -- Without its quotes, which are always written: most ids need no escaping.
   local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"}'
+    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
   plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
 end
