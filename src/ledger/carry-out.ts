@@ -194,11 +194,19 @@ async function tellRest(ended: EndedTask, { ledger, follow }: CarryOutDeps): Pro
 /** A task may be dead because its bytes are unreadable: then its follow-ups are unknown, and the dead letter is the alarm. */
 function whatFollows(ended: EndedTask, follow: FollowDeps): readonly AfterEntry[] {
   try {
-    const following = afterEnded(ended, follow);
-    for (const entry of following) if ('part' in entry) checkPart(entry, follow);
-    return following;
+    return afterEnded(ended, follow).filter(entry => !('part' in entry) || isSound(entry, follow));
   } catch {
     return [];
+  }
+}
+
+/** A part of a chord whose body can never be sent keeps nothing else from being sent. */
+function isSound(entry: ChordPartEntry, follow: FollowDeps): boolean {
+  try {
+    checkPart(entry, follow);
+    return true;
+  } catch {
+    return false;
   }
 }
 

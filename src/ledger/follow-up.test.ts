@@ -113,6 +113,66 @@ describe('the rest of a chain whose step ended without a result', () => {
   });
 });
 
+describe('a chain inside of another signature', () => {
+  const inner = (task: string, kwargs: string, options = '{}'): string =>
+    `{"task": "celery.${task}", "args": [], "kwargs": ${kwargs}, "options": ${options}, "immutable": false}`;
+  const step = (id: string, options = ''): string =>
+    sig(`py.${id}`, '[]', `{"task_id": "${id}"${options}}`);
+  const embedIn = (envelope: Envelope | undefined) =>
+    (JSON.parse(bodyOf(envelope)) as [unknown, unknown, Record<string, { task: string }[]>])[2];
+  const names = (list: readonly { readonly task: string }[] | undefined) =>
+    list?.map(({ task }) => task);
+
+  /** The body of a chord as Celery 5.2.6 sends it for `group | a | b | group | c`. */
+  const chain = inner(
+    'chain',
+    `{"tasks": [${step('a')}, ${step('b')}]}`,
+    `{"chain": [${step('c')}], "link": [${step('l')}], "link_error": [${step('e')}]}`,
+  );
+
+  it('is followed by the rest that stands in its own options', () => {
+    const part = parts(afterDone(made(embedOf({ chord: chain }), { groupId: 'g' }), '1', deps))[0];
+    const [body] = chordBody(part as ChordPartEntry, { results: ['1'], isSigned: false }, deps);
+    expect(body?.id).toBe('a');
+    expect(names(embedIn(body)['chain'])).toEqual(['py.c', 'py.b']);
+    const [next] = published(afterDone(body as Envelope, '1', deps));
+    const [last] = published(afterDone(next as Envelope, '1', deps)).slice(-1);
+    expect([next?.id, last?.id]).toEqual(['b', 'c']);
+  });
+
+  it('calls its error links whichever step fails, and its links after its own last step', () => {
+    const [body] = published(afterDone(made(embedOf({ chain: `[${chain}]` })), '1', deps));
+    const [, next] = embedIn(body)['chain'] as unknown as { options: Record<string, [] | null> }[];
+    expect(names(embedIn(body)['errbacks'])).toEqual(['py.e']);
+    expect(names(next?.options['link_error'] ?? [])).toEqual(['py.e']);
+    expect(names(next?.options['link'] ?? [])).toEqual(['py.l']);
+    expect(embedIn(body)['callbacks']).toBe(null);
+  });
+
+  it('gives way to what follows it where it has no steps', () => {
+    const empty = inner('chain', '{"tasks": []}', `{"chain": [${step('c')}]}`);
+    const [next] = published(afterDone(made(embedOf({ chain: `[${empty}]` })), '7', deps));
+    expect([next?.id, bodyOf(next).slice(0, 4)]).toEqual(['c', '[[7]']);
+  });
+
+  it('keeps the rest of the chord around it, also behind the rest of its body', () => {
+    const header = inner('group', `{"tasks": [${step('h')}]}`, '{"task_id": "g"}');
+    const chord = inner('chord', `{"header": ${header}, "body": ${chain}}`);
+    const [part] = published(
+      afterDone(made(embedOf({ chain: `[${step('d')}, ${chord}]` })), '1', deps),
+    );
+    const [entry] = parts(afterDone(part as Envelope, '2', deps));
+    const [body] = chordBody(entry as ChordPartEntry, { results: ['2'], isSigned: false }, deps);
+    expect(names(embedIn(body)['chain'])).toEqual(['py.d', 'py.c', 'py.b']);
+  });
+
+  it('is refused before its task runs where a task follows a group that is no chord', () => {
+    const group = inner('group', `{"tasks": [${step('h')}]}`);
+    const envelope = made(embedOf({ chain: `[${step('d')}, ${group}]` }));
+    expect(() => checkFollowUps(envelope)).toThrow('not the body of its chord');
+  });
+});
+
 describe('what follows a task that is done', () => {
   it('is the last of its chain, with what is left of it and every byte as it was', () => {
     const last = sig('py.c', '[8.0]', '{"task_id": "id-c", "reply_to": "q"}');
