@@ -3,7 +3,8 @@ import type { DestinationGuard } from '../broker/destination-guard.ts';
 import { isOutlastError, isUnavailable } from '../errors/error.ts';
 import type { ResultStore } from '../result/result-store.ts';
 import type { Envelope } from '../task/envelope.ts';
-import type { Reply } from '../wire/reply.ts';
+import { shownException } from '../wire/python-exceptions.ts';
+import type { Reply, Told } from '../wire/reply.ts';
 import type { Destinations, Judgement } from './destinations.ts';
 import {
   afterEnded,
@@ -15,8 +16,15 @@ import {
   type FollowDeps,
 } from './follow-up.ts';
 import type { ChordAnswer } from './chord-part.ts';
-import type { AfterEntry, BuryItem, ChordPartEntry, EndedTask, Ledger } from './ledger.ts';
-import { toldToMany } from './never-sent.ts';
+import type {
+  AfterEntry,
+  BuryItem,
+  ChordPartEntry,
+  EndedTask,
+  ErrorRecord,
+  Ledger,
+} from './ledger.ts';
+import { repliesOf, toldToMany, type NeverSent } from './never-sent.ts';
 
 export interface CarryOutDeps {
   readonly guard: DestinationGuard;
@@ -185,10 +193,17 @@ async function withError(ended: EndedTask, { results }: CarryOutDeps): Promise<E
 /** The later steps of its chain are over too: callers of Celery wait for the last one. */
 async function tellRest(ended: EndedTask, { ledger, follow }: CarryOutDeps): Promise<void> {
   if (ledger.tellNeverSent === undefined) return;
-  const steps = stepsAfter(ended, follow);
-  const told = toldToMany(toldOf(ended), steps.length);
+  await tellSteps(stepsAfter(ended, follow), toldOf(ended), ended.envelope.id, ledger);
+}
+
+async function tellSteps(
+  steps: readonly NeverSent[],
+  told: Told,
+  of: string,
+  ledger: CarryOutDeps['ledger'],
+): Promise<void> {
   const ids = steps.map(({ id }) => id);
-  if (ids.length > 0) await ledger.tellNeverSent(ids, told, ended.envelope.id);
+  if (ids.length > 0) await ledger.tellNeverSent?.(ids, toldToMany(told, ids.length), of);
 }
 
 /** A task may be dead because its bytes are unreadable: then its follow-ups are unknown, and the dead letter is the alarm. */
@@ -232,7 +247,7 @@ async function bodyOf(
 async function joinChord(
   entry: ChordPartEntry,
   { ledger, follow }: CarryOutDeps,
-): Promise<readonly Envelope[]> {
+): Promise<readonly Outgoing[]> {
   const { part } = entry;
   const answer = await ledger.joinChord(part);
   switch (answer.status) {
@@ -241,7 +256,7 @@ async function joinChord(
     case 'complete':
       return await bodyOf(entry, answer, { ledger, follow });
     case 'failed': {
-      const { letter, errors } = chordFailure(entry, follow);
+      const { letter, errors, steps } = chordFailure(entry, follow);
       const which =
         answer.taskId === undefined ? `${part.taskId}, part ${part.index}` : answer.taskId;
       const message = `${which} of the chord, did not end with a result`;
@@ -250,7 +265,20 @@ async function joinChord(
         await ledger.bury([
           { kind: 'message', envelope: letter, reason: 'ERR_CHORD_FAILED', error },
         ]);
-      return errors;
+      const cause = answer.taskId === undefined ? part.error : answer.cause;
+      const of = answer.taskId ?? part.taskId;
+      const told = { status: 'FAILURE', error: chordError(of, cause) } as const;
+      // Whoever has no key chose the ids behind the body.
+      const isTrusted = !follow.keyring.isSigning || entry.parent.isSigned === true;
+      const named = isTrusted ? steps : steps.filter(({ id }) => id === part.bodyId);
+      await tellSteps(named, told, of, ledger);
+      return [...errors, ...(follow.answers ? repliesOf(steps, told) : [])];
     }
   }
+}
+
+/** What Celery raises for the callers that wait for the body of a chord. */
+function chordError(taskId: string, cause: ErrorRecord | undefined): ErrorRecord {
+  const how = cause === undefined ? 'did not end with a result' : `raised ${shownException(cause)}`;
+  return { type: 'ChordError', message: `Dependency ${taskId} ${how}`, traceback: '' };
 }

@@ -4,7 +4,7 @@ import { safeKey } from '../task/names.ts';
 import { readSignature } from '../task/signature.ts';
 import { countedGroup } from './counted-group.ts';
 import { textIn } from './expand-signature.ts';
-import type { ChordPart, ChordPartEntry, FollowUp, Parent } from './ledger.ts';
+import type { ChordPart, ChordPartEntry, ErrorRecord, FollowUp, Parent } from './ledger.ts';
 
 /** A task that belongs to the header of a chord. */
 interface Part {
@@ -14,10 +14,16 @@ interface Part {
   readonly parent: Parent;
 }
 
-/** The part that it is of its chord, if it is in one. `result` is null if it ended without one. */
+/** A result as JSON text, or why there is none; null: that is unknown. */
+type PartEnd = string | ErrorRecord | null;
+
+const endOf = (result: PartEnd): Pick<ChordPart, 'result' | 'error'> =>
+  typeof result === 'string' || result === null ? { result } : { result: null, error: result };
+
+/** The part that it is of its chord, if it is in one. */
 export function partEntry(
   { envelope, options, chord, parent }: Part,
-  result: string | null,
+  result: PartEnd,
   deps: Parameters<typeof countedGroup>[2],
 ): FollowUp[] {
   const { groupId, groupIndex } = options;
@@ -32,11 +38,11 @@ export function partEntry(
     size: body.chordSize,
     taskId: envelope.id,
     ...(bodyId === null ? {} : { bodyId }),
-    result,
+    ...endOf(result),
     ...(parent.isSigned === true ? { isSigned: true } : {}),
   };
   checkPosition(part);
-  return [{ key: partKey(envelope.id, result), part, body: chord, parent }];
+  return [{ key: partKey(envelope.id, part), part, body: chord, parent }];
 }
 
 const MOST_PARTS = 2_147_483_647;
@@ -57,7 +63,7 @@ function checkPosition({ groupId, taskId, index, size }: ChordPart): void {
 export function linkedPart(
   { groupId, index, size, body }: ChordPosition,
   taskId: string,
-  result: string | null,
+  result: PartEnd,
   parent: Parent,
 ): ChordPartEntry {
   const bodyId = textIn(readSignature(body).options, 'task_id');
@@ -67,12 +73,12 @@ export function linkedPart(
     size,
     taskId,
     ...(bodyId === null ? {} : { bodyId }),
-    result,
+    ...endOf(result),
     ...(parent.isSigned === true ? { isSigned: true } : {}),
   };
   checkPosition(part);
-  return { key: partKey(taskId, result), part, body, parent };
+  return { key: partKey(taskId, part), part, body, parent };
 }
 
-const partKey = (taskId: string, result: string | null): string =>
+const partKey = (taskId: string, { result }: Pick<ChordPart, 'result'>): string =>
   `${taskId}/chord${result === null ? '-failed' : ''}`;

@@ -23,7 +23,14 @@ import { linkedPart, partEntry } from './chord-part-entry.ts';
 import { neverSent, repliesOf, type NeverSent } from './never-sent.ts';
 import { isTooMuch, weighFollowUps, weighSignature } from './weigh-follow-ups.ts';
 import { expandSignature, textIn, type Sending, type SendContext } from './expand-signature.ts';
-import type { ChordAnswer, ChordPartEntry, EndedTask, FollowUp, Parent } from './ledger.ts';
+import type {
+  ChordAnswer,
+  ChordPartEntry,
+  EndedTask,
+  ErrorRecord,
+  FollowUp,
+  Parent,
+} from './ledger.ts';
 import { celeryOf, momentOf, readHeaders, timesOf } from './signature-options.ts';
 
 export interface FollowDeps {
@@ -110,6 +117,7 @@ export function afterEnded(ended: EndedTask, deps: FollowDeps): readonly FollowU
   const options = readOptions(envelope);
   const parent = parentOf(envelope, options, deps);
   const argument = JSON.stringify(envelope.id);
+  const why = errorOf(ended);
   // If a chain ends here, its last step belongs to the chord, and will never be sent.
   const lastOptions = chain?.length ? lastTask(chain[0] ?? '').options : new Map<string, string>();
   const lastChord = lastOptions.get('chord') ?? 'null';
@@ -121,18 +129,16 @@ export function afterEnded(ended: EndedTask, deps: FollowDeps): readonly FollowU
     ...(isTooMuch(envelope.body, argument) ? [] : errbacks).flatMap((text, index) => {
       const inChord = readChordLink(text);
       if (inChord !== null)
-        return [
-          linkedPart(countedPosition(text, inChord, parent, deps), envelope.id, null, parent),
-        ];
+        return [linkedPart(countedPosition(text, inChord, parent, deps), envelope.id, why, parent)];
       // Only a death is an error; a chord is notified of every ending.
       if (how !== 'dead') return [];
       const position = `errback:${index}:${epoch}`;
       return entriesOf(text, { position, argument, chain: null }, parent, deps);
     }),
-    ...partEntry({ envelope, options, chord, parent }, null, deps),
+    ...partEntry({ envelope, options, chord, parent }, why, deps),
     ...partEntry(
       { envelope, options: ofLast, chord: lastChord === 'null' ? null : lastChord, parent },
-      null,
+      why,
       deps,
     ),
     ...answerEntry(envelope, toldOf(ended), deps),
@@ -173,6 +179,17 @@ function lastTask(text: string): Signature {
   const signature = readSignature(text);
   const body = membersOf(signature.kwargs).get('body');
   return signature.task === 'celery.chord' && body !== undefined ? lastTask(body) : signature;
+}
+
+/** Why a task has no result, for the chord that it is in; null: nobody knows. */
+function errorOf(ended: EndedTask): ErrorRecord | null {
+  const told = toldOf(ended);
+  if (told.status === 'FAILURE') return ended.error ?? null;
+  return {
+    type: 'TaskRevokedError',
+    message: told.status === 'REVOKED' ? told.why : '',
+    traceback: '',
+  };
 }
 
 /** In Celery's terms, which knows only failed and revoked as endings without a result. */
@@ -238,15 +255,22 @@ export function chordBody(
   return expandSignature(body, context).map(sending => toEnvelope(sending, from, deps));
 }
 
-/** The error links of a chord's body, which take its id; and the body itself without results, for people to see. */
+/**
+ * The error links of a chord's body, which take its id; the tasks that nobody sends now; and the body itself without results,
+ * for people to see.
+ */
 export function chordFailure(
   { part, body: text, parent }: ChordPartEntry,
   deps: FollowDeps,
-): { readonly letter: Envelope | null; readonly errors: readonly Envelope[] } {
+): {
+  readonly letter: Envelope | null;
+  readonly errors: readonly Envelope[];
+  readonly steps: readonly NeverSent[];
+} {
   weighSignature(text, 0);
   const context = { id: derivedId(part.groupId, 'chord'), argument: null, chain: null };
   const [body] = expandSignature(text, context);
-  if (body === undefined) return { letter: null, errors: [] };
+  if (body === undefined) return { letter: null, errors: [], steps: [] };
   const { id } = body;
   const errors = body.errbacks.flatMap((errback, index) =>
     expandSignature(errback, {
@@ -259,6 +283,7 @@ export function chordFailure(
   return {
     letter: toEnvelope({ ...plain, id: chordLetterId(id) }, parent, deps),
     errors: errors.map(sending => toEnvelope(sending, parent, deps)),
+    steps: neverSent([text]),
   };
 }
 

@@ -1,4 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { fromPg } from '../../dist/adapters/transactions/pg.js';
 import {
@@ -61,6 +62,7 @@ describe.each([
     result: unchecked<number>(),
   });
   const tsFail = task('ts.fail', { queue: ours, args: unchecked<unknown[]>() });
+  const tsSlow = task('ts.slow', { queue: ours });
   const tsSecond = task('ts.second', { queue: ours, result: unchecked<string>() });
   const tsAlarm = task('ts.alarm', { queue: ours, input: unchecked<string>() });
   const tsTurn = task('ts.turn', { queue: oursUrgent, result: unchecked<number>() });
@@ -91,7 +93,15 @@ describe.each([
       outlast.handler(tsFail, {
         retry: { maxAttempts: 1 },
         run: ({ args }) => {
-          throw new RangeError(String(args[0]));
+          const [text, name] = args.map(String);
+          throw Object.assign(new RangeError(text), name === undefined ? {} : { name });
+        },
+      }),
+      outlast.handler(tsSlow, {
+        retry: { maxAttempts: 1 },
+        run: async (_input, { signal, softSignal }) => {
+          await Promise.race([signal, softSignal].map(one => once(one, 'abort')));
+          softSignal.throwIfAborted();
         },
       }),
       outlast.handler(tsSecond, {
@@ -226,10 +236,15 @@ describe.each([
           body: call('ts.total'),
         },
         { ...call('ts.fail', { args: ['an alarm'] }), linkError: [call('ts.alarm')] },
+        call('ts.fail', { args: ['no funds', 'ValueError'] }),
+        call('ts.fail', { args: ['no funds', 'SystemExit'] }),
+        call('ts.slow', { options: { time_limit: 1 } }),
+        call('ts.slow', { options: { soft_time_limit: 1 } }),
       ];
       const json = JSON.stringify(calls).replace('["ARGS"]', big);
       const { ids, told } = await callFromPython(place, json);
-      const [second, echoed, later, late, failed, chained, both, summed, alarming] = await told;
+      const [second, echoed, later, late, failed, chained, both, summed, alarming, ...named] =
+        await told;
       expect(second).toMatchObject({
         value: 'attempt 2',
         seen: ['STARTED', 'RETRY', 'STARTED', 'SUCCESS'],
@@ -242,6 +257,13 @@ describe.each([
       );
       expect(late).toMatchObject({ state: 'REVOKED', type: 'TaskRevokedError' });
       expect(failed).toMatchObject({ state: 'FAILURE', type: 'RangeError', args: ['no funds'] });
+      expect(named.map(({ type, module }) => `${module} ${type}`)).toEqual([
+        'builtins ValueError',
+        // One that would end the caller is one of this name only.
+        'celery.exceptions SystemExit',
+        'billiard.exceptions TimeLimitExceeded',
+        'billiard.exceptions SoftTimeLimitExceeded',
+      ]);
       expect([chained, both, summed].map(result => result?.value)).toEqual([8, [2, 4], 6]);
       expect(alarming).toMatchObject({ state: 'FAILURE', type: 'RangeError' });
       await until(async () => alarms.includes(ids[8] ?? ''));
@@ -342,12 +364,18 @@ describe.each([
         },
       ]);
       // What get() raises is the part's own error, if it is there first.
-      for (const id of ids) {
+      for (const [index, id] of ids.entries()) {
+        const raised = ["RangeError('a')", "ValueError('b')"][index];
         const text = await until(() => store.command('get', `celery-task-meta-${id}`));
         expect(JSON.parse(String(text))).toMatchObject({
           status: 'FAILURE',
-          result: { exc_type: 'ChordError', exc_module: 'celery.exceptions' },
+          result: {
+            exc_type: 'ChordError',
+            exc_module: 'celery.exceptions',
+            exc_message: [expect.stringMatching(/^Dependency \S+ raised /)],
+          },
         });
+        expect(String(text)).toContain(`raised ${raised}`);
       }
       await until(async () => ids.every(id => alarms.includes(id)));
       expect(alarms.filter(id => ids.includes(id))).toHaveLength(2);

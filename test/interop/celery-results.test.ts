@@ -48,6 +48,18 @@ const ENDINGS = {
     await driver.fail(run, { error: sampleError('no funds: "0" \u0000'), delayMs: null });
     return envelope;
   },
+  named: async () => {
+    const { envelope, task: run } = await driver.running(task());
+    const error = { type: 'ValueError', message: 'no funds', traceback: '' };
+    await driver.fail(run, { error, delayMs: null });
+    return envelope;
+  },
+  unknown: async () => {
+    const { envelope, task: run } = await driver.running(task());
+    const error = { type: 'ERR_TASK_UNKNOWN', message: 'no handler', traceback: '' };
+    await driver.fail(run, { error, delayMs: null });
+    return envelope;
+  },
   buried: async () => {
     const { envelope, task: run } = await driver.running(task());
     await driver.bury(run);
@@ -87,10 +99,12 @@ describe('what our workers end with', () => {
       nothing: { state: 'SUCCESS', value: null },
       discarded: { state: 'REVOKED', type: 'TaskRevokedError', args: ['discarded: no "need"'] },
       failed: failureOf('no funds: "0" \u0000'),
+      named: { state: 'FAILURE', type: 'ValueError', args: ['no funds'] },
+      unknown: { state: 'FAILURE', type: 'NotRegistered', args: ['no handler'] },
       buried: failureOf('buried'),
       crashed: {
         state: 'FAILURE',
-        type: 'ERR_RESURRECTIONS_SPENT',
+        type: 'WorkerLostError',
         args: ['its worker died 1 times'],
       },
       cancelled: { state: 'REVOKED', type: 'TaskRevokedError', args: ['revoked'] },

@@ -432,7 +432,7 @@ end
 return 1`,
   },
   ledgerAsideEnd: {
-    sha: '81fad37c03aad63eb770ea768cc3c0bb809927d0',
+    sha: 'a711ff9d39912531ac51faab2c2058f708668996',
     text: `#!lua flags=allow-oom
 local root, id, err, celery_keep_ms, mark = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local time = redis.call('TIME')
@@ -712,12 +712,18 @@ end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
 end
+local function python_exception(kind)
+  if not string.find(kind, '^[%w_]+$') then return kind, 'outlast' end
+  local module, name = string.match(' ArithmeticError=builtins.ArithmeticError AssertionError=builtins.AssertionError AttributeError=builtins.AttributeError BlockingIOError=builtins.BlockingIOError BrokenPipeError=builtins.BrokenPipeError BufferError=builtins.BufferError ChildProcessError=builtins.ChildProcessError ConnectionAbortedError=builtins.ConnectionAbortedError ConnectionError=builtins.ConnectionError ConnectionRefusedError=builtins.ConnectionRefusedError ConnectionResetError=builtins.ConnectionResetError EOFError=builtins.EOFError Exception=builtins.Exception FileExistsError=builtins.FileExistsError FileNotFoundError=builtins.FileNotFoundError FloatingPointError=builtins.FloatingPointError IOError=builtins.IOError ImportError=builtins.ImportError IndexError=builtins.IndexError InterruptedError=builtins.InterruptedError IsADirectoryError=builtins.IsADirectoryError KeyError=builtins.KeyError LookupError=builtins.LookupError MemoryError=builtins.MemoryError ModuleNotFoundError=builtins.ModuleNotFoundError NameError=builtins.NameError NotADirectoryError=builtins.NotADirectoryError NotImplementedError=builtins.NotImplementedError OSError=builtins.OSError OverflowError=builtins.OverflowError PermissionError=builtins.PermissionError ProcessLookupError=builtins.ProcessLookupError RecursionError=builtins.RecursionError ReferenceError=builtins.ReferenceError RuntimeError=builtins.RuntimeError SyntaxError=builtins.SyntaxError SystemError=builtins.SystemError TimeoutError=builtins.TimeoutError TypeError=builtins.TypeError UnicodeError=builtins.UnicodeError ValueError=builtins.ValueError ZeroDivisionError=builtins.ZeroDivisionError ChordError=celery.exceptions.ChordError ImproperlyConfigured=celery.exceptions.ImproperlyConfigured InvalidTaskError=celery.exceptions.InvalidTaskError MaxRetriesExceededError=celery.exceptions.MaxRetriesExceededError NotRegistered=celery.exceptions.NotRegistered QueueNotFound=celery.exceptions.QueueNotFound SecurityError=celery.exceptions.SecurityError TaskError=celery.exceptions.TaskError TaskRevokedError=celery.exceptions.TaskRevokedError SoftTimeLimitExceeded=billiard.exceptions.SoftTimeLimitExceeded TimeLimitExceeded=billiard.exceptions.TimeLimitExceeded WorkerLostError=billiard.exceptions.WorkerLostError ERR_TIMEOUT=billiard.exceptions.TimeLimitExceeded ERR_RESURRECTIONS_SPENT=billiard.exceptions.WorkerLostError ERR_TASK_UNKNOWN=celery.exceptions.NotRegistered ERR_UNDECODABLE=kombu.exceptions.DecodeError ', ' ' .. kind .. '=([%w.]+)%.(%w+) ')
+  return name or kind, module or 'outlast'
+end
 local function tell_celery_error(id, record, status, err)
   if celery_keep_ms == 0 then return end
   local is_read, read_error = pcall(cjson.decode, err)
   if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
   local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
-  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+  local kind, module = python_exception(read_error.type)
+  tell_celery(id, record, status, exception_text(kind, read_error.message, module), traceback)
 end
 local function tell_celery_revoked(id, record, why)
   tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
@@ -956,7 +962,7 @@ local last = #aside == 2 * limit and { aside[#aside], aside[#aside - 1] } or fal
 return { last, found }`,
   },
   ledgerBeginFull: {
-    sha: '2c0b1f16ec9cc0ca5784a18c08025c6b23cd595a',
+    sha: '9c848cab3b26b3a8d060eda1d13932095c850794',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -1243,12 +1249,18 @@ end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
 end
+local function python_exception(kind)
+  if not string.find(kind, '^[%w_]+$') then return kind, 'outlast' end
+  local module, name = string.match(' ArithmeticError=builtins.ArithmeticError AssertionError=builtins.AssertionError AttributeError=builtins.AttributeError BlockingIOError=builtins.BlockingIOError BrokenPipeError=builtins.BrokenPipeError BufferError=builtins.BufferError ChildProcessError=builtins.ChildProcessError ConnectionAbortedError=builtins.ConnectionAbortedError ConnectionError=builtins.ConnectionError ConnectionRefusedError=builtins.ConnectionRefusedError ConnectionResetError=builtins.ConnectionResetError EOFError=builtins.EOFError Exception=builtins.Exception FileExistsError=builtins.FileExistsError FileNotFoundError=builtins.FileNotFoundError FloatingPointError=builtins.FloatingPointError IOError=builtins.IOError ImportError=builtins.ImportError IndexError=builtins.IndexError InterruptedError=builtins.InterruptedError IsADirectoryError=builtins.IsADirectoryError KeyError=builtins.KeyError LookupError=builtins.LookupError MemoryError=builtins.MemoryError ModuleNotFoundError=builtins.ModuleNotFoundError NameError=builtins.NameError NotADirectoryError=builtins.NotADirectoryError NotImplementedError=builtins.NotImplementedError OSError=builtins.OSError OverflowError=builtins.OverflowError PermissionError=builtins.PermissionError ProcessLookupError=builtins.ProcessLookupError RecursionError=builtins.RecursionError ReferenceError=builtins.ReferenceError RuntimeError=builtins.RuntimeError SyntaxError=builtins.SyntaxError SystemError=builtins.SystemError TimeoutError=builtins.TimeoutError TypeError=builtins.TypeError UnicodeError=builtins.UnicodeError ValueError=builtins.ValueError ZeroDivisionError=builtins.ZeroDivisionError ChordError=celery.exceptions.ChordError ImproperlyConfigured=celery.exceptions.ImproperlyConfigured InvalidTaskError=celery.exceptions.InvalidTaskError MaxRetriesExceededError=celery.exceptions.MaxRetriesExceededError NotRegistered=celery.exceptions.NotRegistered QueueNotFound=celery.exceptions.QueueNotFound SecurityError=celery.exceptions.SecurityError TaskError=celery.exceptions.TaskError TaskRevokedError=celery.exceptions.TaskRevokedError SoftTimeLimitExceeded=billiard.exceptions.SoftTimeLimitExceeded TimeLimitExceeded=billiard.exceptions.TimeLimitExceeded WorkerLostError=billiard.exceptions.WorkerLostError ERR_TIMEOUT=billiard.exceptions.TimeLimitExceeded ERR_RESURRECTIONS_SPENT=billiard.exceptions.WorkerLostError ERR_TASK_UNKNOWN=celery.exceptions.NotRegistered ERR_UNDECODABLE=kombu.exceptions.DecodeError ', ' ' .. kind .. '=([%w.]+)%.(%w+) ')
+  return name or kind, module or 'outlast'
+end
 local function tell_celery_error(id, record, status, err)
   if celery_keep_ms == 0 then return end
   local is_read, read_error = pcall(cjson.decode, err)
   if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
   local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
-  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+  local kind, module = python_exception(read_error.type)
+  tell_celery(id, record, status, exception_text(kind, read_error.message, module), traceback)
 end
 local function tell_celery_revoked(id, record, why)
   tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
@@ -1583,7 +1595,7 @@ end
 return begin(cmsgpack.unpack(ARGV[6]), cmsgpack.unpack(ARGV[8]), cmsgpack.unpack(ARGV[10]))`,
   },
   ledgerBegin: {
-    sha: '4f82cf3a4cb58fc6fa6b1899e8ecde8a3943744c',
+    sha: 'a9c3fd53fb1631bc5791d9abee7011ff5c9bb0b9',
     text: `#!lua
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -1870,12 +1882,18 @@ end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
 end
+local function python_exception(kind)
+  if not string.find(kind, '^[%w_]+$') then return kind, 'outlast' end
+  local module, name = string.match(' ArithmeticError=builtins.ArithmeticError AssertionError=builtins.AssertionError AttributeError=builtins.AttributeError BlockingIOError=builtins.BlockingIOError BrokenPipeError=builtins.BrokenPipeError BufferError=builtins.BufferError ChildProcessError=builtins.ChildProcessError ConnectionAbortedError=builtins.ConnectionAbortedError ConnectionError=builtins.ConnectionError ConnectionRefusedError=builtins.ConnectionRefusedError ConnectionResetError=builtins.ConnectionResetError EOFError=builtins.EOFError Exception=builtins.Exception FileExistsError=builtins.FileExistsError FileNotFoundError=builtins.FileNotFoundError FloatingPointError=builtins.FloatingPointError IOError=builtins.IOError ImportError=builtins.ImportError IndexError=builtins.IndexError InterruptedError=builtins.InterruptedError IsADirectoryError=builtins.IsADirectoryError KeyError=builtins.KeyError LookupError=builtins.LookupError MemoryError=builtins.MemoryError ModuleNotFoundError=builtins.ModuleNotFoundError NameError=builtins.NameError NotADirectoryError=builtins.NotADirectoryError NotImplementedError=builtins.NotImplementedError OSError=builtins.OSError OverflowError=builtins.OverflowError PermissionError=builtins.PermissionError ProcessLookupError=builtins.ProcessLookupError RecursionError=builtins.RecursionError ReferenceError=builtins.ReferenceError RuntimeError=builtins.RuntimeError SyntaxError=builtins.SyntaxError SystemError=builtins.SystemError TimeoutError=builtins.TimeoutError TypeError=builtins.TypeError UnicodeError=builtins.UnicodeError ValueError=builtins.ValueError ZeroDivisionError=builtins.ZeroDivisionError ChordError=celery.exceptions.ChordError ImproperlyConfigured=celery.exceptions.ImproperlyConfigured InvalidTaskError=celery.exceptions.InvalidTaskError MaxRetriesExceededError=celery.exceptions.MaxRetriesExceededError NotRegistered=celery.exceptions.NotRegistered QueueNotFound=celery.exceptions.QueueNotFound SecurityError=celery.exceptions.SecurityError TaskError=celery.exceptions.TaskError TaskRevokedError=celery.exceptions.TaskRevokedError SoftTimeLimitExceeded=billiard.exceptions.SoftTimeLimitExceeded TimeLimitExceeded=billiard.exceptions.TimeLimitExceeded WorkerLostError=billiard.exceptions.WorkerLostError ERR_TIMEOUT=billiard.exceptions.TimeLimitExceeded ERR_RESURRECTIONS_SPENT=billiard.exceptions.WorkerLostError ERR_TASK_UNKNOWN=celery.exceptions.NotRegistered ERR_UNDECODABLE=kombu.exceptions.DecodeError ', ' ' .. kind .. '=([%w.]+)%.(%w+) ')
+  return name or kind, module or 'outlast'
+end
 local function tell_celery_error(id, record, status, err)
   if celery_keep_ms == 0 then return end
   local is_read, read_error = pcall(cjson.decode, err)
   if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
   local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
-  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+  local kind, module = python_exception(read_error.type)
+  tell_celery(id, record, status, exception_text(kind, read_error.message, module), traceback)
 end
 local function tell_celery_revoked(id, record, why)
   tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
@@ -2423,7 +2441,7 @@ flush()
 return statuses`,
   },
   ledgerBuryRuns: {
-    sha: 'e4b4c3b8da07977c328dc9e677ae1217c8b552d5',
+    sha: '75fedb85184b89d6124797d49061af97516f5987',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -2650,12 +2668,18 @@ end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
 end
+local function python_exception(kind)
+  if not string.find(kind, '^[%w_]+$') then return kind, 'outlast' end
+  local module, name = string.match(' ArithmeticError=builtins.ArithmeticError AssertionError=builtins.AssertionError AttributeError=builtins.AttributeError BlockingIOError=builtins.BlockingIOError BrokenPipeError=builtins.BrokenPipeError BufferError=builtins.BufferError ChildProcessError=builtins.ChildProcessError ConnectionAbortedError=builtins.ConnectionAbortedError ConnectionError=builtins.ConnectionError ConnectionRefusedError=builtins.ConnectionRefusedError ConnectionResetError=builtins.ConnectionResetError EOFError=builtins.EOFError Exception=builtins.Exception FileExistsError=builtins.FileExistsError FileNotFoundError=builtins.FileNotFoundError FloatingPointError=builtins.FloatingPointError IOError=builtins.IOError ImportError=builtins.ImportError IndexError=builtins.IndexError InterruptedError=builtins.InterruptedError IsADirectoryError=builtins.IsADirectoryError KeyError=builtins.KeyError LookupError=builtins.LookupError MemoryError=builtins.MemoryError ModuleNotFoundError=builtins.ModuleNotFoundError NameError=builtins.NameError NotADirectoryError=builtins.NotADirectoryError NotImplementedError=builtins.NotImplementedError OSError=builtins.OSError OverflowError=builtins.OverflowError PermissionError=builtins.PermissionError ProcessLookupError=builtins.ProcessLookupError RecursionError=builtins.RecursionError ReferenceError=builtins.ReferenceError RuntimeError=builtins.RuntimeError SyntaxError=builtins.SyntaxError SystemError=builtins.SystemError TimeoutError=builtins.TimeoutError TypeError=builtins.TypeError UnicodeError=builtins.UnicodeError ValueError=builtins.ValueError ZeroDivisionError=builtins.ZeroDivisionError ChordError=celery.exceptions.ChordError ImproperlyConfigured=celery.exceptions.ImproperlyConfigured InvalidTaskError=celery.exceptions.InvalidTaskError MaxRetriesExceededError=celery.exceptions.MaxRetriesExceededError NotRegistered=celery.exceptions.NotRegistered QueueNotFound=celery.exceptions.QueueNotFound SecurityError=celery.exceptions.SecurityError TaskError=celery.exceptions.TaskError TaskRevokedError=celery.exceptions.TaskRevokedError SoftTimeLimitExceeded=billiard.exceptions.SoftTimeLimitExceeded TimeLimitExceeded=billiard.exceptions.TimeLimitExceeded WorkerLostError=billiard.exceptions.WorkerLostError ERR_TIMEOUT=billiard.exceptions.TimeLimitExceeded ERR_RESURRECTIONS_SPENT=billiard.exceptions.WorkerLostError ERR_TASK_UNKNOWN=celery.exceptions.NotRegistered ERR_UNDECODABLE=kombu.exceptions.DecodeError ', ' ' .. kind .. '=([%w.]+)%.(%w+) ')
+  return name or kind, module or 'outlast'
+end
 local function tell_celery_error(id, record, status, err)
   if celery_keep_ms == 0 then return end
   local is_read, read_error = pcall(cjson.decode, err)
   if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
   local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
-  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+  local kind, module = python_exception(read_error.type)
+  tell_celery(id, record, status, exception_text(kind, read_error.message, module), traceback)
 end
 local function tell_celery_revoked(id, record, why)
   tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
@@ -2690,7 +2714,7 @@ return settle(cmsgpack.unpack(ARGV[1]), 'u', function(id, record, item)
 end)`,
   },
   ledgerCancel: {
-    sha: '637996f1a37c5d728fdc8b03f82476e0cd56e638',
+    sha: '13a876dd85bd1ad048eba6c25357ea16329f5051',
     text: `#!lua flags=allow-oom
 local root, id, how, celery_keep_ms = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local time = redis.call('TIME')
@@ -2970,12 +2994,18 @@ end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
 end
+local function python_exception(kind)
+  if not string.find(kind, '^[%w_]+$') then return kind, 'outlast' end
+  local module, name = string.match(' ArithmeticError=builtins.ArithmeticError AssertionError=builtins.AssertionError AttributeError=builtins.AttributeError BlockingIOError=builtins.BlockingIOError BrokenPipeError=builtins.BrokenPipeError BufferError=builtins.BufferError ChildProcessError=builtins.ChildProcessError ConnectionAbortedError=builtins.ConnectionAbortedError ConnectionError=builtins.ConnectionError ConnectionRefusedError=builtins.ConnectionRefusedError ConnectionResetError=builtins.ConnectionResetError EOFError=builtins.EOFError Exception=builtins.Exception FileExistsError=builtins.FileExistsError FileNotFoundError=builtins.FileNotFoundError FloatingPointError=builtins.FloatingPointError IOError=builtins.IOError ImportError=builtins.ImportError IndexError=builtins.IndexError InterruptedError=builtins.InterruptedError IsADirectoryError=builtins.IsADirectoryError KeyError=builtins.KeyError LookupError=builtins.LookupError MemoryError=builtins.MemoryError ModuleNotFoundError=builtins.ModuleNotFoundError NameError=builtins.NameError NotADirectoryError=builtins.NotADirectoryError NotImplementedError=builtins.NotImplementedError OSError=builtins.OSError OverflowError=builtins.OverflowError PermissionError=builtins.PermissionError ProcessLookupError=builtins.ProcessLookupError RecursionError=builtins.RecursionError ReferenceError=builtins.ReferenceError RuntimeError=builtins.RuntimeError SyntaxError=builtins.SyntaxError SystemError=builtins.SystemError TimeoutError=builtins.TimeoutError TypeError=builtins.TypeError UnicodeError=builtins.UnicodeError ValueError=builtins.ValueError ZeroDivisionError=builtins.ZeroDivisionError ChordError=celery.exceptions.ChordError ImproperlyConfigured=celery.exceptions.ImproperlyConfigured InvalidTaskError=celery.exceptions.InvalidTaskError MaxRetriesExceededError=celery.exceptions.MaxRetriesExceededError NotRegistered=celery.exceptions.NotRegistered QueueNotFound=celery.exceptions.QueueNotFound SecurityError=celery.exceptions.SecurityError TaskError=celery.exceptions.TaskError TaskRevokedError=celery.exceptions.TaskRevokedError SoftTimeLimitExceeded=billiard.exceptions.SoftTimeLimitExceeded TimeLimitExceeded=billiard.exceptions.TimeLimitExceeded WorkerLostError=billiard.exceptions.WorkerLostError ERR_TIMEOUT=billiard.exceptions.TimeLimitExceeded ERR_RESURRECTIONS_SPENT=billiard.exceptions.WorkerLostError ERR_TASK_UNKNOWN=celery.exceptions.NotRegistered ERR_UNDECODABLE=kombu.exceptions.DecodeError ', ' ' .. kind .. '=([%w.]+)%.(%w+) ')
+  return name or kind, module or 'outlast'
+end
 local function tell_celery_error(id, record, status, err)
   if celery_keep_ms == 0 then return end
   local is_read, read_error = pcall(cjson.decode, err)
   if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
   local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
-  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+  local kind, module = python_exception(read_error.type)
+  tell_celery(id, record, status, exception_text(kind, read_error.message, module), traceback)
 end
 local function tell_celery_revoked(id, record, why)
   tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
@@ -3213,7 +3243,7 @@ flush()
 return 1`,
   },
   ledgerCommitNew: {
-    sha: 'f18b1cdb1660beb3402da46978cad51fde5cb2da',
+    sha: '85a376289435e51a1ff2ef2b64e651b7cab95b54',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -3440,12 +3470,18 @@ end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
 end
+local function python_exception(kind)
+  if not string.find(kind, '^[%w_]+$') then return kind, 'outlast' end
+  local module, name = string.match(' ArithmeticError=builtins.ArithmeticError AssertionError=builtins.AssertionError AttributeError=builtins.AttributeError BlockingIOError=builtins.BlockingIOError BrokenPipeError=builtins.BrokenPipeError BufferError=builtins.BufferError ChildProcessError=builtins.ChildProcessError ConnectionAbortedError=builtins.ConnectionAbortedError ConnectionError=builtins.ConnectionError ConnectionRefusedError=builtins.ConnectionRefusedError ConnectionResetError=builtins.ConnectionResetError EOFError=builtins.EOFError Exception=builtins.Exception FileExistsError=builtins.FileExistsError FileNotFoundError=builtins.FileNotFoundError FloatingPointError=builtins.FloatingPointError IOError=builtins.IOError ImportError=builtins.ImportError IndexError=builtins.IndexError InterruptedError=builtins.InterruptedError IsADirectoryError=builtins.IsADirectoryError KeyError=builtins.KeyError LookupError=builtins.LookupError MemoryError=builtins.MemoryError ModuleNotFoundError=builtins.ModuleNotFoundError NameError=builtins.NameError NotADirectoryError=builtins.NotADirectoryError NotImplementedError=builtins.NotImplementedError OSError=builtins.OSError OverflowError=builtins.OverflowError PermissionError=builtins.PermissionError ProcessLookupError=builtins.ProcessLookupError RecursionError=builtins.RecursionError ReferenceError=builtins.ReferenceError RuntimeError=builtins.RuntimeError SyntaxError=builtins.SyntaxError SystemError=builtins.SystemError TimeoutError=builtins.TimeoutError TypeError=builtins.TypeError UnicodeError=builtins.UnicodeError ValueError=builtins.ValueError ZeroDivisionError=builtins.ZeroDivisionError ChordError=celery.exceptions.ChordError ImproperlyConfigured=celery.exceptions.ImproperlyConfigured InvalidTaskError=celery.exceptions.InvalidTaskError MaxRetriesExceededError=celery.exceptions.MaxRetriesExceededError NotRegistered=celery.exceptions.NotRegistered QueueNotFound=celery.exceptions.QueueNotFound SecurityError=celery.exceptions.SecurityError TaskError=celery.exceptions.TaskError TaskRevokedError=celery.exceptions.TaskRevokedError SoftTimeLimitExceeded=billiard.exceptions.SoftTimeLimitExceeded TimeLimitExceeded=billiard.exceptions.TimeLimitExceeded WorkerLostError=billiard.exceptions.WorkerLostError ERR_TIMEOUT=billiard.exceptions.TimeLimitExceeded ERR_RESURRECTIONS_SPENT=billiard.exceptions.WorkerLostError ERR_TASK_UNKNOWN=celery.exceptions.NotRegistered ERR_UNDECODABLE=kombu.exceptions.DecodeError ', ' ' .. kind .. '=([%w.]+)%.(%w+) ')
+  return name or kind, module or 'outlast'
+end
 local function tell_celery_error(id, record, status, err)
   if celery_keep_ms == 0 then return end
   local is_read, read_error = pcall(cjson.decode, err)
   if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
   local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
-  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+  local kind, module = python_exception(read_error.type)
+  tell_celery(id, record, status, exception_text(kind, read_error.message, module), traceback)
 end
 local function tell_celery_revoked(id, record, why)
   tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
@@ -3495,7 +3531,7 @@ flush()
 return statuses`,
   },
   ledgerCommit: {
-    sha: '4f5d3678ecd59aea4827524baee1e5ab4f7df5a1',
+    sha: '2b41d92b2754f4d434bff5d64d57723dea7e12ea',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -3722,12 +3758,18 @@ end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
 end
+local function python_exception(kind)
+  if not string.find(kind, '^[%w_]+$') then return kind, 'outlast' end
+  local module, name = string.match(' ArithmeticError=builtins.ArithmeticError AssertionError=builtins.AssertionError AttributeError=builtins.AttributeError BlockingIOError=builtins.BlockingIOError BrokenPipeError=builtins.BrokenPipeError BufferError=builtins.BufferError ChildProcessError=builtins.ChildProcessError ConnectionAbortedError=builtins.ConnectionAbortedError ConnectionError=builtins.ConnectionError ConnectionRefusedError=builtins.ConnectionRefusedError ConnectionResetError=builtins.ConnectionResetError EOFError=builtins.EOFError Exception=builtins.Exception FileExistsError=builtins.FileExistsError FileNotFoundError=builtins.FileNotFoundError FloatingPointError=builtins.FloatingPointError IOError=builtins.IOError ImportError=builtins.ImportError IndexError=builtins.IndexError InterruptedError=builtins.InterruptedError IsADirectoryError=builtins.IsADirectoryError KeyError=builtins.KeyError LookupError=builtins.LookupError MemoryError=builtins.MemoryError ModuleNotFoundError=builtins.ModuleNotFoundError NameError=builtins.NameError NotADirectoryError=builtins.NotADirectoryError NotImplementedError=builtins.NotImplementedError OSError=builtins.OSError OverflowError=builtins.OverflowError PermissionError=builtins.PermissionError ProcessLookupError=builtins.ProcessLookupError RecursionError=builtins.RecursionError ReferenceError=builtins.ReferenceError RuntimeError=builtins.RuntimeError SyntaxError=builtins.SyntaxError SystemError=builtins.SystemError TimeoutError=builtins.TimeoutError TypeError=builtins.TypeError UnicodeError=builtins.UnicodeError ValueError=builtins.ValueError ZeroDivisionError=builtins.ZeroDivisionError ChordError=celery.exceptions.ChordError ImproperlyConfigured=celery.exceptions.ImproperlyConfigured InvalidTaskError=celery.exceptions.InvalidTaskError MaxRetriesExceededError=celery.exceptions.MaxRetriesExceededError NotRegistered=celery.exceptions.NotRegistered QueueNotFound=celery.exceptions.QueueNotFound SecurityError=celery.exceptions.SecurityError TaskError=celery.exceptions.TaskError TaskRevokedError=celery.exceptions.TaskRevokedError SoftTimeLimitExceeded=billiard.exceptions.SoftTimeLimitExceeded TimeLimitExceeded=billiard.exceptions.TimeLimitExceeded WorkerLostError=billiard.exceptions.WorkerLostError ERR_TIMEOUT=billiard.exceptions.TimeLimitExceeded ERR_RESURRECTIONS_SPENT=billiard.exceptions.WorkerLostError ERR_TASK_UNKNOWN=celery.exceptions.NotRegistered ERR_UNDECODABLE=kombu.exceptions.DecodeError ', ' ' .. kind .. '=([%w.]+)%.(%w+) ')
+  return name or kind, module or 'outlast'
+end
 local function tell_celery_error(id, record, status, err)
   if celery_keep_ms == 0 then return end
   local is_read, read_error = pcall(cjson.decode, err)
   if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
   local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
-  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+  local kind, module = python_exception(read_error.type)
+  tell_celery(id, record, status, exception_text(kind, read_error.message, module), traceback)
 end
 local function tell_celery_revoked(id, record, why)
   tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
@@ -4301,7 +4343,7 @@ end
 return found`,
   },
   ledgerFail: {
-    sha: '08fb6baa4b8f005d0bbb1b46873e524deee1389e',
+    sha: '0409de5efc3eaca251357d41fecfae8534876cea',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -4528,12 +4570,18 @@ end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
 end
+local function python_exception(kind)
+  if not string.find(kind, '^[%w_]+$') then return kind, 'outlast' end
+  local module, name = string.match(' ArithmeticError=builtins.ArithmeticError AssertionError=builtins.AssertionError AttributeError=builtins.AttributeError BlockingIOError=builtins.BlockingIOError BrokenPipeError=builtins.BrokenPipeError BufferError=builtins.BufferError ChildProcessError=builtins.ChildProcessError ConnectionAbortedError=builtins.ConnectionAbortedError ConnectionError=builtins.ConnectionError ConnectionRefusedError=builtins.ConnectionRefusedError ConnectionResetError=builtins.ConnectionResetError EOFError=builtins.EOFError Exception=builtins.Exception FileExistsError=builtins.FileExistsError FileNotFoundError=builtins.FileNotFoundError FloatingPointError=builtins.FloatingPointError IOError=builtins.IOError ImportError=builtins.ImportError IndexError=builtins.IndexError InterruptedError=builtins.InterruptedError IsADirectoryError=builtins.IsADirectoryError KeyError=builtins.KeyError LookupError=builtins.LookupError MemoryError=builtins.MemoryError ModuleNotFoundError=builtins.ModuleNotFoundError NameError=builtins.NameError NotADirectoryError=builtins.NotADirectoryError NotImplementedError=builtins.NotImplementedError OSError=builtins.OSError OverflowError=builtins.OverflowError PermissionError=builtins.PermissionError ProcessLookupError=builtins.ProcessLookupError RecursionError=builtins.RecursionError ReferenceError=builtins.ReferenceError RuntimeError=builtins.RuntimeError SyntaxError=builtins.SyntaxError SystemError=builtins.SystemError TimeoutError=builtins.TimeoutError TypeError=builtins.TypeError UnicodeError=builtins.UnicodeError ValueError=builtins.ValueError ZeroDivisionError=builtins.ZeroDivisionError ChordError=celery.exceptions.ChordError ImproperlyConfigured=celery.exceptions.ImproperlyConfigured InvalidTaskError=celery.exceptions.InvalidTaskError MaxRetriesExceededError=celery.exceptions.MaxRetriesExceededError NotRegistered=celery.exceptions.NotRegistered QueueNotFound=celery.exceptions.QueueNotFound SecurityError=celery.exceptions.SecurityError TaskError=celery.exceptions.TaskError TaskRevokedError=celery.exceptions.TaskRevokedError SoftTimeLimitExceeded=billiard.exceptions.SoftTimeLimitExceeded TimeLimitExceeded=billiard.exceptions.TimeLimitExceeded WorkerLostError=billiard.exceptions.WorkerLostError ERR_TIMEOUT=billiard.exceptions.TimeLimitExceeded ERR_RESURRECTIONS_SPENT=billiard.exceptions.WorkerLostError ERR_TASK_UNKNOWN=celery.exceptions.NotRegistered ERR_UNDECODABLE=kombu.exceptions.DecodeError ', ' ' .. kind .. '=([%w.]+)%.(%w+) ')
+  return name or kind, module or 'outlast'
+end
 local function tell_celery_error(id, record, status, err)
   if celery_keep_ms == 0 then return end
   local is_read, read_error = pcall(cjson.decode, err)
   if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
   local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
-  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+  local kind, module = python_exception(read_error.type)
+  tell_celery(id, record, status, exception_text(kind, read_error.message, module), traceback)
 end
 local function tell_celery_revoked(id, record, why)
   tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
@@ -5038,24 +5086,15 @@ flush()
 return isolated`,
   },
   ledgerJoinCeleryChord: {
-    sha: 'bf7efe323da6e0a630a7e8cdf20a7da560e366fc',
+    sha: '3331fb6230fe5388c1c1ab15e8fc3da75490dfd2',
     text: `#!lua flags=allow-oom
-local chord, parts, correction, total, outcome = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local index, size, value, member, failure, failure_keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local keep_ms = ARGV[7]
+local chord, parts, correction, total = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local index, size, value, member, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local KEEP_COMPLETE_MS = 86400000
-local function tell_failure()
-  if failure == '' then return end
-  redis.call('SET', outcome, failure, 'PX', failure_keep_ms)
-  redis.call('PUBLISH', outcome, failure)
-end
 local function answer(members, signed)
   for _, one in ipairs(members) do
-    local id, state = string.match(one, '^%[%d+,%s*"([^"]*)",%s*"([A-Z]+)"')
-    if state == 'FAILURE' or state == 'REVOKED' then
-      tell_failure()
-      return { 4, id }
-    end
+    local state = string.match(one, '^%[%d+,%s*"[^"]*",%s*"([A-Z]+)"')
+    if state == 'FAILURE' or state == 'REVOKED' then return { 4, one } end
   end
   return { 3, members, signed }
 end
@@ -5066,10 +5105,7 @@ if not found or (found == '-' and value ~= '-') then
   redis.call('PEXPIRE', chord, keep_ms)
   found = value
 end
-if found == '-' then
-  tell_failure()
-  return { 2 }
-end
+if found == '-' then return { 2 } end
 local complete = redis.call('HGET', chord, '=')
 if complete then return answer(cmsgpack.unpack(complete), redis.call('HEXISTS', chord, '!')) end
 if before and before ~= '-' and redis.call('EXISTS', total) == 0 then return { 1 } end
@@ -6481,7 +6517,7 @@ flush()
 return statuses`,
   },
   ledgerReap: {
-    sha: '6aaca73f0f29712fcfe2e21c57213a05b374557a',
+    sha: '4176a8056e3adfd28bdbabf1c3b29e7480aba601',
     text: `#!lua flags=allow-oom
 local root, limit, celery_keep_ms = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -6761,12 +6797,18 @@ end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
 end
+local function python_exception(kind)
+  if not string.find(kind, '^[%w_]+$') then return kind, 'outlast' end
+  local module, name = string.match(' ArithmeticError=builtins.ArithmeticError AssertionError=builtins.AssertionError AttributeError=builtins.AttributeError BlockingIOError=builtins.BlockingIOError BrokenPipeError=builtins.BrokenPipeError BufferError=builtins.BufferError ChildProcessError=builtins.ChildProcessError ConnectionAbortedError=builtins.ConnectionAbortedError ConnectionError=builtins.ConnectionError ConnectionRefusedError=builtins.ConnectionRefusedError ConnectionResetError=builtins.ConnectionResetError EOFError=builtins.EOFError Exception=builtins.Exception FileExistsError=builtins.FileExistsError FileNotFoundError=builtins.FileNotFoundError FloatingPointError=builtins.FloatingPointError IOError=builtins.IOError ImportError=builtins.ImportError IndexError=builtins.IndexError InterruptedError=builtins.InterruptedError IsADirectoryError=builtins.IsADirectoryError KeyError=builtins.KeyError LookupError=builtins.LookupError MemoryError=builtins.MemoryError ModuleNotFoundError=builtins.ModuleNotFoundError NameError=builtins.NameError NotADirectoryError=builtins.NotADirectoryError NotImplementedError=builtins.NotImplementedError OSError=builtins.OSError OverflowError=builtins.OverflowError PermissionError=builtins.PermissionError ProcessLookupError=builtins.ProcessLookupError RecursionError=builtins.RecursionError ReferenceError=builtins.ReferenceError RuntimeError=builtins.RuntimeError SyntaxError=builtins.SyntaxError SystemError=builtins.SystemError TimeoutError=builtins.TimeoutError TypeError=builtins.TypeError UnicodeError=builtins.UnicodeError ValueError=builtins.ValueError ZeroDivisionError=builtins.ZeroDivisionError ChordError=celery.exceptions.ChordError ImproperlyConfigured=celery.exceptions.ImproperlyConfigured InvalidTaskError=celery.exceptions.InvalidTaskError MaxRetriesExceededError=celery.exceptions.MaxRetriesExceededError NotRegistered=celery.exceptions.NotRegistered QueueNotFound=celery.exceptions.QueueNotFound SecurityError=celery.exceptions.SecurityError TaskError=celery.exceptions.TaskError TaskRevokedError=celery.exceptions.TaskRevokedError SoftTimeLimitExceeded=billiard.exceptions.SoftTimeLimitExceeded TimeLimitExceeded=billiard.exceptions.TimeLimitExceeded WorkerLostError=billiard.exceptions.WorkerLostError ERR_TIMEOUT=billiard.exceptions.TimeLimitExceeded ERR_RESURRECTIONS_SPENT=billiard.exceptions.WorkerLostError ERR_TASK_UNKNOWN=celery.exceptions.NotRegistered ERR_UNDECODABLE=kombu.exceptions.DecodeError ', ' ' .. kind .. '=([%w.]+)%.(%w+) ')
+  return name or kind, module or 'outlast'
+end
 local function tell_celery_error(id, record, status, err)
   if celery_keep_ms == 0 then return end
   local is_read, read_error = pcall(cjson.decode, err)
   if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
   local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
-  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+  local kind, module = python_exception(read_error.type)
+  tell_celery(id, record, status, exception_text(kind, read_error.message, module), traceback)
 end
 local function tell_celery_revoked(id, record, why)
   tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
@@ -7402,7 +7444,7 @@ return {
 }`,
   },
   ledgerTell: {
-    sha: '951e18dd406786f5f8e1e3d91f54ba5a46fd6f1a',
+    sha: 'fd918e83b672dad4541c0f9ba4083cab2b2dd31b',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms, status, result, traceback, of = KEYS[1], tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local time = redis.call('TIME')
@@ -7629,12 +7671,18 @@ end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
 end
+local function python_exception(kind)
+  if not string.find(kind, '^[%w_]+$') then return kind, 'outlast' end
+  local module, name = string.match(' ArithmeticError=builtins.ArithmeticError AssertionError=builtins.AssertionError AttributeError=builtins.AttributeError BlockingIOError=builtins.BlockingIOError BrokenPipeError=builtins.BrokenPipeError BufferError=builtins.BufferError ChildProcessError=builtins.ChildProcessError ConnectionAbortedError=builtins.ConnectionAbortedError ConnectionError=builtins.ConnectionError ConnectionRefusedError=builtins.ConnectionRefusedError ConnectionResetError=builtins.ConnectionResetError EOFError=builtins.EOFError Exception=builtins.Exception FileExistsError=builtins.FileExistsError FileNotFoundError=builtins.FileNotFoundError FloatingPointError=builtins.FloatingPointError IOError=builtins.IOError ImportError=builtins.ImportError IndexError=builtins.IndexError InterruptedError=builtins.InterruptedError IsADirectoryError=builtins.IsADirectoryError KeyError=builtins.KeyError LookupError=builtins.LookupError MemoryError=builtins.MemoryError ModuleNotFoundError=builtins.ModuleNotFoundError NameError=builtins.NameError NotADirectoryError=builtins.NotADirectoryError NotImplementedError=builtins.NotImplementedError OSError=builtins.OSError OverflowError=builtins.OverflowError PermissionError=builtins.PermissionError ProcessLookupError=builtins.ProcessLookupError RecursionError=builtins.RecursionError ReferenceError=builtins.ReferenceError RuntimeError=builtins.RuntimeError SyntaxError=builtins.SyntaxError SystemError=builtins.SystemError TimeoutError=builtins.TimeoutError TypeError=builtins.TypeError UnicodeError=builtins.UnicodeError ValueError=builtins.ValueError ZeroDivisionError=builtins.ZeroDivisionError ChordError=celery.exceptions.ChordError ImproperlyConfigured=celery.exceptions.ImproperlyConfigured InvalidTaskError=celery.exceptions.InvalidTaskError MaxRetriesExceededError=celery.exceptions.MaxRetriesExceededError NotRegistered=celery.exceptions.NotRegistered QueueNotFound=celery.exceptions.QueueNotFound SecurityError=celery.exceptions.SecurityError TaskError=celery.exceptions.TaskError TaskRevokedError=celery.exceptions.TaskRevokedError SoftTimeLimitExceeded=billiard.exceptions.SoftTimeLimitExceeded TimeLimitExceeded=billiard.exceptions.TimeLimitExceeded WorkerLostError=billiard.exceptions.WorkerLostError ERR_TIMEOUT=billiard.exceptions.TimeLimitExceeded ERR_RESURRECTIONS_SPENT=billiard.exceptions.WorkerLostError ERR_TASK_UNKNOWN=celery.exceptions.NotRegistered ERR_UNDECODABLE=kombu.exceptions.DecodeError ', ' ' .. kind .. '=([%w.]+)%.(%w+) ')
+  return name or kind, module or 'outlast'
+end
 local function tell_celery_error(id, record, status, err)
   if celery_keep_ms == 0 then return end
   local is_read, read_error = pcall(cjson.decode, err)
   if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
   local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
-  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+  local kind, module = python_exception(read_error.type)
+  tell_celery(id, record, status, exception_text(kind, read_error.message, module), traceback)
 end
 local function tell_celery_revoked(id, record, why)
   tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
