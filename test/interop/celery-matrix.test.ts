@@ -269,6 +269,35 @@ describe.each([
       await until(async () => alarms.includes(ids[8] ?? ''));
     });
 
+    it('what cannot be read, and every id and compression that can', async () => {
+      const sent = (options: object, args: readonly unknown[] = ['ž']) =>
+        call('ts.echo', { args, options: { ...options } });
+      const deep = JSON.parse('['.repeat(300) + ']'.repeat(300)) as unknown[];
+      const { told } = await callFromPython(place, [
+        ...['pickle', 'yaml'].map(serializer => sent({ serializer })),
+        ...['bzip2', 'lzma'].map(compression => sent({ compression })),
+        sent({}, deep),
+        sent({ compression: 'zlib' }),
+        sent({ task_id: `an id with spaces, ${broker}` }),
+        sent({ task_id: `${broker}-${'x'.repeat(200)}` }),
+      ]);
+      const answers = await told;
+      const refused = { state: 'FAILURE', type: 'DecodeError', module: 'kombu.exceptions' };
+      for (const answer of answers.slice(0, 5)) expect(answer).toMatchObject(refused);
+      expect(answers.map(({ args }) => args?.[0])).toMatchObject([
+        expect.stringContaining('content type is application/x-python-serialize'),
+        expect.stringContaining('content type is application/x-yaml'),
+        expect.stringContaining('compressed as application/x-bz2'),
+        expect.stringContaining('compressed as application/x-lzma'),
+        expect.stringContaining('deep'),
+        undefined,
+        undefined,
+        undefined,
+      ]);
+      for (const answer of answers.slice(5))
+        expect(answer).toMatchObject({ state: 'SUCCESS', value: { args: ['ž'] } });
+    });
+
     it('a chain whose step failed: every later id of it has failed too', async () => {
       const failing = call('ts.fail', { args: ['no funds'] });
       const calls = [

@@ -82,8 +82,10 @@ describe('a Python caller with rpc:// results', () => {
     ]);
     // What a number of JavaScript does not hold is written as it is.
     const big = `{"name":"rpc.echo","args":[9007199254740993],"options":{"queue":"${queue}"}}`;
-    const { told } = await callFromPython(place, plain.replace(/\]$/, `,${big}]`));
-    const [second, echo, fail, chained, bigger] = await told;
+    const pickled = JSON.stringify(call('rpc.echo', queue, { options: { serializer: 'pickle' } }));
+    const { told } = await callFromPython(place, plain.replace(/\]$/, `,${big},${pickled}]`));
+    const [second, echo, fail, chained, bigger, refused] = await told;
+    expect(refused).toMatchObject({ state: 'FAILURE', type: 'DecodeError' });
     expect(echo).toMatchObject({ state: 'SUCCESS', value: ['žluťoučký 🐎'] });
     expect(fail).toMatchObject({ state: 'FAILURE', type: 'NoFunds', args: ['no "funds" 🐎'] });
     expect(second).toMatchObject({
