@@ -51,6 +51,8 @@ export async function loadShared(root) {
   const marks = await jiti.import(join(root, 'src/task/marks.ts'));
   /** @type {typeof import('../src/adapters/redis/record-layout.ts')} */
   const layout = await jiti.import(join(root, 'src/adapters/redis/record-layout.ts'));
+  /** @type {typeof import('../src/wire/python-exceptions.ts')} */
+  const exceptions = await jiti.import(join(root, 'src/wire/python-exceptions.ts'));
   const count = Object.keys(layout.POSITIONS).length;
   return {
     constants: {
@@ -58,6 +60,7 @@ export async function loadShared(root) {
       MARK_NOTHING_FOLLOWS: marks.NOTHING_FOLLOWS,
       MARK_BODY_END: `${marks.NOTHING_FOLLOWS}]`,
       MARK_DIGEST_CONFLICT: JSON.stringify(marks.DIGEST_CONFLICT),
+      MARK_PYTHON_EXCEPTIONS: exceptions.PYTHON_EXCEPTIONS,
       ...named('STATE', layout.RECORD_STATES),
       ...named('STEP', layout.HISTORY_STEPS),
       LAYOUT_INLINE_BYTES: layout.INLINE_BYTES,

@@ -3,17 +3,34 @@ import type { DestinationGuard } from '../broker/destination-guard.ts';
 import { isOutlastError, isUnavailable } from '../errors/error.ts';
 import type { ResultStore } from '../result/result-store.ts';
 import type { Envelope } from '../task/envelope.ts';
-import { wantsReply, type Reply } from '../wire/reply.ts';
+import { shownException } from '../wire/python-exceptions.ts';
+import type { Reply, Told } from '../wire/reply.ts';
 import type { Destinations, Judgement } from './destinations.ts';
-import { afterEnded, checkPart, chordBody, chordFailure, type FollowDeps } from './follow-up.ts';
+import {
+  afterEnded,
+  checkPart,
+  chordBody,
+  chordFailure,
+  stepsAfter,
+  toldOf,
+  type FollowDeps,
+} from './follow-up.ts';
 import type { ChordAnswer } from './chord-part.ts';
-import type { AfterEntry, BuryItem, ChordPartEntry, EndedEntry, Ledger } from './ledger.ts';
+import type {
+  AfterEntry,
+  BuryItem,
+  ChordPartEntry,
+  EndedTask,
+  ErrorRecord,
+  Ledger,
+} from './ledger.ts';
+import { repliesOf, toldToMany, type NeverSent } from './never-sent.ts';
 
 export interface CarryOutDeps {
   readonly guard: DestinationGuard;
   /** How long the broker may take to confirm. */
   readonly limitMs: number;
-  readonly ledger: Pick<Ledger, 'joinChord' | 'closeChord' | 'bury'>;
+  readonly ledger: Pick<Ledger, 'joinChord' | 'closeChord' | 'bury' | 'tellNeverSent'>;
   /** Reports why a task is dead to the processes that wait for it; left out: they only learn that it is. */
   readonly results?: ResultStore;
   readonly follow: FollowDeps;
@@ -160,23 +177,51 @@ async function outgoingOf(entry: AfterEntry, deps: CarryOutDeps): Promise<readon
   if ('reply' in entry) return [entry.reply];
   if ('part' in entry) return await joinChord(entry, deps);
   if ('unreadable' in entry) throw new TypeError(entry.why);
-  const following = await whatFollows(entry, deps);
+  const ended = await withError(entry.ended, deps);
+  await tellRest(ended, deps);
+  const following = whatFollows(ended, deps.follow);
   return (await Promise.all(following.map(next => outgoingOf(next, deps)))).flat();
 }
 
+/** An entry of the store does not have the error. Most are carried out by the worker that knows it. */
+async function withError(ended: EndedTask, { results }: CarryOutDeps): Promise<EndedTask> {
+  if (ended.how !== 'dead' || ended.error !== undefined) return ended;
+  const error = (await results?.read(ended.envelope.id))?.error;
+  return error ? { ...ended, error } : ended;
+}
+
+/** The later steps of its chain are over too: callers of Celery wait for the last one. */
+async function tellRest(ended: EndedTask, { ledger, follow }: CarryOutDeps): Promise<void> {
+  if (ledger.tellNeverSent === undefined) return;
+  await tellSteps(stepsAfter(ended, follow), toldOf(ended), ended.envelope.id, ledger);
+}
+
+async function tellSteps(
+  steps: readonly NeverSent[],
+  told: Told,
+  of: string,
+  ledger: CarryOutDeps['ledger'],
+): Promise<void> {
+  const ids = steps.map(({ id }) => id);
+  if (ids.length > 0) await ledger.tellNeverSent?.(ids, toldToMany(told, ids.length), of);
+}
+
 /** A task may be dead because its bytes are unreadable: then its follow-ups are unknown, and the dead letter is the alarm. */
-async function whatFollows(
-  { ended }: EndedEntry,
-  { follow, results }: CarryOutDeps,
-): Promise<readonly AfterEntry[]> {
-  const isAsked = follow.answers && ended.how === 'dead' && wantsReply(ended.envelope);
-  const error = ended.error ?? (isAsked ? (await results?.read(ended.envelope.id))?.error : null);
+function whatFollows(ended: EndedTask, follow: FollowDeps): readonly AfterEntry[] {
   try {
-    const following = afterEnded(error ? { ...ended, error } : ended, follow);
-    for (const entry of following) if ('part' in entry) checkPart(entry, follow);
-    return following;
+    return afterEnded(ended, follow).filter(entry => !('part' in entry) || isSound(entry, follow));
   } catch {
     return [];
+  }
+}
+
+/** A part of a chord whose body can never be sent keeps nothing else from being sent. */
+function isSound(entry: ChordPartEntry, follow: FollowDeps): boolean {
+  try {
+    checkPart(entry, follow);
+    return true;
+  } catch {
+    return false;
   }
 }
 
@@ -202,7 +247,7 @@ async function bodyOf(
 async function joinChord(
   entry: ChordPartEntry,
   { ledger, follow }: CarryOutDeps,
-): Promise<readonly Envelope[]> {
+): Promise<readonly Outgoing[]> {
   const { part } = entry;
   const answer = await ledger.joinChord(part);
   switch (answer.status) {
@@ -211,7 +256,7 @@ async function joinChord(
     case 'complete':
       return await bodyOf(entry, answer, { ledger, follow });
     case 'failed': {
-      const { letter, errors } = chordFailure(entry, follow);
+      const { letter, errors, steps } = chordFailure(entry, follow);
       const which =
         answer.taskId === undefined ? `${part.taskId}, part ${part.index}` : answer.taskId;
       const message = `${which} of the chord, did not end with a result`;
@@ -220,7 +265,20 @@ async function joinChord(
         await ledger.bury([
           { kind: 'message', envelope: letter, reason: 'ERR_CHORD_FAILED', error },
         ]);
-      return errors;
+      const cause = answer.taskId === undefined ? part.error : answer.cause;
+      const of = answer.taskId ?? part.taskId;
+      const told = { status: 'FAILURE', error: chordError(of, cause) } as const;
+      // Whoever has no key chose the ids behind the body.
+      const isTrusted = !follow.keyring.isSigning || entry.parent.isSigned === true;
+      const named = isTrusted ? steps : steps.filter(({ id }) => id === part.bodyId);
+      await tellSteps(named, told, of, ledger);
+      return [...errors, ...(follow.answers ? repliesOf(steps, told) : [])];
     }
   }
+}
+
+/** What Celery raises for the callers that wait for the body of a chord. */
+function chordError(taskId: string, cause: ErrorRecord | undefined): ErrorRecord {
+  const how = cause === undefined ? 'did not end with a result' : `raised ${shownException(cause)}`;
+  return { type: 'ChordError', message: `Dependency ${taskId} ${how}`, traceback: '' };
 }

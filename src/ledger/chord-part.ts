@@ -8,18 +8,28 @@ export interface ChordPart {
   readonly bodyId?: string;
   /** JSON text; null: the task ended otherwise than done. */
   readonly result: string | null;
+  /** Why there is no result, if the reporter knows it. */
+  readonly error?: PartError;
   /** The result comes from a signed task of our own workers. Left out: any sender may have chosen it. */
   readonly isSigned?: true;
 }
 
+/** The error of a part, in texts of bounded length. */
+interface PartError {
+  readonly type: string;
+  readonly message: string;
+  readonly traceback: string;
+}
+
 /**
  * `complete`: all parts are there; the results in their order, and whether each comes from a signed task. `failed`: this
- * part ended otherwise than done, and was not repaired since; `taskId` if another part did, which was not counted here.
+ * part ended otherwise than done, and was not repaired since; `taskId` if another part did, which was not counted here, and
+ * its `cause`.
  * `open`: neither.
  */
 export type ChordAnswer =
   | { readonly status: 'open' }
-  | { readonly status: 'failed'; readonly taskId?: string }
+  | { readonly status: 'failed'; readonly taskId?: string; readonly cause?: PartError }
   | {
       readonly status: 'complete';
       readonly results: readonly string[];

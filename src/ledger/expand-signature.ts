@@ -50,9 +50,6 @@ function expandTask(signature: Signature, context: SendContext): Sending {
     context.argument === null || signature.isImmutable
       ? signature.args
       : [context.argument, ...signature.args];
-  const groupId = textIn(options, 'group_id');
-  const ownGroup =
-    groupId === null ? null : { id: groupId, index: Number(options.get('group_index') ?? 0) };
   return {
     signature,
     id: textIn(options, 'task_id') ?? context.id,
@@ -60,18 +57,23 @@ function expandTask(signature: Signature, context: SendContext): Sending {
     callbacks: listIn(options, 'link') ?? [],
     errbacks: listIn(options, 'link_error') ?? [],
     chain: context.chain ?? listIn(options, 'chain'),
-    group: context.group ?? ownGroup,
+    group: context.group ?? groupIn(options),
     chord: context.chord ?? objectIn(options, 'chord'),
   };
 }
 
 function expandGroup(signature: Signature, context: SendContext): readonly Sending[] {
+  // A group that a task follows is the header of a chord; a rest that no member could send must not end in silence.
+  if (restAfter(signature, context)?.length)
+    throw new TypeError(
+      'a group in a chain is followed by a task that is not the body of its chord',
+    );
   const id = textIn(signature.options, 'task_id') ?? context.id;
   const chord = context.chord ?? objectIn(signature.options, 'chord');
   const argument = signature.isImmutable ? null : context.argument;
   const tasks = listIn(membersOf(signature.kwargs), 'tasks') ?? [];
   return tasks.flatMap((task, index) =>
-    expandSignature(task, {
+    expandSignature(withErrbacks(task, signature), {
       id: derivedId(id, `group:${index}`),
       argument,
       chain: null,
@@ -89,16 +91,14 @@ function expandChord(signature: Signature, context: SendContext): readonly Sendi
   if (body === 'null') throw new TypeError('a chord has no body');
   const header = headerOf(parts.get('header') ?? '[]', context.id);
   const bodyId = textIn(readSignature(body).options, 'task_id') ?? textIn(options, 'task_id');
+  const chain = restAfter(signature, context);
   const finished = withOptions(
-    body,
+    withErrbacks(withLinks(body, signature), signature),
     {
       task_id: JSON.stringify(bodyId ?? derivedId(header.id, 'chord')),
-      ...(context.chain === null ? {} : { chain: `[${context.chain.join(',')}]` }),
+      ...(chain === null ? {} : { chain: restOf(body, chain) }),
       // A chord in the header of another counts there when its body is done.
-      ...(context.group === undefined
-        ? {}
-        : { group_id: JSON.stringify(context.group.id), group_index: String(context.group.index) }),
-      ...(context.chord === undefined ? {} : { chord: context.chord }),
+      ...placeOf(context.group ?? null, context.chord ?? null),
     },
     header.tasks.length,
   );
@@ -130,22 +130,80 @@ function headerOf(
 }
 
 function expandChain(signature: Signature, context: SendContext): readonly Sending[] {
-  const [first, ...rest] = listIn(membersOf(signature.kwargs), 'tasks') ?? [];
-  if (first === undefined) return [];
+  const { options } = signature;
+  const { id } = context;
+  // What follows the chain itself: Celery 5.2 writes the rest after a chain that is the body of a chord so.
+  const after = restAfter(signature, context);
+  const own = (listIn(membersOf(signature.kwargs), 'tasks') ?? []).map((text, index, tasks) =>
+    withErrbacks(index === tasks.length - 1 ? withLinks(text, signature) : text, signature),
+  );
+  const [first, ...rest] = own;
   const argument = signature.isImmutable ? null : context.argument;
-  const left = [...(context.chain ?? []), ...rest.toReversed()];
-  const { group, chord, id } = context;
-  const inherited = { ...(group ? { group } : {}), ...(chord === undefined ? {} : { chord }) };
-  if (rest.length === 0) return expandSignature(first, { ...context, argument });
+  if (first === undefined) return expandRest(after ?? [], { ...context, argument });
+  const group = context.group ?? groupIn(options);
+  const chord = context.chord ?? objectIn(options, 'chord');
+  const left = [...(after ?? []), ...rest.toReversed()];
+  const [last, ...between] = left;
+  if (last === undefined)
+    return expandSignature(first, {
+      id,
+      argument,
+      chain: after,
+      ...(group === null ? {} : { group }),
+      ...(chord === null ? {} : { chord }),
+    });
   // Group and chord count when the last step is done.
-  const last = withOptions(left[0] ?? '', {
-    ...(group === undefined
+  const isCounted = group !== null || chord !== null;
+  const chain = isCounted ? [withOptions(last, placeOf(group, chord)), ...between] : left;
+  const firstId = rest.length === 0 ? id : derivedId(id, 'chain');
+  return expandSignature(first, { id: firstId, argument, chain });
+}
+
+/** A chain without steps of its own: what follows it, if anything does, takes its place. */
+function expandRest(chain: readonly string[], context: SendContext): readonly Sending[] {
+  const next = chain.at(-1);
+  return next === undefined ? [] : expandSignature(next, { ...context, chain: chain.slice(0, -1) });
+}
+
+/** What follows the signature: the rest that stands in its own options, then that of the chain around it. */
+function restAfter({ options }: Signature, { chain }: SendContext): readonly string[] | null {
+  const own = listIn(options, 'chain');
+  return own === null ? chain : [...(chain ?? []), ...own];
+}
+
+/** The rest of a chain behind the body of a chord, as JSON: the body may be followed by something itself. */
+function restOf(body: string, chain: readonly string[]): string {
+  const own = listIn(readSignature(body).options, 'chain') ?? [];
+  return `[${[...chain, ...own].join(',')}]`;
+}
+
+/** The options that count a task in the header of a chord. */
+function placeOf(group: Sending['group'], chord: string | null): Record<string, string> {
+  return {
+    ...(group === null
       ? {}
       : { group_id: JSON.stringify(group.id), group_index: String(group.index) }),
-    ...(chord === undefined ? {} : { chord }),
-  });
-  const chain = Object.keys(inherited).length === 0 ? left : [last, ...left.slice(1)];
-  return expandSignature(first, { id: derivedId(id, 'chain'), argument, chain });
+    ...(chord === null ? {} : { chord }),
+  };
+}
+
+/** A task in a group, chord or chain that has error links: whichever fails calls them. */
+const withErrbacks = (text: string, { options }: Signature): string =>
+  withMore(text, 'link_error', listIn(options, 'link_error'));
+
+/** The task whose end is that of a chord or chain with links. */
+const withLinks = (text: string, { options }: Signature): string =>
+  withMore(text, 'link', listIn(options, 'link'));
+
+function withMore(text: string, key: string, more: readonly string[] | null): string {
+  if (more === null || more.length === 0) return text;
+  const own = listIn(readSignature(text).options, key) ?? [];
+  return withOptions(text, { [key]: `[${[...new Set([...own, ...more])].join(',')}]` });
+}
+
+function groupIn(options: Texts): Sending['group'] {
+  const id = textIn(options, 'group_id');
+  return id === null ? null : { id, index: Number(options.get('group_index') ?? 0) };
 }
 
 type Texts = ReadonlyMap<string, string>;

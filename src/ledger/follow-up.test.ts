@@ -48,6 +48,131 @@ const sig = (task: string, args: string, options = '{}', immutable = false): str
 const embedOf = (fields: Partial<Record<'callbacks' | 'errbacks' | 'chain' | 'chord', string>>) =>
   `{"callbacks": ${fields.callbacks ?? 'null'}, "errbacks": ${fields.errbacks ?? 'null'}, "chain": ${fields.chain ?? 'null'}, "chord": ${fields.chord ?? 'null'}}`;
 
+describe('the rest of a chain whose step ended without a result', () => {
+  const error = { type: 'NoFunds', message: 'none', traceback: 'at pay' };
+  const step = (id: string, more = ''): string =>
+    sig('py.b', '[]', `{"task_id": "${id}", "reply_to": "callers"${more}}`);
+  const ended = (chain: string, how: 'dead' | 'cancelled' = 'dead') =>
+    ({ envelope: made(embedOf({ chain })), how, epoch: 1, error }) as const;
+  const answered = (entries: readonly FollowUp[]) =>
+    entries.flatMap(entry => ('reply' in entry ? [entry.reply] : []));
+
+  it('answers the callers of every later step, also of those inside of groups, chords and chains', () => {
+    const inner = (task: string, kwargs: string): string =>
+      `{"task": "${task}", "args": [], "kwargs": ${kwargs}, "options": {"task_id": "group", "reply_to": "callers"}}`;
+    const header = inner('celery.group', `{"tasks": [${step('header')}]}`);
+    const body = `{"task": "celery.chain", "args": [], "kwargs": {"tasks": [${step('first')}, ${step('last')}]}, "options": {"chain": [${step('rest')}]}}`;
+    const chord = inner('celery.chord', `{"header": ${header}, "body": ${body}}`);
+    const silent = step('silent', ', "ignore_result": true');
+    const chain = `[${silent}, "broken", ${chord}, ${step('b', ', "correlation_id": "c"')}]`;
+    const entries = afterEnded(ended(chain), { ...deps, answers: true });
+    const replies = answered(entries);
+    const ids = replies.map(({ body: text }) => (JSON.parse(text) as { task_id: string }).task_id);
+    expect(ids).toEqual(['header', 'first', 'last', 'rest', 'b']);
+    expect(replies.at(-1)).toMatchObject({ replyTo: 'callers', correlationId: 'c' });
+    expect(replies[0]).toMatchObject({ replyTo: 'callers', correlationId: 'header' });
+    expect(JSON.parse(replies[0]?.body ?? '')).toMatchObject({
+      status: 'FAILURE',
+      result: { exc_type: 'NoFunds', exc_message: ['none'] },
+      traceback: 'at pay',
+    });
+    expect(answered(afterEnded(ended(chain), deps))).toEqual([]);
+    const revoked = answered(afterEnded(ended(chain, 'cancelled'), { ...deps, answers: true }));
+    expect(revoked[0]?.body).toContain('"status": "REVOKED"');
+  });
+
+  it('is answered briefly where very many wait', () => {
+    const long = { ...error, traceback: 'x'.repeat(8_000) };
+    const steps = Array.from({ length: 1_000 }, (_, index) => step(`id-${index}`)).join(',');
+    const entries = afterEnded({ ...ended(`[${steps}]`), error: long }, { ...deps, answers: true });
+    const bytes = answered(entries).reduce((sum, { body }) => sum + body.length, 0);
+    expect(answered(entries)).toHaveLength(1_000);
+    expect(bytes).toBeLessThan(1_000_000);
+  });
+
+  it('is told to callers that read results in the ledger, by the first entry that is carried out', async () => {
+    const told: unknown[] = [];
+    const ledger = {
+      joinChord: () => Promise.reject(new Error('not used here')),
+      bury: () => Promise.reject(new Error('not used here')),
+      tellNeverSent: async (...args: unknown[]) => void told.push(args),
+    };
+    const broker = { publish: async () => [] };
+    const entry = { key: 'k', ended: ended(`[${step('last')}, ${step('next')}]`) };
+    const guard = new DestinationGuard(broker, systemClock);
+    const { done } = await sendEntries([entry], { guard, limitMs: 1_000, ledger, follow: deps });
+    expect(done).toEqual([entry]);
+    expect(told).toEqual([[['last', 'next'], { status: 'FAILURE', error }, 'parent']]);
+    // Whoever has no key must not have us report the ends of others' tasks.
+    const keyring = new Keyring([{ id: 'k', secret: toBytes('x'.repeat(32)) }], {
+      unsignedQueues: { celery: ['*'] },
+    });
+    const follow = { ...deps, keyring };
+    await sendEntries([entry], { guard, limitMs: 1_000, ledger, follow });
+    expect(told).toHaveLength(1);
+  });
+});
+
+describe('a chain inside of another signature', () => {
+  const inner = (task: string, kwargs: string, options = '{}'): string =>
+    `{"task": "celery.${task}", "args": [], "kwargs": ${kwargs}, "options": ${options}, "immutable": false}`;
+  const step = (id: string, options = ''): string =>
+    sig(`py.${id}`, '[]', `{"task_id": "${id}"${options}}`);
+  const embedIn = (envelope: Envelope | undefined) =>
+    (JSON.parse(bodyOf(envelope)) as [unknown, unknown, Record<string, { task: string }[]>])[2];
+  const names = (list: readonly { readonly task: string }[] | undefined) =>
+    list?.map(({ task }) => task);
+
+  /** The body of a chord as Celery 5.2.6 sends it for `group | a | b | group | c`. */
+  const chain = inner(
+    'chain',
+    `{"tasks": [${step('a')}, ${step('b')}]}`,
+    `{"chain": [${step('c')}], "link": [${step('l')}], "link_error": [${step('e')}]}`,
+  );
+
+  it('is followed by the rest that stands in its own options', () => {
+    const part = parts(afterDone(made(embedOf({ chord: chain }), { groupId: 'g' }), '1', deps))[0];
+    const [body] = chordBody(part as ChordPartEntry, { results: ['1'], isSigned: false }, deps);
+    expect(body?.id).toBe('a');
+    expect(names(embedIn(body)['chain'])).toEqual(['py.c', 'py.b']);
+    const [next] = published(afterDone(body as Envelope, '1', deps));
+    const [last] = published(afterDone(next as Envelope, '1', deps)).slice(-1);
+    expect([next?.id, last?.id]).toEqual(['b', 'c']);
+  });
+
+  it('calls its error links whichever step fails, and its links after its own last step', () => {
+    const [body] = published(afterDone(made(embedOf({ chain: `[${chain}]` })), '1', deps));
+    const [, next] = embedIn(body)['chain'] as unknown as { options: Record<string, [] | null> }[];
+    expect(names(embedIn(body)['errbacks'])).toEqual(['py.e']);
+    expect(names(next?.options['link_error'] ?? [])).toEqual(['py.e']);
+    expect(names(next?.options['link'] ?? [])).toEqual(['py.l']);
+    expect(embedIn(body)['callbacks']).toBe(null);
+  });
+
+  it('gives way to what follows it where it has no steps', () => {
+    const empty = inner('chain', '{"tasks": []}', `{"chain": [${step('c')}]}`);
+    const [next] = published(afterDone(made(embedOf({ chain: `[${empty}]` })), '7', deps));
+    expect([next?.id, bodyOf(next).slice(0, 4)]).toEqual(['c', '[[7]']);
+  });
+
+  it('keeps the rest of the chord around it, also behind the rest of its body', () => {
+    const header = inner('group', `{"tasks": [${step('h')}]}`, '{"task_id": "g"}');
+    const chord = inner('chord', `{"header": ${header}, "body": ${chain}}`);
+    const [part] = published(
+      afterDone(made(embedOf({ chain: `[${step('d')}, ${chord}]` })), '1', deps),
+    );
+    const [entry] = parts(afterDone(part as Envelope, '2', deps));
+    const [body] = chordBody(entry as ChordPartEntry, { results: ['2'], isSigned: false }, deps);
+    expect(names(embedIn(body)['chain'])).toEqual(['py.d', 'py.c', 'py.b']);
+  });
+
+  it('is refused before its task runs where a task follows a group that is no chord', () => {
+    const group = inner('group', `{"tasks": [${step('h')}]}`);
+    const envelope = made(embedOf({ chain: `[${step('d')}, ${group}]` }));
+    expect(() => checkFollowUps(envelope)).toThrow('not the body of its chord');
+  });
+});
+
 describe('the follow-up of a task that is done', () => {
   it('is the next step of its chain, with the rest of the chain and every byte unchanged', () => {
     const last = sig('py.c', '[8.0]', '{"task_id": "id-c", "reply_to": "q"}');

@@ -1,6 +1,6 @@
 import { derivedId, digestOf } from '../task/digest.ts';
 import { earliest, type Envelope, type EnvelopeOptions } from '../task/envelope.ts';
-import { chordLetterId, readChordLink, type ChordPosition } from '../task/chord-link.ts';
+import { chordLetterId, readChordLink } from '../task/chord-link.ts';
 import { encodeJson, toBytes } from '../task/json.ts';
 import { NO_KEYS, type Keyring } from '../task/keyring.ts';
 import { safeKey } from '../task/names.ts';
@@ -18,14 +18,16 @@ import {
 import { inheritedOf } from '../task/travelling-options.ts';
 import { OWN_HEADERS } from '../wire/header-names.ts';
 import { replyOf, wantsReply, type Told } from '../wire/reply.ts';
-import { countedGroup, countedPosition } from './counted-group.ts';
+import { countedPosition } from './counted-group.ts';
+import { linkedPart, partEntry } from './chord-part-entry.ts';
+import { neverSent, repliesOf, type NeverSent } from './never-sent.ts';
 import { isTooMuch, weighFollowUps, weighSignature } from './weigh-follow-ups.ts';
 import { expandSignature, textIn, type Sending, type SendContext } from './expand-signature.ts';
 import type {
   ChordAnswer,
-  ChordPart,
   ChordPartEntry,
   EndedTask,
+  ErrorRecord,
   FollowUp,
   Parent,
 } from './ledger.ts';
@@ -115,6 +117,7 @@ export function afterEnded(ended: EndedTask, deps: FollowDeps): readonly FollowU
   const options = readOptions(envelope);
   const parent = parentOf(envelope, options, deps);
   const argument = JSON.stringify(envelope.id);
+  const why = errorOf(ended);
   // If a chain ends here, its last step belongs to the chord, and will never be sent.
   const lastOptions = chain?.length ? lastTask(chain[0] ?? '').options : new Map<string, string>();
   const lastChord = lastOptions.get('chord') ?? 'null';
@@ -126,22 +129,49 @@ export function afterEnded(ended: EndedTask, deps: FollowDeps): readonly FollowU
     ...(isTooMuch(envelope.body, argument) ? [] : errbacks).flatMap((text, index) => {
       const inChord = readChordLink(text);
       if (inChord !== null)
-        return [
-          linkedPart(countedPosition(text, inChord, parent, deps), envelope.id, null, parent),
-        ];
+        return [linkedPart(countedPosition(text, inChord, parent, deps), envelope.id, why, parent)];
       // Only a death is an error; a chord is notified of every ending.
       if (how !== 'dead') return [];
       const position = `errback:${index}:${epoch}`;
       return entriesOf(text, { position, argument, chain: null }, parent, deps);
     }),
-    ...partEntry({ envelope, options, chord, parent }, null, deps),
+    ...partEntry({ envelope, options, chord, parent }, why, deps),
     ...partEntry(
       { envelope, options: ofLast, chord: lastChord === 'null' ? null : lastChord, parent },
-      null,
+      why,
       deps,
     ),
     ...answerEntry(envelope, toldOf(ended), deps),
+    ...restAnswers(ended, chain ?? [], deps),
   ];
+}
+
+/** The answers to callers that wait for later steps of its chain, which are never sent. */
+function restAnswers(
+  ended: EndedTask,
+  chain: readonly string[],
+  { answers }: FollowDeps,
+): FollowUp[] {
+  if (!answers || chain.length === 0) return [];
+  const replies = repliesOf(neverSent(chain), toldOf(ended));
+  return replies.map((reply, index) => ({ key: `${ended.envelope.id}/rest:${index}`, reply }));
+}
+
+/**
+ * The later steps of its chain, which are never sent. None where tasks are signed and this one is not: its sender chose their
+ * ids, and could have us report the end of tasks that are not his.
+ */
+export function stepsAfter(
+  { envelope }: EndedTask,
+  { keyring }: Pick<FollowDeps, 'keyring'>,
+): readonly NeverSent[] {
+  const isTrusted = keyring.isSigning ? keyring.isSigned(envelope) : true;
+  if (!isTrusted || digestOf(envelope) !== envelope.digest) return [];
+  try {
+    return neverSent(readEmbed(envelope.body).chain ?? []);
+  } catch {
+    return [];
+  }
 }
 
 /** The task that counts for a chain: the body, if a chord is at its end. */
@@ -149,6 +179,17 @@ function lastTask(text: string): Signature {
   const signature = readSignature(text);
   const body = membersOf(signature.kwargs).get('body');
   return signature.task === 'celery.chord' && body !== undefined ? lastTask(body) : signature;
+}
+
+/** Why a task has no result, for the chord that it is in; null: nobody knows. */
+function errorOf(ended: EndedTask): ErrorRecord | null {
+  const told = toldOf(ended);
+  if (told.status === 'FAILURE') return ended.error ?? null;
+  return {
+    type: 'TaskRevokedError',
+    message: told.status === 'REVOKED' ? told.why : '',
+    traceback: '',
+  };
 }
 
 /** In Celery's terms, which knows only failed and revoked as endings without a result. */
@@ -194,75 +235,6 @@ export function checkPart(entry: ChordPartEntry, deps: FollowDeps): void {
   chordFailure(entry, deps);
 }
 
-interface Part {
-  readonly envelope: Envelope;
-  readonly options: EnvelopeOptions;
-  readonly chord: string | null;
-  readonly parent: Parent;
-}
-
-function partEntry(
-  { envelope, options, chord, parent }: Part,
-  result: string | null,
-  deps: FollowDeps,
-): FollowUp[] {
-  const { groupId, groupIndex } = options;
-  if (chord === null || groupId === undefined || groupId === '') return [];
-  const body = readSignature(chord);
-  const bodyId = textIn(body.options, 'task_id');
-  // An id that no ledger can hold is refused unchanged.
-  safeKey(groupId, 'the id of a group');
-  const part: ChordPart = {
-    groupId: countedGroup(groupId, parent, deps),
-    index: groupIndex ?? 0,
-    size: body.chordSize,
-    taskId: envelope.id,
-    ...(bodyId === null ? {} : { bodyId }),
-    result,
-    ...(parent.isSigned === true ? { isSigned: true } : {}),
-  };
-  checkPosition(part);
-  return [{ key: partKey(envelope.id, result), part, body: chord, parent }];
-}
-
-const MOST_PARTS = 2_147_483_647;
-
-/** One index that a ledger cannot hold would keep all other parts of its batch from being counted. */
-function checkPosition({ groupId, taskId, index, size }: ChordPart): void {
-  safeKey(groupId, 'the id of a group');
-  safeKey(taskId, 'the id of a part');
-  const isInRange = Number.isInteger(index) && index >= 0 && index < MOST_PARTS;
-  if (!isInRange || (size !== null && size > MOST_PARTS))
-    throw new TypeError(`part ${index} of ${size ?? 'a chord'} is no place`);
-}
-
-/**
- * A part whose index in a chord comes from its link, or was reported by another process. Throws a plain error when the
- * index is invalid.
- */
-export function linkedPart(
-  { groupId, index, size, body }: ChordPosition,
-  taskId: string,
-  result: string | null,
-  parent: Parent,
-): ChordPartEntry {
-  const bodyId = textIn(readSignature(body).options, 'task_id');
-  const part: ChordPart = {
-    groupId,
-    index,
-    size,
-    taskId,
-    ...(bodyId === null ? {} : { bodyId }),
-    result,
-    ...(parent.isSigned === true ? { isSigned: true } : {}),
-  };
-  checkPosition(part);
-  return { key: partKey(taskId, result), part, body, parent };
-}
-
-const partKey = (taskId: string, result: string | null): string =>
-  `${taskId}/chord${result === null ? '-failed' : ''}`;
-
 /** The body of a chord, with the results of its header. It is signed if each of them comes from a signed task. */
 export function chordBody(
   { part, body, parent: { isSigned: _last, ...parent } }: ChordPartEntry,
@@ -283,15 +255,22 @@ export function chordBody(
   return expandSignature(body, context).map(sending => toEnvelope(sending, from, deps));
 }
 
-/** The error links of a chord's body, which take its id; and the body itself without results, for people to see. */
+/**
+ * The error links of a chord's body, which take its id; the tasks that nobody sends now; and the body itself without results,
+ * for people to see.
+ */
 export function chordFailure(
   { part, body: text, parent }: ChordPartEntry,
   deps: FollowDeps,
-): { readonly letter: Envelope | null; readonly errors: readonly Envelope[] } {
+): {
+  readonly letter: Envelope | null;
+  readonly errors: readonly Envelope[];
+  readonly steps: readonly NeverSent[];
+} {
   weighSignature(text, 0);
   const context = { id: derivedId(part.groupId, 'chord'), argument: null, chain: null };
   const [body] = expandSignature(text, context);
-  if (body === undefined) return { letter: null, errors: [] };
+  if (body === undefined) return { letter: null, errors: [], steps: [] };
   const { id } = body;
   const errors = body.errbacks.flatMap((errback, index) =>
     expandSignature(errback, {
@@ -304,6 +283,7 @@ export function chordFailure(
   return {
     letter: toEnvelope({ ...plain, id: chordLetterId(id) }, parent, deps),
     errors: errors.map(sending => toEnvelope(sending, parent, deps)),
+    steps: neverSent([text]),
   };
 }
 

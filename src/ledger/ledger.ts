@@ -1,5 +1,6 @@
 import type { PurgeReply, PurgeRequest, ReviveStatus } from '../outbox/outbox-store.ts';
 import type { Envelope } from '../task/envelope.ts';
+import type { Told } from '../wire/reply.ts';
 import type { ChordAnswer, ChordPart } from './chord-part.ts';
 import type { AfterLog, ErrorRecord, FollowUp } from './follow-up-log.ts';
 
@@ -109,6 +110,11 @@ export interface WorkflowLedger {
    * sends one, and the ledger drops the copy when the body reaches a worker of ours.
    */
   closeChord?(groupId: string): Promise<void>;
+  /**
+   * Stores how tasks ended that are never sent, because `of` ended without a result, for the callers of Celery that wait for
+   * them. A task that was sent after all is left alone. Missing: Celery reads no results here.
+   */
+  tellNeverSent?(ids: readonly string[], told: Told, of: string): Promise<void>;
   /** Deletes up to `limit` chords that are incomplete and have had no part for a week. Returns their group ids. */
   abandonChords(limit: number): Promise<readonly string[]>;
 }

@@ -14,6 +14,8 @@ interface WeighContext {
   readonly argument: number;
   readonly chain: number;
   readonly chord: number;
+  /** Error links of the signatures around it. */
+  readonly links: number;
   readonly depth: number;
 }
 
@@ -29,23 +31,27 @@ class Scale {
     if (context.depth > MOST_NESTED) throw this.#tooLarge(`nested ${MOST_NESTED} levels deep`);
     const { task, kwargs, options, isImmutable } = readSignature(text);
     const argument = isImmutable ? 0 : context.argument;
-    const inner = { ...context, argument, depth: context.depth + 1 };
+    // Each task inside gets a copy of what the signature itself is linked to.
+    const links = context.links + lengthOf(options.get('link_error'));
+    const inner = { ...context, argument, links, depth: context.depth + 1 };
+    const linked = lengthOf(options.get('link'));
+    const after = context.chain + lengthOf(options.get('chain'));
     switch (task) {
       case 'celery.group': {
         const chord = context.chord || lengthOf(options.get('chord'));
         return this.#weighAll(tasksOf(kwargs), { ...inner, chain: 0, chord });
       }
       case 'celery.chord':
-        return this.#weighChord(kwargs, inner);
+        return this.#weighChord(kwargs, { ...inner, chain: after, links: links + linked });
       case 'celery.chain': {
         const [first, ...rest] = tasksOf(kwargs);
-        if (first === undefined) return;
-        if (rest.length === 0) return this.weigh(first, inner);
-        const chain = context.chain + context.chord + sum(rest);
+        if (first === undefined) return this.add(after);
+        if (rest.length === 0) return this.weigh(first, { ...inner, chain: after });
+        const chain = after + context.chord + sum(rest) + links * rest.length + linked;
         return this.weigh(first, { ...inner, chain, chord: 0 });
       }
       default:
-        this.add(text.length + argument + context.chain + context.chord);
+        this.add(text.length + argument + context.chain + context.chord + context.links);
     }
   }
 
@@ -55,7 +61,7 @@ class Scale {
     const header = parts.get('header') ?? '[]';
     const tasks = header.startsWith('[') ? itemsOf(header) : tasksOf(readSignature(header).kwargs);
     if (tasks.length === 0) return this.weigh(body, { ...context, argument: 2 });
-    const chord = body.length + context.chain + context.chord;
+    const chord = body.length + context.chain + context.chord + context.links;
     this.#weighAll(tasks, { ...context, chain: 0, chord });
   }
 
@@ -97,7 +103,7 @@ export function weighFollowUps(body: Uint8Array, argument: number): void {
   if (isSurelyLight(body, argument)) return;
   const { callbacks, errbacks, chain, chord } = readEmbed(body);
   const scale = new Scale();
-  const context: WeighContext = { argument, chain: 0, chord: 0, depth: 0 };
+  const context: WeighContext = { argument, chain: 0, chord: 0, links: 0, depth: 0 };
   for (const text of [...callbacks, ...errbacks]) scale.weigh(text, context);
   const next = chain?.at(-1);
   if (next !== undefined) scale.weigh(next, { ...context, chain: sum(chain?.slice(0, -1) ?? []) });
@@ -117,7 +123,7 @@ export function isTooMuch(body: Uint8Array, argument: string): boolean {
 
 /** The same for a single signature, such as the body of a chord. */
 export function weighSignature(text: string, argument: number): void {
-  new Scale().weigh(text, { argument, chain: 0, chord: 0, depth: 0 });
+  new Scale().weigh(text, { argument, chain: 0, chord: 0, links: 0, depth: 0 });
 }
 
 const BRACE = 0x7b;

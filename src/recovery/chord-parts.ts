@@ -2,7 +2,8 @@ import type { Broker, Delivery } from '../broker/broker.ts';
 import { DestinationGuard } from '../broker/destination-guard.ts';
 import { sendEntries, unsentLetter, type Undone } from '../ledger/carry-out.ts';
 import type { Destinations } from '../ledger/destinations.ts';
-import { checkPart, linkedPart, type FollowDeps } from '../ledger/follow-up.ts';
+import { linkedPart } from '../ledger/chord-part-entry.ts';
+import { checkPart, type FollowDeps } from '../ledger/follow-up.ts';
 import type { AfterEntry, BuryItem, ChordPartEntry, Ledger } from '../ledger/ledger.ts';
 import { letterBeside } from '../ledger/letter-beside.ts';
 import { undecodable } from '../ledger/undecodable.ts';
@@ -19,7 +20,7 @@ export interface ChordPartsDeps {
     Broker,
     'publish' | 'reply' | 'hasQueues' | 'take' | 'ack' | 'giveBack' | 'onReady'
   >;
-  readonly ledger: Pick<Ledger, 'joinChord' | 'closeChord' | 'bury'>;
+  readonly ledger: Pick<Ledger, 'joinChord' | 'closeChord' | 'bury' | 'tellNeverSent'>;
   /** The queue on which they are reported. */
   readonly queue: string;
   readonly runtime: Runtime;

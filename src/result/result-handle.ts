@@ -76,7 +76,7 @@ async function awaitResult(
   for (;;) {
     options.signal?.throwIfAborted();
     const record = await readPatiently(deps, origin.id);
-    if (record?.ending) return await settle(task, origin.id, record);
+    if (record?.ending) return await settle(task, record.of ?? origin.id, record);
     const earlier = await lookBefore(before, deps);
     if (before.length > 0 && earlier === 'unknown') await refuseFailedChord(task, origin.id, deps);
     const state = record?.state ?? 'unknown';

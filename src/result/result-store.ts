@@ -16,6 +16,8 @@ export interface ResultRecord {
   readonly result: Uint8Array | null;
   readonly error: ErrorRecord | null;
   readonly why: string | null;
+  /** It was never sent, because the task with this id ended like that. Left out: it ended itself. */
+  readonly of?: string;
 }
 
 /** How a task that is over ended. */

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import { deflateSync, inflateSync } from 'node:zlib';
+import * as zlib from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import {
   bodyOf,
@@ -166,13 +167,58 @@ describe('the body of a Celery message', () => {
   });
 });
 
-describe('a message that cannot be run', () => {
-  const plain = (): IncomingMessage => incoming(celeryMessage('plain'));
-  const withHeader = (changed: object): IncomingMessage => ({
-    ...plain(),
-    headers: { ...(plain().headers as object), ...changed },
+const plainMessage = (): IncomingMessage => incoming(celeryMessage('plain'));
+const withHeader = (changed: object): IncomingMessage => ({
+  ...plainMessage(),
+  headers: { ...(plainMessage().headers as object), ...changed },
+});
+
+describe('a message that Celery accepts', () => {
+  it.each(['an id with spaces', 'x'.repeat(255), 'žluťoučký 🐎'])('may have the id %s', id => {
+    expect(decodeMessage(withHeader({ id }))).toMatchObject({ id });
   });
 
+  it('may be compressed as anything that Node inflates', () => {
+    const { zstdCompressSync } = zlib as { zstdCompressSync?: (bytes: Uint8Array) => Uint8Array };
+    const { body } = plainMessage();
+    const ways = [
+      ['application/x-gzip', zlib.deflateSync(body)],
+      ['application/x-brotli', zlib.brotliCompressSync(body)],
+      ...(zstdCompressSync ? ([['application/zstd', zstdCompressSync(body)]] as const) : []),
+    ] as const;
+    for (const [compression, bytes] of ways) {
+      const decoded = decodeMessage({ ...withHeader({ compression }), body: bytes });
+      expect(Buffer.compare((decoded as Envelope).body, body)).toBe(0);
+    }
+    const bomb = zlib.brotliCompressSync(Buffer.alloc(100_000));
+    const message = { ...withHeader({ compression: 'application/x-brotli' }), body: bomb };
+    expect(decodeMessage(message, 10_000)).toMatchObject({ reason: 'ERR_MESSAGE_TOO_LARGE' });
+  });
+});
+
+describe('the caller of a message that cannot be run', () => {
+  const refused = (properties: object, headers: object = {}) =>
+    unread({
+      ...withHeader({ id: 'an id', ...headers }),
+      properties: { contentType: 'application/x-python-serialize', ...properties },
+    }).asker;
+
+  it('is known by its id and its queue, where it waits for an answer', () => {
+    const replyTo = 'callers';
+    const known = { id: 'an id', correlationId: 'an id' };
+    expect(refused({})).toEqual(known);
+    expect(refused({ replyTo, correlationId: 'c' })).toEqual({
+      ...known,
+      replyTo,
+      correlationId: 'c',
+    });
+    expect(refused({ replyTo }, { ignore_result: true })).toBeUndefined();
+    expect(refused({ replyTo }, { id: 'a\0b' })).toBeUndefined();
+    expect(refused({ replyTo: 7 })).toEqual(known);
+  });
+});
+
+describe('a message that cannot be run', () => {
   it.each(UNREADABLE)('is undecodable and keeps its bytes: %s', name => {
     const message = incoming(celeryMessage(name));
     const { raw, queue, why, reason } = unread(message);
@@ -187,9 +233,10 @@ describe('a message that cannot be run', () => {
   it.each<[string, IncomingMessage, string]>([
     ['has no id', withHeader({ id: null }), 'no `id` header'],
     ['has an id that is not a string', withHeader({ id: 7 }), 'no `id` header'],
-    ['has a hostile id', withHeader({ id: "'; drop table" }), 'not allowed'],
+    ['has a hostile id', withHeader({ id: 'a\nb' }), 'its id'],
+    ['has an id that AMQP has no room for', withHeader({ id: 'ž'.repeat(128) }), '255 bytes'],
     ['has a hostile name', withHeader({ task: '\u0000' }), 'not allowed'],
-    ['has no headers', { ...plain(), headers: undefined }, 'no headers'],
+    ['has no headers', { ...plainMessage(), headers: undefined }, 'no headers'],
     ['has an invalid eta', withHeader({ eta: 'soon' }), '`eta` is soon'],
     ['has an eta of another type', withHeader({ eta: 5 }), '`eta` is 5'],
     ['has a day that does not exist', withHeader({ expires: '2030-02-30T00:00:00' }), '`expires`'],
@@ -197,12 +244,19 @@ describe('a message that cannot be run', () => {
     ['has a version of another type', withHeader({ 'outlast-schema': '2' }), '`outlast-schema`'],
     [
       'is in another encoding',
-      { ...plain(), properties: { ...plain().properties, contentEncoding: 'binary' } },
+      {
+        ...plainMessage(),
+        properties: { ...plainMessage().properties, contentEncoding: 'binary' },
+      },
       'encoding',
     ],
-    ['is not UTF-8', { ...plain(), body: Uint8Array.from([0x5b, 0xff, 0x5d]) }, 'UTF-8'],
-    ['is not an array', { ...plain(), body: toBytes('{"args":[]}') }, '[args, kwargs, embed]'],
-    ['is empty', { ...plain(), body: new Uint8Array() }, '[args, kwargs, embed]'],
+    ['is not UTF-8', { ...plainMessage(), body: Uint8Array.from([0x5b, 0xff, 0x5d]) }, 'UTF-8'],
+    [
+      'is not an array',
+      { ...plainMessage(), body: toBytes('{"args":[]}') },
+      '[args, kwargs, embed]',
+    ],
+    ['is empty', { ...plainMessage(), body: new Uint8Array() }, '[args, kwargs, embed]'],
     ['has gigantic headers', withHeader({ big: 'x'.repeat(70_000) }), 'larger than 65536'],
     [
       'has many headers',
@@ -211,12 +265,12 @@ describe('a message that cannot be run', () => {
     ],
     [
       'has a key `__proto__`',
-      { ...plain(), headers: JSON.parse('{"task":"a","id":"b","__proto__":{}}') as object },
+      { ...plainMessage(), headers: JSON.parse('{"task":"a","id":"b","__proto__":{}}') as object },
       '__proto__',
     ],
     [
       'had a key `__proto__` before its client read it',
-      { ...plain(), headers: Object.setPrototypeOf({ task: 'a' }, { id: 'b' }) as object },
+      { ...plainMessage(), headers: Object.setPrototypeOf({ task: 'a' }, { id: 'b' }) as object },
       '__proto__',
     ],
     [

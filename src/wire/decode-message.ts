@@ -1,5 +1,4 @@
 import { isUtf8 } from 'node:buffer';
-import { inflateSync } from 'node:zlib';
 import { MAX_CONCURRENCY } from '../task/admission-rule.ts';
 import { inRange } from '../task/check-option.ts';
 import { digestOf, MeasuredEnvelope } from '../task/digest.ts';
@@ -13,7 +12,9 @@ import { TRAVELLING } from '../task/travelling-options.ts';
 import { isReserved, OWN_HEADERS } from './header-names.ts';
 import { shown, textOf, textsOf } from './header-texts.ts';
 import { parseInstant } from './iso-time.ts';
+import { askerOf } from './asker.ts';
 import { cutMessage } from './cut-message.ts';
+import { inflated } from './inflate.ts';
 import {
   MAX_HEADER_BYTES,
   MAX_MESSAGE_BYTES,
@@ -23,22 +24,11 @@ import {
 } from './message.ts';
 import { rememberHeaders } from './kept-headers.ts';
 import { refusedOf } from './refused-header.ts';
+import { tooLarge, Unreadable } from './unreadable.ts';
 
 const BRACKET = 0x5b;
 const JSON_TYPE = 'application/json';
 const TEXT_ENCODINGS = new Set(['utf-8', 'utf8', 'us-ascii', 'ascii']);
-
-type Refusal = 'ERR_UNDECODABLE' | 'ERR_DIGEST' | 'ERR_MESSAGE_TOO_LARGE';
-
-/** Why a message cannot be read. Never leaves this module. */
-class Unreadable extends Error {
-  readonly reason: Refusal;
-
-  constructor(why: string, reason: Refusal = 'ERR_UNDECODABLE') {
-    super(why);
-    this.reason = reason;
-  }
-}
 
 /**
  * Reads a message from any sender. Never throws: an unreadable one is returned as such, with its bytes; one larger than
@@ -57,6 +47,7 @@ export function decodeMessage(
     const reason = error instanceof Unreadable ? error.reason : 'ERR_UNDECODABLE';
     const name = nameIn(message.headers);
     const quotes = error instanceof Unreadable ? {} : { quotes: true as const };
+    const asker = askerOf(message);
     const found = {
       raw,
       queue,
@@ -65,6 +56,7 @@ export function decodeMessage(
       reason,
       headers,
       ...(name === null ? {} : { name }),
+      ...(asker === null ? {} : { asker }),
     };
     return reason === 'ERR_MESSAGE_TOO_LARGE' ? cutMessage(found) : found;
   }
@@ -81,10 +73,10 @@ function decode(message: IncomingMessage, maxBytes: number): Envelope {
   if (contentEncoding !== undefined && !isText(contentEncoding))
     throw new Unreadable(`its content encoding is ${shown(contentEncoding)}`);
   if (own(headers, 'task') === undefined) throw protocolOne(message.body);
-  const name = named(headers, 'task', 'task name');
-  const id = named(headers, 'id', 'task id');
+  const name = named(headers, 'task');
+  const id = idOf(headers);
   const version = versionOf(headers);
-  const body = inflated(headers, message.body, maxBytes);
+  const body = inflated(own(headers, 'compression'), message.body, maxBytes);
   const digest = digestOf({ name, id, version, body });
   const signature = checkBody(headers, body, digest);
   const common = signature === undefined ? commonOptions(id, headers, message.properties) : null;
@@ -148,9 +140,6 @@ function writeOptions(options: EnvelopeOptions): Uint8Array {
   return NO_OPTIONS_BYTES;
 }
 
-const tooLarge = (what: string, maxBytes: number): Unreadable =>
-  new Unreadable(`it ${what}, and ${maxBytes} are taken at most`, 'ERR_MESSAGE_TOO_LARGE');
-
 const isText = (encoding: unknown): boolean =>
   typeof encoding === 'string' && TEXT_ENCODINGS.has(encoding.toLowerCase());
 
@@ -194,16 +183,28 @@ function protocolOne(body: Uint8Array): Unreadable {
   );
 }
 
-function named(headers: Table, header: string, what: 'task name' | 'task id'): string {
+function named(headers: Table, header: string): string {
   const value = own(headers, header);
   if (typeof value !== 'string') throw new Unreadable(`it has no \`${header}\` header`);
-  return safeName(value, what);
+  return safeName(value, 'task name');
+}
+
+/** What AMQP has room for. */
+const MOST_ID_BYTES = 255;
+
+/** Celery takes any text for an id, and so do we, if every store and broker can hold it. */
+function idOf(headers: Table): string {
+  const value = own(headers, 'id');
+  if (typeof value !== 'string') throw new Unreadable('it has no `id` header');
+  if (Buffer.byteLength(value) > MOST_ID_BYTES)
+    throw new Unreadable(`its id is longer than ${MOST_ID_BYTES} bytes`);
+  return safeKey(value, 'its id');
 }
 
 function nameIn(headers: unknown): string | null {
   if (!isTable(headers)) return null;
   try {
-    return named(headers, 'task', 'task name');
+    return named(headers, 'task');
   } catch {
     return null;
   }
@@ -214,20 +215,6 @@ function versionOf(headers: Table): number {
   if (Number.isInteger(value) && Number(value) >= 1 && Number(value) <= 32_767)
     return Number(value);
   throw new Unreadable(`its \`${OWN_HEADERS.schema}\` is ${shown(value)}`);
-}
-
-/** Celery's gzip is a bare zlib stream. Other encodings are refused: nothing is executed or guessed. */
-function inflated(headers: Table, body: Uint8Array, maxBytes: number): Uint8Array {
-  const compression = own(headers, 'compression');
-  if (compression === undefined) return body;
-  if (compression !== 'application/x-gzip')
-    throw new Unreadable(`it is compressed as ${shown(compression)}`);
-  try {
-    return inflateSync(body, { maxOutputLength: maxBytes });
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ERR_BUFFER_TOO_LARGE') throw error;
-    throw tooLarge(`has ${body.length} bytes and more than that inflated`, maxBytes);
-  }
 }
 
 /**

@@ -43,8 +43,18 @@ export interface UndecodableMessage {
   readonly cut?: CutMessage;
   /** The name of the task, if it has one. */
   readonly name?: string;
+  /** Who waits for its answer, if that is known. */
+  readonly asker?: Asker;
   /** Its headers as texts of bounded length. */
   readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** Who waits for the answer to a message, whether or not it can be read. */
+export interface Asker {
+  readonly id: string;
+  /** Its own queue; left out: the sender looks for results elsewhere. */
+  readonly replyTo?: string;
+  readonly correlationId: string;
 }
 
 /** What is known about a message of which only the first bytes were kept. */

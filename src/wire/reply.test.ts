@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { toBytes } from '../task/json.ts';
 import { makeEnvelope } from '../../test/conformance/envelopes.ts';
+import { PYTHON_EXCEPTIONS, pythonException, shownException } from './python-exceptions.ts';
 import { replyOf, wantsReply, type Told } from './reply.ts';
 
 interface Recorded {
@@ -25,6 +26,38 @@ const recorded = (name: string): Recorded['replies'][number] => {
 
 const taskWith = (id: string, options: object) =>
   makeEnvelope({ id, options: toBytes(JSON.stringify(options)) });
+
+describe('an exception', () => {
+  it.each([
+    ['ValueError', 'builtins.ValueError'],
+    ['ERR_TIMEOUT', 'billiard.exceptions.TimeLimitExceeded'],
+    ['SoftTimeLimitExceeded', 'billiard.exceptions.SoftTimeLimitExceeded'],
+    ['ERR_TASK_UNKNOWN', 'celery.exceptions.NotRegistered'],
+    ['ERR_RESURRECTIONS_SPENT', 'billiard.exceptions.WorkerLostError'],
+    ['ChordError', 'celery.exceptions.ChordError'],
+    ['NoFunds', 'outlast.NoFunds'],
+    // They would end the caller.
+    ['SystemExit', 'outlast.SystemExit'],
+    ['KeyboardInterrupt', 'outlast.KeyboardInterrupt'],
+    // It takes more than a text.
+    ['UnicodeDecodeError', 'outlast.UnicodeDecodeError'],
+    ['constructor', 'outlast.constructor'],
+  ])('called %s is restored in Python as %s', (name, expected) => {
+    const { type, module } = pythonException(name);
+    expect(`${module}.${type}`).toBe(expected);
+  });
+
+  it('stands once in the table that scripts in Redis search', () => {
+    const names = PYTHON_EXCEPTIONS.trim().split(' ');
+    expect(new Set(names.map(entry => entry.split('=')[0])).size).toBe(names.length);
+    expect(names.every(entry => /^\w+=[a-z.]+\.\w+$/.test(entry))).toBe(true);
+  });
+
+  it('is shown as Python shows it', () => {
+    const error = { type: 'ERR_TIMEOUT', message: "it's\n\\" };
+    expect(shownException(error)).toBe("TimeLimitExceeded('it\\'s\\n\\\\')");
+  });
+});
 
 describe('a reply for rpc://', () => {
   it('equals the reply of a Celery worker', () => {

@@ -1,6 +1,7 @@
 import type { Envelope, EnvelopeOptions } from '../task/envelope.ts';
 import { toText } from '../task/json.ts';
 import { hasMark, MARKS } from '../task/marks.ts';
+import { pythonException } from './python-exceptions.ts';
 
 /** An answer to the sender of a task, like Celery's `rpc://` results: one message to the sender's own queue. */
 export interface Reply {
@@ -40,30 +41,30 @@ export function replyOf(envelope: Envelope, report: Told): Reply | null {
   return { replyTo, correlationId, body: encodeReport(envelope.id, report) };
 }
 
-/** The document that `AsyncResult` reads; `module` is that of the error's class. */
-export function encodeReport(id: string, report: Told, module = 'outlast'): string {
-  const [result, traceback] = partsOf(report, module);
+/** The document that `AsyncResult` reads. */
+export function encodeReport(id: string, report: Told): string {
+  const [result, traceback] = partsOf(report);
   return `{"task_id": ${JSON.stringify(id)}, "status": "${report.status}", "result": ${result}, "traceback": ${traceback}, "children": []}`;
 }
 
-function partsOf(report: Told, module: string): readonly [result: string, traceback: string] {
+/** The result and the traceback of such a document, as JSON. */
+export function partsOf(report: Told): readonly [result: string, traceback: string] {
   switch (report.status) {
     case 'STARTED':
       return [JSON.stringify(report.runsAt), 'null'];
     case 'SUCCESS':
       return [report.result, 'null'];
     case 'REVOKED':
-      return [exception('TaskRevokedError', report.why, 'celery.exceptions'), 'null'];
+      return [exception('TaskRevokedError', report.why), 'null'];
     case 'RETRY':
     case 'FAILURE': {
       const { type, message, traceback } = report.error;
-      return [
-        exception(type, message, module),
-        traceback === '' ? 'null' : JSON.stringify(traceback),
-      ];
+      return [exception(type, message), traceback === '' ? 'null' : JSON.stringify(traceback)];
     }
   }
 }
 
-const exception = (type: string, message: string, module: string): string =>
-  JSON.stringify({ exc_type: type, exc_message: [message], exc_module: module });
+function exception(name: string, message: string): string {
+  const { type, module } = pythonException(name);
+  return JSON.stringify({ exc_type: type, exc_message: [message], exc_module: module });
+}

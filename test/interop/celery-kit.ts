@@ -74,6 +74,8 @@ export interface CeleryOutcome {
   readonly state: string;
   readonly value?: unknown;
   readonly type?: string;
+  /** Of the exception's class; told of workflows only. */
+  readonly module?: string;
   readonly args?: readonly string[];
   readonly traceback?: string;
 }

@@ -1,4 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { fromPg } from '../../dist/adapters/transactions/pg.js';
 import {
@@ -61,6 +62,7 @@ describe.each([
     result: unchecked<number>(),
   });
   const tsFail = task('ts.fail', { queue: ours, args: unchecked<unknown[]>() });
+  const tsSlow = task('ts.slow', { queue: ours });
   const tsSecond = task('ts.second', { queue: ours, result: unchecked<string>() });
   const tsAlarm = task('ts.alarm', { queue: ours, input: unchecked<string>() });
   const tsTurn = task('ts.turn', { queue: oursUrgent, result: unchecked<number>() });
@@ -91,7 +93,15 @@ describe.each([
       outlast.handler(tsFail, {
         retry: { maxAttempts: 1 },
         run: ({ args }) => {
-          throw new RangeError(String(args[0]));
+          const [text, name] = args.map(String);
+          throw Object.assign(new RangeError(text), name === undefined ? {} : { name });
+        },
+      }),
+      outlast.handler(tsSlow, {
+        retry: { maxAttempts: 1 },
+        run: async (_input, { signal, softSignal }) => {
+          await Promise.race([signal, softSignal].map(one => once(one, 'abort')));
+          softSignal.throwIfAborted();
         },
       }),
       outlast.handler(tsSecond, {
@@ -226,10 +236,15 @@ describe.each([
           body: call('ts.total'),
         },
         { ...call('ts.fail', { args: ['an alarm'] }), linkError: [call('ts.alarm')] },
+        call('ts.fail', { args: ['no funds', 'ValueError'] }),
+        call('ts.fail', { args: ['no funds', 'SystemExit'] }),
+        call('ts.slow', { options: { time_limit: 1 } }),
+        call('ts.slow', { options: { soft_time_limit: 1 } }),
       ];
       const json = JSON.stringify(calls).replace('["ARGS"]', big);
       const { ids, outcomes } = await callFromPython(target, json);
-      const [second, echoed, later, late, failed, chained, both, summed, alarming] = await outcomes;
+      const [second, echoed, later, late, failed, chained, both, summed, alarming, ...named] =
+        await outcomes;
       expect(second).toMatchObject({
         value: 'attempt 2',
         seen: ['STARTED', 'RETRY', 'STARTED', 'SUCCESS'],
@@ -242,9 +257,68 @@ describe.each([
       );
       expect(late).toMatchObject({ state: 'REVOKED', type: 'TaskRevokedError' });
       expect(failed).toMatchObject({ state: 'FAILURE', type: 'RangeError', args: ['no funds'] });
+      expect(named.map(({ type, module }) => `${module} ${type}`)).toEqual([
+        'builtins ValueError',
+        // One that would end the caller is one of this name only.
+        'celery.exceptions SystemExit',
+        'billiard.exceptions TimeLimitExceeded',
+        'billiard.exceptions SoftTimeLimitExceeded',
+      ]);
       expect([chained, both, summed].map(result => result?.value)).toEqual([8, [2, 4], 6]);
       expect(alarming).toMatchObject({ state: 'FAILURE', type: 'RangeError' });
       await until(async () => alarms.includes(ids[8] ?? ''));
+    });
+
+    it('what cannot be read, and every id and compression that can', async () => {
+      const sent = (options: object, args: readonly unknown[] = ['ž']) =>
+        call('ts.echo', { args, options: { ...options } });
+      const deep = JSON.parse('['.repeat(300) + ']'.repeat(300)) as unknown[];
+      const { outcomes } = await callFromPython(target, [
+        ...['pickle', 'yaml'].map(serializer => sent({ serializer })),
+        ...['bzip2', 'lzma'].map(compression => sent({ compression })),
+        sent({}, deep),
+        sent({ compression: 'zlib' }),
+        sent({ task_id: `an id with spaces, ${broker}` }),
+        sent({ task_id: `${broker}-${'x'.repeat(200)}` }),
+      ]);
+      const answers = await outcomes;
+      const refused = { state: 'FAILURE', type: 'DecodeError', module: 'kombu.exceptions' };
+      for (const answer of answers.slice(0, 5)) expect(answer).toMatchObject(refused);
+      expect(answers.map(({ args }) => args?.[0])).toMatchObject([
+        expect.stringContaining('content type is application/x-python-serialize'),
+        expect.stringContaining('content type is application/x-yaml'),
+        expect.stringContaining('compressed as application/x-bz2'),
+        expect.stringContaining('compressed as application/x-lzma'),
+        expect.stringContaining('deep'),
+        undefined,
+        undefined,
+        undefined,
+      ]);
+      for (const answer of answers.slice(5))
+        expect(answer).toMatchObject({ state: 'SUCCESS', value: { args: ['ž'] } });
+    });
+
+    it('a chain whose step failed: every later id of it has failed too', async () => {
+      const failing = call('ts.fail', { args: ['no funds'] });
+      const calls = [
+        { chain: [failing, call('ts.add', { args: [1] }), theirs('interop.add', { args: [1] })] },
+        { chain: [failing, { group: [call('ts.echo'), call('ts.echo')] }, call('ts.total')] },
+        theirs('interop.replace', { args: [ours, 'ts.fail', 'ts.echo'] }),
+      ];
+      const { ids, outcomes } = await callFromPython(target, calls);
+      const failed = { type: 'RangeError' };
+      expect(await outcomes).toMatchObject([failed, failed, failed]);
+      // get() asks the steps before it too, and may know it from them: these are the last ones.
+      for (const id of ids) {
+        const meta = await until(async () => {
+          const text = (await store.command('get', `celery-task-meta-${id}`)) as Buffer | null;
+          const read = JSON.parse(text?.toString() ?? '{}') as { readonly status?: string };
+          return read.status === 'FAILURE' && read;
+        });
+        expect(meta).toMatchObject({ result: { exc_type: 'RangeError' }, children: [] });
+        const awaited = outlast.find(tsEcho, id).result();
+        await expect(awaited).rejects.toMatchObject({ code: 'ERR_TASK_FAILED', ...failed });
+      }
     });
 
     it('in the order of its priorities', async () => {
@@ -292,8 +366,18 @@ describe.each([
         },
         { header: mixed, body: call('ts.total') },
         { header: mixed, body: theirs('interop.total') },
+        // Celery 5.2 has the second group in the options of the chain that is the body of the first.
+        {
+          chain: [
+            { group: [call('ts.add', { args: [1, 1] }), theirs('interop.add', { args: [2, 2] })] },
+            call('ts.total'),
+            call('ts.add', { args: [4] }),
+            { group: [call('ts.add', { args: [1] }), theirs('interop.add', { args: [2] })] },
+            call('ts.total'),
+          ],
+        },
       ]);
-      expect((await outcomes).map(({ value }) => value)).toEqual([16, 20, 20]);
+      expect((await outcomes).map(({ value }) => value)).toEqual([16, 20, 20, 23]);
     });
 
     it('a chord whose part failed, in either language: its error link runs and its caller gets the error', async () => {
@@ -309,12 +393,18 @@ describe.each([
         },
       ]);
       // get() raises the error of the part itself, if that comes first.
-      for (const id of ids) {
+      for (const [index, id] of ids.entries()) {
+        const raised = ["RangeError('a')", "ValueError('b')"][index];
         const text = await until(() => store.command('get', `celery-task-meta-${id}`));
         expect(JSON.parse(String(text))).toMatchObject({
           status: 'FAILURE',
-          result: { exc_type: 'ChordError', exc_module: 'celery.exceptions' },
+          result: {
+            exc_type: 'ChordError',
+            exc_module: 'celery.exceptions',
+            exc_message: [expect.stringMatching(/^Dependency \S+ raised /)],
+          },
         });
+        expect(String(text)).toContain(`raised ${raised}`);
       }
       await until(async () => ids.every(id => alarms.includes(id)));
       expect(alarms.filter(id => ids.includes(id))).toHaveLength(2);

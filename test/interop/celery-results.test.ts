@@ -48,6 +48,18 @@ const ENDINGS = {
     await driver.fail(run, { error: sampleError('no funds: "0" \u0000'), delayMs: null });
     return envelope;
   },
+  named: async () => {
+    const { envelope, task: run } = await driver.running(task());
+    const error = { type: 'ValueError', message: 'no funds', traceback: '' };
+    await driver.fail(run, { error, delayMs: null });
+    return envelope;
+  },
+  unknown: async () => {
+    const { envelope, task: run } = await driver.running(task());
+    const error = { type: 'ERR_TASK_UNKNOWN', message: 'no handler', traceback: '' };
+    await driver.fail(run, { error, delayMs: null });
+    return envelope;
+  },
   buried: async () => {
     const { envelope, task: run } = await driver.running(task());
     await driver.bury(run);
@@ -87,10 +99,12 @@ describe('a result of our workers', () => {
       nothing: { state: 'SUCCESS', value: null },
       discarded: { state: 'REVOKED', type: 'TaskRevokedError', args: ['discarded: no "need"'] },
       failed: failureOf('no funds: "0" \u0000'),
+      named: { state: 'FAILURE', type: 'ValueError', args: ['no funds'] },
+      unknown: { state: 'FAILURE', type: 'NotRegistered', args: ['no handler'] },
       buried: failureOf('buried'),
       crashed: {
         state: 'FAILURE',
-        type: 'ERR_RESURRECTIONS_SPENT',
+        type: 'WorkerLostError',
         args: ['its worker died 1 times'],
       },
       cancelled: { state: 'REVOKED', type: 'TaskRevokedError', args: ['revoked'] },
@@ -160,6 +174,22 @@ describe('a result of our workers', () => {
       { state: 'SUCCESS', value: 1 },
       { state: 'SUCCESS', value: 2 },
     ]);
+  });
+
+  it('is that of later steps too, unless they were sent after all', async () => {
+    const [dead, later, done] = [await ENDINGS.failed(), task(), await ENDINGS.value()];
+    const { envelope: begun } = await driver.running(task());
+    const error = sampleError('no funds');
+    const ids = [later.id, done.id, begun.id];
+    await driver.ledger.tellNeverSent?.(ids, { status: 'FAILURE', error }, dead.id);
+    const states = await readFromPython<string>(target, ids, { isStateOnly: true });
+    expect(states).toEqual(['FAILURE', 'SUCCESS', 'PENDING']);
+    const read = async () => await fixture.results.read(later.id);
+    expect(await read()).toMatchObject({ state: 'dead', ending: 'dead', error, of: dead.id });
+    // The chain goes on: the step is yet to come.
+    const letter = await fixture.readModel.showDeadLetter(dead.id);
+    await driver.ledger.revive(dead.id, letter?.version ?? 0);
+    expect(await read()).toMatchObject({ state: 'unknown', ending: null });
   });
 
   it('is not written for tasks without keepResult', async () => {

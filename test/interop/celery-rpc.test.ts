@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { toBytes } from '../../src/task/json.ts';
 import { EMBED } from '../../src/task/signature.ts';
 import { makeEnvelope, unique } from '../conformance/envelopes.ts';
@@ -7,7 +7,14 @@ import { gate, migratedDatabase, until, type MigratedDatabase } from '../support
 import { RabbitInspector } from '../support/rabbit-inspector.ts';
 import { startRedis, type OwnRedis } from '../support/redis-server.ts';
 import { rabbitmqUrl } from '../support/servers.ts';
-import { callFromPython, CeleryControl, type CeleryCall, type CeleryTarget } from './celery-kit.ts';
+import {
+  callFromPython,
+  CeleryControl,
+  endProcess,
+  startCeleryWorker,
+  type CeleryCall,
+  type CeleryTarget,
+} from './celery-kit.ts';
 import { handlerOf, startFleetWorker, startRecovery, type StartOptions } from './fleet-kit.ts';
 
 let database: MigratedDatabase;
@@ -75,8 +82,10 @@ describe('a Python caller with rpc:// results', () => {
     ]);
     // Integers beyond a JavaScript number are written as they are.
     const big = `{"name":"rpc.echo","args":[9007199254740993],"options":{"queue":"${queue}"}}`;
-    const { outcomes } = await callFromPython(target, plain.replace(/\]$/, `,${big}]`));
-    const [second, echo, fail, chained, bigger] = await outcomes;
+    const pickled = JSON.stringify(call('rpc.echo', queue, { options: { serializer: 'pickle' } }));
+    const { outcomes } = await callFromPython(target, plain.replace(/\]$/, `,${big},${pickled}]`));
+    const [second, echo, fail, chained, bigger, refused] = await outcomes;
+    expect(refused).toMatchObject({ state: 'FAILURE', type: 'DecodeError' });
     expect(echo).toMatchObject({ state: 'SUCCESS', value: ['žluťoučký 🐎'] });
     expect(fail).toMatchObject({ state: 'FAILURE', type: 'NoFunds', args: ['no "funds" 🐎'] });
     expect(second).toMatchObject({
@@ -86,6 +95,35 @@ describe('a Python caller with rpc:// results', () => {
     expect(chained).toMatchObject({ state: 'SUCCESS', value: 8 });
     expect(bigger).toMatchObject({ value: [9007199254740993n] });
   });
+
+  it.each([
+    ['PostgreSQL', (): undefined => undefined],
+    ['Redis', (): string => store.url],
+  ] as const)(
+    'gets the failure of an earlier step than the one it waits for, with a ledger in %s',
+    async (_, ledger) => {
+      const [queue, python] = [unique('rpc'), unique('rpc.python')];
+      const fail = handlerOf('rpc.fail', queue, () => {
+        throw new NoFunds('none');
+      });
+      await start([fail, handlerOf('rpc.echo', queue, args => args)], { ledger: ledger() });
+      const worker = await startCeleryWorker(target, [python]);
+      onTestFinished(() => endProcess(worker));
+      const steps = [call('rpc.fail', queue), call('rpc.echo', queue), call('rpc.echo', queue)];
+      const { outcomes } = await callFromPython(target, [
+        { chain: steps },
+        // What Celery itself answers after a replacement are the steps that it did not make.
+        {
+          chain: [
+            call('interop.replace', python, { args: [queue, 'rpc.fail', 'rpc.echo'] }),
+            call('rpc.echo', queue),
+          ],
+        },
+      ]);
+      const failed = { state: 'FAILURE', type: 'NoFunds', args: ['none'] };
+      expect(await outcomes).toMatchObject([failed, failed]);
+    },
+  );
 
   it('is notified of a task that was revoked before it arrived, while it waited, and while it ran', async () => {
     const [queue, later] = [unique('rpc'), unique('rpc.later')];

@@ -15,6 +15,12 @@ const DISCARDED = 'discarded: ';
 export function readCeleryResult(text: string): ResultRecord | null {
   const meta = parse(text);
   if (meta === null) return null;
+  const record = recordOf(meta, text);
+  const of = meta['outlast_ended'];
+  return record !== null && typeof of === 'string' ? { ...record, of } : record;
+}
+
+function recordOf(meta: Table, text: string): ResultRecord | null {
   switch (meta['status']) {
     case 'SUCCESS':
       return { ...NOTHING, state: 'done', ending: 'done', result: resultBytes(meta, text) };

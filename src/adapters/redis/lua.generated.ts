@@ -61,6 +61,7 @@ export const LUA: {
   readonly ledgerRenew: Entry;
   readonly ledgerRevive: Entry;
   readonly ledgerSample: Entry;
+  readonly ledgerTell: Entry;
   readonly ledgerWake: Entry;
   readonly release: Entry;
   readonly renew: Entry;
@@ -431,7 +432,7 @@ end
 return 1`,
   },
   ledgerAsideEnd: {
-    sha: '0bd0c8791812018bf875b16cdf514e8b3030e5bc',
+    sha: 'a711ff9d39912531ac51faab2c2058f708668996',
     text: `#!lua flags=allow-oom
 local root, id, err, celery_keep_ms, mark = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local time = redis.call('TIME')
@@ -695,12 +696,12 @@ local function iso_json()
   return iso
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
-local function write_celery(id, status, result, traceback)
+local function write_celery(id, status, result, traceback, more)
   local key = 'celery-task-meta-' .. id
   local date = UNDER_WAY[status] and 'null' or iso_json()
   local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"}'
+    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
   plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -711,12 +712,18 @@ end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
 end
+local function python_exception(kind)
+  if not string.find(kind, '^[%w_]+$') then return kind, 'outlast' end
+  local module, name = string.match(' ArithmeticError=builtins.ArithmeticError AssertionError=builtins.AssertionError AttributeError=builtins.AttributeError BlockingIOError=builtins.BlockingIOError BrokenPipeError=builtins.BrokenPipeError BufferError=builtins.BufferError ChildProcessError=builtins.ChildProcessError ConnectionAbortedError=builtins.ConnectionAbortedError ConnectionError=builtins.ConnectionError ConnectionRefusedError=builtins.ConnectionRefusedError ConnectionResetError=builtins.ConnectionResetError EOFError=builtins.EOFError Exception=builtins.Exception FileExistsError=builtins.FileExistsError FileNotFoundError=builtins.FileNotFoundError FloatingPointError=builtins.FloatingPointError IOError=builtins.IOError ImportError=builtins.ImportError IndexError=builtins.IndexError InterruptedError=builtins.InterruptedError IsADirectoryError=builtins.IsADirectoryError KeyError=builtins.KeyError LookupError=builtins.LookupError MemoryError=builtins.MemoryError ModuleNotFoundError=builtins.ModuleNotFoundError NameError=builtins.NameError NotADirectoryError=builtins.NotADirectoryError NotImplementedError=builtins.NotImplementedError OSError=builtins.OSError OverflowError=builtins.OverflowError PermissionError=builtins.PermissionError ProcessLookupError=builtins.ProcessLookupError RecursionError=builtins.RecursionError ReferenceError=builtins.ReferenceError RuntimeError=builtins.RuntimeError SyntaxError=builtins.SyntaxError SystemError=builtins.SystemError TimeoutError=builtins.TimeoutError TypeError=builtins.TypeError UnicodeError=builtins.UnicodeError ValueError=builtins.ValueError ZeroDivisionError=builtins.ZeroDivisionError ChordError=celery.exceptions.ChordError ImproperlyConfigured=celery.exceptions.ImproperlyConfigured InvalidTaskError=celery.exceptions.InvalidTaskError MaxRetriesExceededError=celery.exceptions.MaxRetriesExceededError NotRegistered=celery.exceptions.NotRegistered QueueNotFound=celery.exceptions.QueueNotFound SecurityError=celery.exceptions.SecurityError TaskError=celery.exceptions.TaskError TaskRevokedError=celery.exceptions.TaskRevokedError SoftTimeLimitExceeded=billiard.exceptions.SoftTimeLimitExceeded TimeLimitExceeded=billiard.exceptions.TimeLimitExceeded WorkerLostError=billiard.exceptions.WorkerLostError ERR_TIMEOUT=billiard.exceptions.TimeLimitExceeded ERR_RESURRECTIONS_SPENT=billiard.exceptions.WorkerLostError ERR_TASK_UNKNOWN=celery.exceptions.NotRegistered ERR_UNDECODABLE=kombu.exceptions.DecodeError ', ' ' .. kind .. '=([%w.]+)%.(%w+) ')
+  return name or kind, module or 'outlast'
+end
 local function tell_celery_error(id, record, status, err)
   if celery_keep_ms == 0 then return end
   local is_read, read_error = pcall(cjson.decode, err)
   if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
   local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
-  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+  local kind, module = python_exception(read_error.type)
+  tell_celery(id, record, status, exception_text(kind, read_error.message, module), traceback)
 end
 local function tell_celery_revoked(id, record, why)
   tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
@@ -955,7 +962,7 @@ local last = #aside == 2 * limit and { aside[#aside], aside[#aside - 1] } or fal
 return { last, found }`,
   },
   ledgerBeginFull: {
-    sha: '4a5709183c812b35b33cea4f31bb878509f345b3',
+    sha: '9c848cab3b26b3a8d060eda1d13932095c850794',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -1226,12 +1233,12 @@ local function iso_json()
   return iso
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
-local function write_celery(id, status, result, traceback)
+local function write_celery(id, status, result, traceback, more)
   local key = 'celery-task-meta-' .. id
   local date = UNDER_WAY[status] and 'null' or iso_json()
   local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"}'
+    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
   plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -1242,12 +1249,18 @@ end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
 end
+local function python_exception(kind)
+  if not string.find(kind, '^[%w_]+$') then return kind, 'outlast' end
+  local module, name = string.match(' ArithmeticError=builtins.ArithmeticError AssertionError=builtins.AssertionError AttributeError=builtins.AttributeError BlockingIOError=builtins.BlockingIOError BrokenPipeError=builtins.BrokenPipeError BufferError=builtins.BufferError ChildProcessError=builtins.ChildProcessError ConnectionAbortedError=builtins.ConnectionAbortedError ConnectionError=builtins.ConnectionError ConnectionRefusedError=builtins.ConnectionRefusedError ConnectionResetError=builtins.ConnectionResetError EOFError=builtins.EOFError Exception=builtins.Exception FileExistsError=builtins.FileExistsError FileNotFoundError=builtins.FileNotFoundError FloatingPointError=builtins.FloatingPointError IOError=builtins.IOError ImportError=builtins.ImportError IndexError=builtins.IndexError InterruptedError=builtins.InterruptedError IsADirectoryError=builtins.IsADirectoryError KeyError=builtins.KeyError LookupError=builtins.LookupError MemoryError=builtins.MemoryError ModuleNotFoundError=builtins.ModuleNotFoundError NameError=builtins.NameError NotADirectoryError=builtins.NotADirectoryError NotImplementedError=builtins.NotImplementedError OSError=builtins.OSError OverflowError=builtins.OverflowError PermissionError=builtins.PermissionError ProcessLookupError=builtins.ProcessLookupError RecursionError=builtins.RecursionError ReferenceError=builtins.ReferenceError RuntimeError=builtins.RuntimeError SyntaxError=builtins.SyntaxError SystemError=builtins.SystemError TimeoutError=builtins.TimeoutError TypeError=builtins.TypeError UnicodeError=builtins.UnicodeError ValueError=builtins.ValueError ZeroDivisionError=builtins.ZeroDivisionError ChordError=celery.exceptions.ChordError ImproperlyConfigured=celery.exceptions.ImproperlyConfigured InvalidTaskError=celery.exceptions.InvalidTaskError MaxRetriesExceededError=celery.exceptions.MaxRetriesExceededError NotRegistered=celery.exceptions.NotRegistered QueueNotFound=celery.exceptions.QueueNotFound SecurityError=celery.exceptions.SecurityError TaskError=celery.exceptions.TaskError TaskRevokedError=celery.exceptions.TaskRevokedError SoftTimeLimitExceeded=billiard.exceptions.SoftTimeLimitExceeded TimeLimitExceeded=billiard.exceptions.TimeLimitExceeded WorkerLostError=billiard.exceptions.WorkerLostError ERR_TIMEOUT=billiard.exceptions.TimeLimitExceeded ERR_RESURRECTIONS_SPENT=billiard.exceptions.WorkerLostError ERR_TASK_UNKNOWN=celery.exceptions.NotRegistered ERR_UNDECODABLE=kombu.exceptions.DecodeError ', ' ' .. kind .. '=([%w.]+)%.(%w+) ')
+  return name or kind, module or 'outlast'
+end
 local function tell_celery_error(id, record, status, err)
   if celery_keep_ms == 0 then return end
   local is_read, read_error = pcall(cjson.decode, err)
   if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
   local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
-  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+  local kind, module = python_exception(read_error.type)
+  tell_celery(id, record, status, exception_text(kind, read_error.message, module), traceback)
 end
 local function tell_celery_revoked(id, record, why)
   tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
@@ -1582,7 +1595,7 @@ end
 return begin(cmsgpack.unpack(ARGV[6]), cmsgpack.unpack(ARGV[8]), cmsgpack.unpack(ARGV[10]))`,
   },
   ledgerBegin: {
-    sha: 'b3ef230504b0d37381a4f92a42847ca35b897498',
+    sha: 'a9c3fd53fb1631bc5791d9abee7011ff5c9bb0b9',
     text: `#!lua
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -1853,12 +1866,12 @@ local function iso_json()
   return iso
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
-local function write_celery(id, status, result, traceback)
+local function write_celery(id, status, result, traceback, more)
   local key = 'celery-task-meta-' .. id
   local date = UNDER_WAY[status] and 'null' or iso_json()
   local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"}'
+    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
   plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -1869,12 +1882,18 @@ end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
 end
+local function python_exception(kind)
+  if not string.find(kind, '^[%w_]+$') then return kind, 'outlast' end
+  local module, name = string.match(' ArithmeticError=builtins.ArithmeticError AssertionError=builtins.AssertionError AttributeError=builtins.AttributeError BlockingIOError=builtins.BlockingIOError BrokenPipeError=builtins.BrokenPipeError BufferError=builtins.BufferError ChildProcessError=builtins.ChildProcessError ConnectionAbortedError=builtins.ConnectionAbortedError ConnectionError=builtins.ConnectionError ConnectionRefusedError=builtins.ConnectionRefusedError ConnectionResetError=builtins.ConnectionResetError EOFError=builtins.EOFError Exception=builtins.Exception FileExistsError=builtins.FileExistsError FileNotFoundError=builtins.FileNotFoundError FloatingPointError=builtins.FloatingPointError IOError=builtins.IOError ImportError=builtins.ImportError IndexError=builtins.IndexError InterruptedError=builtins.InterruptedError IsADirectoryError=builtins.IsADirectoryError KeyError=builtins.KeyError LookupError=builtins.LookupError MemoryError=builtins.MemoryError ModuleNotFoundError=builtins.ModuleNotFoundError NameError=builtins.NameError NotADirectoryError=builtins.NotADirectoryError NotImplementedError=builtins.NotImplementedError OSError=builtins.OSError OverflowError=builtins.OverflowError PermissionError=builtins.PermissionError ProcessLookupError=builtins.ProcessLookupError RecursionError=builtins.RecursionError ReferenceError=builtins.ReferenceError RuntimeError=builtins.RuntimeError SyntaxError=builtins.SyntaxError SystemError=builtins.SystemError TimeoutError=builtins.TimeoutError TypeError=builtins.TypeError UnicodeError=builtins.UnicodeError ValueError=builtins.ValueError ZeroDivisionError=builtins.ZeroDivisionError ChordError=celery.exceptions.ChordError ImproperlyConfigured=celery.exceptions.ImproperlyConfigured InvalidTaskError=celery.exceptions.InvalidTaskError MaxRetriesExceededError=celery.exceptions.MaxRetriesExceededError NotRegistered=celery.exceptions.NotRegistered QueueNotFound=celery.exceptions.QueueNotFound SecurityError=celery.exceptions.SecurityError TaskError=celery.exceptions.TaskError TaskRevokedError=celery.exceptions.TaskRevokedError SoftTimeLimitExceeded=billiard.exceptions.SoftTimeLimitExceeded TimeLimitExceeded=billiard.exceptions.TimeLimitExceeded WorkerLostError=billiard.exceptions.WorkerLostError ERR_TIMEOUT=billiard.exceptions.TimeLimitExceeded ERR_RESURRECTIONS_SPENT=billiard.exceptions.WorkerLostError ERR_TASK_UNKNOWN=celery.exceptions.NotRegistered ERR_UNDECODABLE=kombu.exceptions.DecodeError ', ' ' .. kind .. '=([%w.]+)%.(%w+) ')
+  return name or kind, module or 'outlast'
+end
 local function tell_celery_error(id, record, status, err)
   if celery_keep_ms == 0 then return end
   local is_read, read_error = pcall(cjson.decode, err)
   if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
   local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
-  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+  local kind, module = python_exception(read_error.type)
+  tell_celery(id, record, status, exception_text(kind, read_error.message, module), traceback)
 end
 local function tell_celery_revoked(id, record, why)
   tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
@@ -2422,7 +2441,7 @@ flush()
 return statuses`,
   },
   ledgerBuryRuns: {
-    sha: 'd7bfe6936d0b4a63ce1d46221257254cc8ec97f7',
+    sha: '75fedb85184b89d6124797d49061af97516f5987',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -2633,12 +2652,12 @@ local function iso_json()
   return iso
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
-local function write_celery(id, status, result, traceback)
+local function write_celery(id, status, result, traceback, more)
   local key = 'celery-task-meta-' .. id
   local date = UNDER_WAY[status] and 'null' or iso_json()
   local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"}'
+    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
   plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -2649,12 +2668,18 @@ end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
 end
+local function python_exception(kind)
+  if not string.find(kind, '^[%w_]+$') then return kind, 'outlast' end
+  local module, name = string.match(' ArithmeticError=builtins.ArithmeticError AssertionError=builtins.AssertionError AttributeError=builtins.AttributeError BlockingIOError=builtins.BlockingIOError BrokenPipeError=builtins.BrokenPipeError BufferError=builtins.BufferError ChildProcessError=builtins.ChildProcessError ConnectionAbortedError=builtins.ConnectionAbortedError ConnectionError=builtins.ConnectionError ConnectionRefusedError=builtins.ConnectionRefusedError ConnectionResetError=builtins.ConnectionResetError EOFError=builtins.EOFError Exception=builtins.Exception FileExistsError=builtins.FileExistsError FileNotFoundError=builtins.FileNotFoundError FloatingPointError=builtins.FloatingPointError IOError=builtins.IOError ImportError=builtins.ImportError IndexError=builtins.IndexError InterruptedError=builtins.InterruptedError IsADirectoryError=builtins.IsADirectoryError KeyError=builtins.KeyError LookupError=builtins.LookupError MemoryError=builtins.MemoryError ModuleNotFoundError=builtins.ModuleNotFoundError NameError=builtins.NameError NotADirectoryError=builtins.NotADirectoryError NotImplementedError=builtins.NotImplementedError OSError=builtins.OSError OverflowError=builtins.OverflowError PermissionError=builtins.PermissionError ProcessLookupError=builtins.ProcessLookupError RecursionError=builtins.RecursionError ReferenceError=builtins.ReferenceError RuntimeError=builtins.RuntimeError SyntaxError=builtins.SyntaxError SystemError=builtins.SystemError TimeoutError=builtins.TimeoutError TypeError=builtins.TypeError UnicodeError=builtins.UnicodeError ValueError=builtins.ValueError ZeroDivisionError=builtins.ZeroDivisionError ChordError=celery.exceptions.ChordError ImproperlyConfigured=celery.exceptions.ImproperlyConfigured InvalidTaskError=celery.exceptions.InvalidTaskError MaxRetriesExceededError=celery.exceptions.MaxRetriesExceededError NotRegistered=celery.exceptions.NotRegistered QueueNotFound=celery.exceptions.QueueNotFound SecurityError=celery.exceptions.SecurityError TaskError=celery.exceptions.TaskError TaskRevokedError=celery.exceptions.TaskRevokedError SoftTimeLimitExceeded=billiard.exceptions.SoftTimeLimitExceeded TimeLimitExceeded=billiard.exceptions.TimeLimitExceeded WorkerLostError=billiard.exceptions.WorkerLostError ERR_TIMEOUT=billiard.exceptions.TimeLimitExceeded ERR_RESURRECTIONS_SPENT=billiard.exceptions.WorkerLostError ERR_TASK_UNKNOWN=celery.exceptions.NotRegistered ERR_UNDECODABLE=kombu.exceptions.DecodeError ', ' ' .. kind .. '=([%w.]+)%.(%w+) ')
+  return name or kind, module or 'outlast'
+end
 local function tell_celery_error(id, record, status, err)
   if celery_keep_ms == 0 then return end
   local is_read, read_error = pcall(cjson.decode, err)
   if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
   local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
-  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+  local kind, module = python_exception(read_error.type)
+  tell_celery(id, record, status, exception_text(kind, read_error.message, module), traceback)
 end
 local function tell_celery_revoked(id, record, why)
   tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
@@ -2689,7 +2714,7 @@ return settle(cmsgpack.unpack(ARGV[1]), 'u', function(id, record, item)
 end)`,
   },
   ledgerCancel: {
-    sha: 'c2ba07b8ff00397e15e39a057b42b4add3878194',
+    sha: '13a876dd85bd1ad048eba6c25357ea16329f5051',
     text: `#!lua flags=allow-oom
 local root, id, how, celery_keep_ms = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local time = redis.call('TIME')
@@ -2953,12 +2978,12 @@ local function iso_json()
   return iso
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
-local function write_celery(id, status, result, traceback)
+local function write_celery(id, status, result, traceback, more)
   local key = 'celery-task-meta-' .. id
   local date = UNDER_WAY[status] and 'null' or iso_json()
   local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"}'
+    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
   plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -2969,12 +2994,18 @@ end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
 end
+local function python_exception(kind)
+  if not string.find(kind, '^[%w_]+$') then return kind, 'outlast' end
+  local module, name = string.match(' ArithmeticError=builtins.ArithmeticError AssertionError=builtins.AssertionError AttributeError=builtins.AttributeError BlockingIOError=builtins.BlockingIOError BrokenPipeError=builtins.BrokenPipeError BufferError=builtins.BufferError ChildProcessError=builtins.ChildProcessError ConnectionAbortedError=builtins.ConnectionAbortedError ConnectionError=builtins.ConnectionError ConnectionRefusedError=builtins.ConnectionRefusedError ConnectionResetError=builtins.ConnectionResetError EOFError=builtins.EOFError Exception=builtins.Exception FileExistsError=builtins.FileExistsError FileNotFoundError=builtins.FileNotFoundError FloatingPointError=builtins.FloatingPointError IOError=builtins.IOError ImportError=builtins.ImportError IndexError=builtins.IndexError InterruptedError=builtins.InterruptedError IsADirectoryError=builtins.IsADirectoryError KeyError=builtins.KeyError LookupError=builtins.LookupError MemoryError=builtins.MemoryError ModuleNotFoundError=builtins.ModuleNotFoundError NameError=builtins.NameError NotADirectoryError=builtins.NotADirectoryError NotImplementedError=builtins.NotImplementedError OSError=builtins.OSError OverflowError=builtins.OverflowError PermissionError=builtins.PermissionError ProcessLookupError=builtins.ProcessLookupError RecursionError=builtins.RecursionError ReferenceError=builtins.ReferenceError RuntimeError=builtins.RuntimeError SyntaxError=builtins.SyntaxError SystemError=builtins.SystemError TimeoutError=builtins.TimeoutError TypeError=builtins.TypeError UnicodeError=builtins.UnicodeError ValueError=builtins.ValueError ZeroDivisionError=builtins.ZeroDivisionError ChordError=celery.exceptions.ChordError ImproperlyConfigured=celery.exceptions.ImproperlyConfigured InvalidTaskError=celery.exceptions.InvalidTaskError MaxRetriesExceededError=celery.exceptions.MaxRetriesExceededError NotRegistered=celery.exceptions.NotRegistered QueueNotFound=celery.exceptions.QueueNotFound SecurityError=celery.exceptions.SecurityError TaskError=celery.exceptions.TaskError TaskRevokedError=celery.exceptions.TaskRevokedError SoftTimeLimitExceeded=billiard.exceptions.SoftTimeLimitExceeded TimeLimitExceeded=billiard.exceptions.TimeLimitExceeded WorkerLostError=billiard.exceptions.WorkerLostError ERR_TIMEOUT=billiard.exceptions.TimeLimitExceeded ERR_RESURRECTIONS_SPENT=billiard.exceptions.WorkerLostError ERR_TASK_UNKNOWN=celery.exceptions.NotRegistered ERR_UNDECODABLE=kombu.exceptions.DecodeError ', ' ' .. kind .. '=([%w.]+)%.(%w+) ')
+  return name or kind, module or 'outlast'
+end
 local function tell_celery_error(id, record, status, err)
   if celery_keep_ms == 0 then return end
   local is_read, read_error = pcall(cjson.decode, err)
   if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
   local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
-  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+  local kind, module = python_exception(read_error.type)
+  tell_celery(id, record, status, exception_text(kind, read_error.message, module), traceback)
 end
 local function tell_celery_revoked(id, record, why)
   tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
@@ -3212,7 +3243,7 @@ flush()
 return 1`,
   },
   ledgerCommitNew: {
-    sha: '71913c12699ee290dd697f887d3135f05e83182d',
+    sha: '85a376289435e51a1ff2ef2b64e651b7cab95b54',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -3423,12 +3454,12 @@ local function iso_json()
   return iso
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
-local function write_celery(id, status, result, traceback)
+local function write_celery(id, status, result, traceback, more)
   local key = 'celery-task-meta-' .. id
   local date = UNDER_WAY[status] and 'null' or iso_json()
   local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"}'
+    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
   plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -3439,12 +3470,18 @@ end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
 end
+local function python_exception(kind)
+  if not string.find(kind, '^[%w_]+$') then return kind, 'outlast' end
+  local module, name = string.match(' ArithmeticError=builtins.ArithmeticError AssertionError=builtins.AssertionError AttributeError=builtins.AttributeError BlockingIOError=builtins.BlockingIOError BrokenPipeError=builtins.BrokenPipeError BufferError=builtins.BufferError ChildProcessError=builtins.ChildProcessError ConnectionAbortedError=builtins.ConnectionAbortedError ConnectionError=builtins.ConnectionError ConnectionRefusedError=builtins.ConnectionRefusedError ConnectionResetError=builtins.ConnectionResetError EOFError=builtins.EOFError Exception=builtins.Exception FileExistsError=builtins.FileExistsError FileNotFoundError=builtins.FileNotFoundError FloatingPointError=builtins.FloatingPointError IOError=builtins.IOError ImportError=builtins.ImportError IndexError=builtins.IndexError InterruptedError=builtins.InterruptedError IsADirectoryError=builtins.IsADirectoryError KeyError=builtins.KeyError LookupError=builtins.LookupError MemoryError=builtins.MemoryError ModuleNotFoundError=builtins.ModuleNotFoundError NameError=builtins.NameError NotADirectoryError=builtins.NotADirectoryError NotImplementedError=builtins.NotImplementedError OSError=builtins.OSError OverflowError=builtins.OverflowError PermissionError=builtins.PermissionError ProcessLookupError=builtins.ProcessLookupError RecursionError=builtins.RecursionError ReferenceError=builtins.ReferenceError RuntimeError=builtins.RuntimeError SyntaxError=builtins.SyntaxError SystemError=builtins.SystemError TimeoutError=builtins.TimeoutError TypeError=builtins.TypeError UnicodeError=builtins.UnicodeError ValueError=builtins.ValueError ZeroDivisionError=builtins.ZeroDivisionError ChordError=celery.exceptions.ChordError ImproperlyConfigured=celery.exceptions.ImproperlyConfigured InvalidTaskError=celery.exceptions.InvalidTaskError MaxRetriesExceededError=celery.exceptions.MaxRetriesExceededError NotRegistered=celery.exceptions.NotRegistered QueueNotFound=celery.exceptions.QueueNotFound SecurityError=celery.exceptions.SecurityError TaskError=celery.exceptions.TaskError TaskRevokedError=celery.exceptions.TaskRevokedError SoftTimeLimitExceeded=billiard.exceptions.SoftTimeLimitExceeded TimeLimitExceeded=billiard.exceptions.TimeLimitExceeded WorkerLostError=billiard.exceptions.WorkerLostError ERR_TIMEOUT=billiard.exceptions.TimeLimitExceeded ERR_RESURRECTIONS_SPENT=billiard.exceptions.WorkerLostError ERR_TASK_UNKNOWN=celery.exceptions.NotRegistered ERR_UNDECODABLE=kombu.exceptions.DecodeError ', ' ' .. kind .. '=([%w.]+)%.(%w+) ')
+  return name or kind, module or 'outlast'
+end
 local function tell_celery_error(id, record, status, err)
   if celery_keep_ms == 0 then return end
   local is_read, read_error = pcall(cjson.decode, err)
   if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
   local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
-  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+  local kind, module = python_exception(read_error.type)
+  tell_celery(id, record, status, exception_text(kind, read_error.message, module), traceback)
 end
 local function tell_celery_revoked(id, record, why)
   tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
@@ -3494,7 +3531,7 @@ flush()
 return statuses`,
   },
   ledgerCommit: {
-    sha: '2828dfcb6e3c82745a042c1880cc2418a9160bb5',
+    sha: '2b41d92b2754f4d434bff5d64d57723dea7e12ea',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -3705,12 +3742,12 @@ local function iso_json()
   return iso
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
-local function write_celery(id, status, result, traceback)
+local function write_celery(id, status, result, traceback, more)
   local key = 'celery-task-meta-' .. id
   local date = UNDER_WAY[status] and 'null' or iso_json()
   local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"}'
+    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
   plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -3721,12 +3758,18 @@ end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
 end
+local function python_exception(kind)
+  if not string.find(kind, '^[%w_]+$') then return kind, 'outlast' end
+  local module, name = string.match(' ArithmeticError=builtins.ArithmeticError AssertionError=builtins.AssertionError AttributeError=builtins.AttributeError BlockingIOError=builtins.BlockingIOError BrokenPipeError=builtins.BrokenPipeError BufferError=builtins.BufferError ChildProcessError=builtins.ChildProcessError ConnectionAbortedError=builtins.ConnectionAbortedError ConnectionError=builtins.ConnectionError ConnectionRefusedError=builtins.ConnectionRefusedError ConnectionResetError=builtins.ConnectionResetError EOFError=builtins.EOFError Exception=builtins.Exception FileExistsError=builtins.FileExistsError FileNotFoundError=builtins.FileNotFoundError FloatingPointError=builtins.FloatingPointError IOError=builtins.IOError ImportError=builtins.ImportError IndexError=builtins.IndexError InterruptedError=builtins.InterruptedError IsADirectoryError=builtins.IsADirectoryError KeyError=builtins.KeyError LookupError=builtins.LookupError MemoryError=builtins.MemoryError ModuleNotFoundError=builtins.ModuleNotFoundError NameError=builtins.NameError NotADirectoryError=builtins.NotADirectoryError NotImplementedError=builtins.NotImplementedError OSError=builtins.OSError OverflowError=builtins.OverflowError PermissionError=builtins.PermissionError ProcessLookupError=builtins.ProcessLookupError RecursionError=builtins.RecursionError ReferenceError=builtins.ReferenceError RuntimeError=builtins.RuntimeError SyntaxError=builtins.SyntaxError SystemError=builtins.SystemError TimeoutError=builtins.TimeoutError TypeError=builtins.TypeError UnicodeError=builtins.UnicodeError ValueError=builtins.ValueError ZeroDivisionError=builtins.ZeroDivisionError ChordError=celery.exceptions.ChordError ImproperlyConfigured=celery.exceptions.ImproperlyConfigured InvalidTaskError=celery.exceptions.InvalidTaskError MaxRetriesExceededError=celery.exceptions.MaxRetriesExceededError NotRegistered=celery.exceptions.NotRegistered QueueNotFound=celery.exceptions.QueueNotFound SecurityError=celery.exceptions.SecurityError TaskError=celery.exceptions.TaskError TaskRevokedError=celery.exceptions.TaskRevokedError SoftTimeLimitExceeded=billiard.exceptions.SoftTimeLimitExceeded TimeLimitExceeded=billiard.exceptions.TimeLimitExceeded WorkerLostError=billiard.exceptions.WorkerLostError ERR_TIMEOUT=billiard.exceptions.TimeLimitExceeded ERR_RESURRECTIONS_SPENT=billiard.exceptions.WorkerLostError ERR_TASK_UNKNOWN=celery.exceptions.NotRegistered ERR_UNDECODABLE=kombu.exceptions.DecodeError ', ' ' .. kind .. '=([%w.]+)%.(%w+) ')
+  return name or kind, module or 'outlast'
+end
 local function tell_celery_error(id, record, status, err)
   if celery_keep_ms == 0 then return end
   local is_read, read_error = pcall(cjson.decode, err)
   if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
   local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
-  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+  local kind, module = python_exception(read_error.type)
+  tell_celery(id, record, status, exception_text(kind, read_error.message, module), traceback)
 end
 local function tell_celery_revoked(id, record, why)
   tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
@@ -4300,7 +4343,7 @@ end
 return found`,
   },
   ledgerFail: {
-    sha: '362080fcbb7d1cc5d9ca030af235ce9680ddf8a5',
+    sha: '0409de5efc3eaca251357d41fecfae8534876cea',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -4511,12 +4554,12 @@ local function iso_json()
   return iso
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
-local function write_celery(id, status, result, traceback)
+local function write_celery(id, status, result, traceback, more)
   local key = 'celery-task-meta-' .. id
   local date = UNDER_WAY[status] and 'null' or iso_json()
   local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"}'
+    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
   plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -4527,12 +4570,18 @@ end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
 end
+local function python_exception(kind)
+  if not string.find(kind, '^[%w_]+$') then return kind, 'outlast' end
+  local module, name = string.match(' ArithmeticError=builtins.ArithmeticError AssertionError=builtins.AssertionError AttributeError=builtins.AttributeError BlockingIOError=builtins.BlockingIOError BrokenPipeError=builtins.BrokenPipeError BufferError=builtins.BufferError ChildProcessError=builtins.ChildProcessError ConnectionAbortedError=builtins.ConnectionAbortedError ConnectionError=builtins.ConnectionError ConnectionRefusedError=builtins.ConnectionRefusedError ConnectionResetError=builtins.ConnectionResetError EOFError=builtins.EOFError Exception=builtins.Exception FileExistsError=builtins.FileExistsError FileNotFoundError=builtins.FileNotFoundError FloatingPointError=builtins.FloatingPointError IOError=builtins.IOError ImportError=builtins.ImportError IndexError=builtins.IndexError InterruptedError=builtins.InterruptedError IsADirectoryError=builtins.IsADirectoryError KeyError=builtins.KeyError LookupError=builtins.LookupError MemoryError=builtins.MemoryError ModuleNotFoundError=builtins.ModuleNotFoundError NameError=builtins.NameError NotADirectoryError=builtins.NotADirectoryError NotImplementedError=builtins.NotImplementedError OSError=builtins.OSError OverflowError=builtins.OverflowError PermissionError=builtins.PermissionError ProcessLookupError=builtins.ProcessLookupError RecursionError=builtins.RecursionError ReferenceError=builtins.ReferenceError RuntimeError=builtins.RuntimeError SyntaxError=builtins.SyntaxError SystemError=builtins.SystemError TimeoutError=builtins.TimeoutError TypeError=builtins.TypeError UnicodeError=builtins.UnicodeError ValueError=builtins.ValueError ZeroDivisionError=builtins.ZeroDivisionError ChordError=celery.exceptions.ChordError ImproperlyConfigured=celery.exceptions.ImproperlyConfigured InvalidTaskError=celery.exceptions.InvalidTaskError MaxRetriesExceededError=celery.exceptions.MaxRetriesExceededError NotRegistered=celery.exceptions.NotRegistered QueueNotFound=celery.exceptions.QueueNotFound SecurityError=celery.exceptions.SecurityError TaskError=celery.exceptions.TaskError TaskRevokedError=celery.exceptions.TaskRevokedError SoftTimeLimitExceeded=billiard.exceptions.SoftTimeLimitExceeded TimeLimitExceeded=billiard.exceptions.TimeLimitExceeded WorkerLostError=billiard.exceptions.WorkerLostError ERR_TIMEOUT=billiard.exceptions.TimeLimitExceeded ERR_RESURRECTIONS_SPENT=billiard.exceptions.WorkerLostError ERR_TASK_UNKNOWN=celery.exceptions.NotRegistered ERR_UNDECODABLE=kombu.exceptions.DecodeError ', ' ' .. kind .. '=([%w.]+)%.(%w+) ')
+  return name or kind, module or 'outlast'
+end
 local function tell_celery_error(id, record, status, err)
   if celery_keep_ms == 0 then return end
   local is_read, read_error = pcall(cjson.decode, err)
   if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
   local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
-  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+  local kind, module = python_exception(read_error.type)
+  tell_celery(id, record, status, exception_text(kind, read_error.message, module), traceback)
 end
 local function tell_celery_revoked(id, record, why)
   tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
@@ -5037,24 +5086,15 @@ flush()
 return isolated`,
   },
   ledgerJoinCeleryChord: {
-    sha: 'bf7efe323da6e0a630a7e8cdf20a7da560e366fc',
+    sha: '3331fb6230fe5388c1c1ab15e8fc3da75490dfd2',
     text: `#!lua flags=allow-oom
-local chord, parts, correction, total, outcome = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local index, size, value, member, failure, failure_keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local keep_ms = ARGV[7]
+local chord, parts, correction, total = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local index, size, value, member, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local KEEP_COMPLETE_MS = 86400000
-local function tell_failure()
-  if failure == '' then return end
-  redis.call('SET', outcome, failure, 'PX', failure_keep_ms)
-  redis.call('PUBLISH', outcome, failure)
-end
 local function answer(members, signed)
   for _, one in ipairs(members) do
-    local id, state = string.match(one, '^%[%d+,%s*"([^"]*)",%s*"([A-Z]+)"')
-    if state == 'FAILURE' or state == 'REVOKED' then
-      tell_failure()
-      return { 4, id }
-    end
+    local state = string.match(one, '^%[%d+,%s*"[^"]*",%s*"([A-Z]+)"')
+    if state == 'FAILURE' or state == 'REVOKED' then return { 4, one } end
   end
   return { 3, members, signed }
 end
@@ -5065,10 +5105,7 @@ if not found or (found == '-' and value ~= '-') then
   redis.call('PEXPIRE', chord, keep_ms)
   found = value
 end
-if found == '-' then
-  tell_failure()
-  return { 2 }
-end
+if found == '-' then return { 2 } end
 local complete = redis.call('HGET', chord, '=')
 if complete then return answer(cmsgpack.unpack(complete), redis.call('HEXISTS', chord, '!')) end
 if before and before ~= '-' and redis.call('EXISTS', total) == 0 then return { 1 } end
@@ -6480,7 +6517,7 @@ flush()
 return statuses`,
   },
   ledgerReap: {
-    sha: '1d1a774d3ea35fb8102e2aafc9e823649df1ba71',
+    sha: '4176a8056e3adfd28bdbabf1c3b29e7480aba601',
     text: `#!lua flags=allow-oom
 local root, limit, celery_keep_ms = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -6744,12 +6781,12 @@ local function iso_json()
   return iso
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
-local function write_celery(id, status, result, traceback)
+local function write_celery(id, status, result, traceback, more)
   local key = 'celery-task-meta-' .. id
   local date = UNDER_WAY[status] and 'null' or iso_json()
   local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"}'
+    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
   plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -6760,12 +6797,18 @@ end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
 end
+local function python_exception(kind)
+  if not string.find(kind, '^[%w_]+$') then return kind, 'outlast' end
+  local module, name = string.match(' ArithmeticError=builtins.ArithmeticError AssertionError=builtins.AssertionError AttributeError=builtins.AttributeError BlockingIOError=builtins.BlockingIOError BrokenPipeError=builtins.BrokenPipeError BufferError=builtins.BufferError ChildProcessError=builtins.ChildProcessError ConnectionAbortedError=builtins.ConnectionAbortedError ConnectionError=builtins.ConnectionError ConnectionRefusedError=builtins.ConnectionRefusedError ConnectionResetError=builtins.ConnectionResetError EOFError=builtins.EOFError Exception=builtins.Exception FileExistsError=builtins.FileExistsError FileNotFoundError=builtins.FileNotFoundError FloatingPointError=builtins.FloatingPointError IOError=builtins.IOError ImportError=builtins.ImportError IndexError=builtins.IndexError InterruptedError=builtins.InterruptedError IsADirectoryError=builtins.IsADirectoryError KeyError=builtins.KeyError LookupError=builtins.LookupError MemoryError=builtins.MemoryError ModuleNotFoundError=builtins.ModuleNotFoundError NameError=builtins.NameError NotADirectoryError=builtins.NotADirectoryError NotImplementedError=builtins.NotImplementedError OSError=builtins.OSError OverflowError=builtins.OverflowError PermissionError=builtins.PermissionError ProcessLookupError=builtins.ProcessLookupError RecursionError=builtins.RecursionError ReferenceError=builtins.ReferenceError RuntimeError=builtins.RuntimeError SyntaxError=builtins.SyntaxError SystemError=builtins.SystemError TimeoutError=builtins.TimeoutError TypeError=builtins.TypeError UnicodeError=builtins.UnicodeError ValueError=builtins.ValueError ZeroDivisionError=builtins.ZeroDivisionError ChordError=celery.exceptions.ChordError ImproperlyConfigured=celery.exceptions.ImproperlyConfigured InvalidTaskError=celery.exceptions.InvalidTaskError MaxRetriesExceededError=celery.exceptions.MaxRetriesExceededError NotRegistered=celery.exceptions.NotRegistered QueueNotFound=celery.exceptions.QueueNotFound SecurityError=celery.exceptions.SecurityError TaskError=celery.exceptions.TaskError TaskRevokedError=celery.exceptions.TaskRevokedError SoftTimeLimitExceeded=billiard.exceptions.SoftTimeLimitExceeded TimeLimitExceeded=billiard.exceptions.TimeLimitExceeded WorkerLostError=billiard.exceptions.WorkerLostError ERR_TIMEOUT=billiard.exceptions.TimeLimitExceeded ERR_RESURRECTIONS_SPENT=billiard.exceptions.WorkerLostError ERR_TASK_UNKNOWN=celery.exceptions.NotRegistered ERR_UNDECODABLE=kombu.exceptions.DecodeError ', ' ' .. kind .. '=([%w.]+)%.(%w+) ')
+  return name or kind, module or 'outlast'
+end
 local function tell_celery_error(id, record, status, err)
   if celery_keep_ms == 0 then return end
   local is_read, read_error = pcall(cjson.decode, err)
   if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
   local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
-  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+  local kind, module = python_exception(read_error.type)
+  tell_celery(id, record, status, exception_text(kind, read_error.message, module), traceback)
 end
 local function tell_celery_revoked(id, record, why)
   tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
@@ -7399,6 +7442,263 @@ return {
   queues,
   top > 0 and redis.call('ZREVRANGE', root .. 'failing', 0, top - 1, 'WITHSCORES') or {},
 }`,
+  },
+  ledgerTell: {
+    sha: 'fd918e83b672dad4541c0f9ba4083cab2b2dd31b',
+    text: `#!lua flags=allow-oom
+local root, celery_keep_ms, status, result, traceback, of = KEYS[1], tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local STATE, EPOCH, RUN, OWNER, SETTLED = 1, 2, 3, 4, 5
+local NAME, QUEUE, PRIORITY, VERSION, DIGEST = 6, 7, 8, 9, 10
+local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
+local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
+local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
+local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local INLINE_BYTES = 1024
+local HISTORY_BYTES = 65536
+local DAY_MS = 86400000
+local records, writes, created, new_pairs = {}, {}, {}, {}
+local planned, ended, moved, counted = {}, {}, {}, {}
+local is_ready = false
+local function plan(...) planned[#planned + 1] = { ... } end
+local SLICE = 2000
+local function in_slices(list, call)
+  for first = 1, #list, SLICE do call(first, math.min(first + SLICE - 1, #list)) end
+end
+local function read(ids)
+  local keys = {}
+  for place, id in ipairs(ids) do keys[place] = root .. 't:' .. id end
+  in_slices(keys, function(first, last)
+    for place, raw in ipairs(redis.call('MGET', unpack(keys, first, last))) do
+      local id = ids[first + place - 1]
+      if raw and not records[id] then records[id] = cmsgpack.unpack(raw) end
+    end
+  end)
+  return keys
+end
+local written = {}
+local function digits(number)
+  local text = written[number]
+  if not text then
+    text = (number < 1e14 and number > -1e14) and number .. '' or string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
+end
+local now_text = digits(now_ms)
+local function note(record, step, rest)
+  local history = record[HISTORY] .. step .. now_text .. ' ' .. digits(record[EPOCH]) .. ' ' .. (rest or '') .. '\\n'
+  if #history > HISTORY_BYTES then
+    history = string.sub(history, string.find(history, '\\n', #history - HISTORY_BYTES, true) + 1)
+  end
+  record[HISTORY] = history
+end
+local RECORD_HEAD = '\\220\\000\\030'
+local function pack_places(...)
+  local bytes = {}
+  for place = 1, select('#', ...) do bytes[place] = cmsgpack.pack((select(place, ...))) end
+  return table.concat(bytes)
+end
+local function write(id, record)
+  if record[KEEP] < 0 or #(record[BODY] or '') < 0 then return end
+  writes[id] = record
+end
+local function new_record(message, seq)
+  local record = {
+    'w', 0, '', '', '',
+    message[2], message[3], message[4], message[5], message[6],
+    message[7], message[8], message[9], message[10],
+    0, 0, 0, now_ms, seq,
+    now_ms, '', 0, 0,
+    0, '', 0, '', '', false, 0,
+  }
+  records[message[1]] = record
+  created[#created + 1] = message[1]
+  return record
+end
+local function plan_new(id, key, raw, body)
+  new_pairs[#new_pairs + 1] = key
+  new_pairs[#new_pairs + 1] = raw
+  if body then plan('SET', root .. 'b:' .. id, body) end
+  created[#created + 1] = id
+end
+local next_seq, last_seq = 1, 0
+local function take_seq(most)
+  if next_seq > last_seq then
+    last_seq = redis.call('INCRBY', root .. 'seq', most)
+    next_seq = last_seq - most + 1
+  end
+  next_seq = next_seq + 1
+  return next_seq - 1
+end
+local function count(name, by)
+  counted[name] = (counted[name] or 0) + by
+end
+local function blame(record, by)
+  if by == 0 then return end
+  plan('ZINCRBY', root .. 'failing', by, record[NAME])
+  if by < 0 then plan('ZREMRANGEBYSCORE', root .. 'failing', '-inf', 0) end
+end
+local function faults(record)
+  local sum = record[FAILURES] + record[CRASHES]
+  return (record[STATE] == 'x' and sum == 0) and 1 or sum
+end
+local function write_after(key, entry)
+  plan('ZADD', root .. 'after', 'NX', now_ms, key)
+  plan('HSETNX', root .. 'after-entries', key, entry)
+end
+local function write_all_after(after)
+  for place = 1, #after, 2 do write_after(after[place], after[place + 1]) end
+end
+local NOTHING_FOLLOWS = '{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]'
+local function write_ended(id, record, how)
+  local body, long = record[BODY], root .. 'b:' .. id
+  local tail = body and string.sub(body, -#NOTHING_FOLLOWS) or redis.call('GETRANGE', long, -#NOTHING_FOLLOWS, -1)
+  if tail == '' then return false end
+  if tail == NOTHING_FOLLOWS and not string.find(record[OPTIONS], '"replyTo":', 1, true) then return false end
+  local message = { id }
+  for place = NAME, BODY do message[place - NAME + 2] = record[place] end
+  message[10] = body or redis.call('GET', long)
+  write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
+  return true
+end
+local function drop_bytes(id, record)
+  if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
+  if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
+  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+end
+local function come_cancelled(id, record, message)
+  local came = { unpack(record) }
+  for place = NAME, BODY do came[place] = message[place - NAME + 2] end
+  if not write_ended(id, came, 'cancelled') then return end
+  came[BODY], came[OPTIONS] = '', ''
+  records[id] = came
+  write(id, came)
+end
+local function finish(id, record, state, ending, keep_ms)
+  blame(record, -faults(record))
+  if ending == 'cancelled' or ending == 'expired' then write_ended(id, record, ending) end
+  drop_bytes(id, record)
+  record[STATE], record[ENDING], record[ENDED] = state, ending, now_ms
+  record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
+  record[KEEP] = now_ms + math.max(1, keep_ms)
+  count(ending, 1)
+end
+local function die(id, record, why, err)
+  if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
+  record[STATE], record[ENDING], record[ENDED] = 'x', 'dead', now_ms
+  record[RUN], record[OWNER] = '', ''
+  record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
+  if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
+  plan('ZADD', root .. 'dead', now_ms, id)
+end
+local function let_go(id, record)
+  local owner = record[OWNER]
+  ended[owner] = ended[owner] or {}
+  table.insert(ended[owner], id)
+  moved[record[QUEUE]] = (moved[record[QUEUE]] or 0) - 1
+  record[OWNER] = ''
+end
+local NEWEST_BYTES = 40000
+local function note_created()
+  local key = root .. 'newest'
+  local length = redis.call('APPEND', key, table.concat(created, '\\n') .. '\\n')
+  if length > 2 * NEWEST_BYTES then
+    local last = redis.call('GETRANGE', key, -NEWEST_BYTES, -1)
+    redis.call('SET', key, string.sub(last, string.find(last, '\\n', 1, true) + 1))
+  end
+end
+local function flush()
+  for _, command in ipairs(planned) do redis.call(unpack(command)) end
+  local pairs_of_keys = new_pairs
+  for id, record in pairs(writes) do
+    local key = root .. 't:' .. id
+    if record[BODY] and #record[BODY] > INLINE_BYTES then
+      redis.call('SET', root .. 'b:' .. id, record[BODY])
+      record[BODY] = false
+    end
+    local raw = cmsgpack.pack(record)
+    if record[KEEP] > 0 then
+      redis.call('SET', key, raw, 'PXAT', digits(record[KEEP]))
+    else
+      pairs_of_keys[#pairs_of_keys + 1] = key
+      pairs_of_keys[#pairs_of_keys + 1] = raw
+    end
+  end
+  in_slices(pairs_of_keys, function(first, last) redis.call('MSET', unpack(pairs_of_keys, first, last)) end)
+  for owner, ids in pairs(ended) do
+    in_slices(ids, function(first, last) redis.call('HDEL', root .. 'r:' .. owner, unpack(ids, first, last)) end)
+  end
+  for queue, by in pairs(moved) do
+    if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
+  end
+  for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  if #created > 0 then note_created() end
+  if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
+end
+local iso
+local function iso_json()
+  if iso then return iso end
+  local days, ms = math.floor(now_ms / 86400000), now_ms % 86400000
+  local shifted = days + 719468
+  local era = math.floor(shifted / 146097)
+  local of_era = shifted - era * 146097
+  local year = math.floor((of_era - math.floor(of_era / 1460) + math.floor(of_era / 36524) - math.floor(of_era / 146096)) / 365)
+  local of_year = of_era - (365 * year + math.floor(year / 4) - math.floor(year / 100))
+  local from_march = math.floor((5 * of_year + 2) / 153)
+  local day = of_year - math.floor((153 * from_march + 2) / 5) + 1
+  local month = from_march + (from_march < 10 and 3 or -9)
+  local seconds = math.floor(ms / 1000)
+  iso = string.format('"%04d-%02d-%02dT%02d:%02d:%02d.%03d000+00:00"', year + era * 400 + (month <= 2 and 1 or 0), month, day,
+    math.floor(seconds / 3600), math.floor(seconds / 60) % 60, seconds % 60, ms % 1000)
+  return iso
+end
+local UNDER_WAY = { STARTED = true, RETRY = true }
+local function write_celery(id, status, result, traceback, more)
+  local key = 'celery-task-meta-' .. id
+  local date = UNDER_WAY[status] and 'null' or iso_json()
+  local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
+  local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
+    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
+  plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
+  plan('PUBLISH', key, text)
+end
+local function tell_celery(id, record, status, result, traceback)
+  if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
+  write_celery(id, status, result, traceback)
+end
+local function exception_text(kind, message, module)
+  return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
+end
+local function python_exception(kind)
+  if not string.find(kind, '^[%w_]+$') then return kind, 'outlast' end
+  local module, name = string.match(' ArithmeticError=builtins.ArithmeticError AssertionError=builtins.AssertionError AttributeError=builtins.AttributeError BlockingIOError=builtins.BlockingIOError BrokenPipeError=builtins.BrokenPipeError BufferError=builtins.BufferError ChildProcessError=builtins.ChildProcessError ConnectionAbortedError=builtins.ConnectionAbortedError ConnectionError=builtins.ConnectionError ConnectionRefusedError=builtins.ConnectionRefusedError ConnectionResetError=builtins.ConnectionResetError EOFError=builtins.EOFError Exception=builtins.Exception FileExistsError=builtins.FileExistsError FileNotFoundError=builtins.FileNotFoundError FloatingPointError=builtins.FloatingPointError IOError=builtins.IOError ImportError=builtins.ImportError IndexError=builtins.IndexError InterruptedError=builtins.InterruptedError IsADirectoryError=builtins.IsADirectoryError KeyError=builtins.KeyError LookupError=builtins.LookupError MemoryError=builtins.MemoryError ModuleNotFoundError=builtins.ModuleNotFoundError NameError=builtins.NameError NotADirectoryError=builtins.NotADirectoryError NotImplementedError=builtins.NotImplementedError OSError=builtins.OSError OverflowError=builtins.OverflowError PermissionError=builtins.PermissionError ProcessLookupError=builtins.ProcessLookupError RecursionError=builtins.RecursionError ReferenceError=builtins.ReferenceError RuntimeError=builtins.RuntimeError SyntaxError=builtins.SyntaxError SystemError=builtins.SystemError TimeoutError=builtins.TimeoutError TypeError=builtins.TypeError UnicodeError=builtins.UnicodeError ValueError=builtins.ValueError ZeroDivisionError=builtins.ZeroDivisionError ChordError=celery.exceptions.ChordError ImproperlyConfigured=celery.exceptions.ImproperlyConfigured InvalidTaskError=celery.exceptions.InvalidTaskError MaxRetriesExceededError=celery.exceptions.MaxRetriesExceededError NotRegistered=celery.exceptions.NotRegistered QueueNotFound=celery.exceptions.QueueNotFound SecurityError=celery.exceptions.SecurityError TaskError=celery.exceptions.TaskError TaskRevokedError=celery.exceptions.TaskRevokedError SoftTimeLimitExceeded=billiard.exceptions.SoftTimeLimitExceeded TimeLimitExceeded=billiard.exceptions.TimeLimitExceeded WorkerLostError=billiard.exceptions.WorkerLostError ERR_TIMEOUT=billiard.exceptions.TimeLimitExceeded ERR_RESURRECTIONS_SPENT=billiard.exceptions.WorkerLostError ERR_TASK_UNKNOWN=celery.exceptions.NotRegistered ERR_UNDECODABLE=kombu.exceptions.DecodeError ', ' ' .. kind .. '=([%w.]+)%.(%w+) ')
+  return name or kind, module or 'outlast'
+end
+local function tell_celery_error(id, record, status, err)
+  if celery_keep_ms == 0 then return end
+  local is_read, read_error = pcall(cjson.decode, err)
+  if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
+  local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
+  local kind, module = python_exception(read_error.type)
+  tell_celery(id, record, status, exception_text(kind, read_error.message, module), traceback)
+end
+local function tell_celery_revoked(id, record, why)
+  tell_celery(id, record, 'REVOKED', exception_text('TaskRevokedError', why, 'celery.exceptions'), 'null')
+end
+local told = 0
+for place = 6, #ARGV do
+  local id = ARGV[place]
+  local head = redis.call('GETRANGE', 'celery-task-meta-' .. id, 0, 40)
+  local is_done = string.find(head, '"status": "SUCCESS"', 1, true)
+  if not is_done and redis.call('EXISTS', root .. 't:' .. id) == 0 then
+    write_celery(id, status, result, traceback, ', "outlast_ended": ' .. cjson.encode(of))
+    told = told + 1
+  end
+end
+flush()
+return told`,
   },
   ledgerWake: {
     sha: '19386385eb8095e6f710f8c185af02e0551e0a3b',

@@ -2,8 +2,7 @@ import { chordOf } from '../../task/chord-link.ts';
 import { itemsOf } from '../../task/json-slices.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import type { ChordAnswer, ChordPart } from '../../ledger/ledger.ts';
-import { encodeReport } from '../../wire/reply.ts';
-import { celeryResultKey } from './celery-result.ts';
+import { readCeleryResult } from './celery-result.ts';
 import { KEEP_MS } from './redis-chord.ts';
 import { LUA } from './lua.generated.ts';
 import type { RedisConnection } from './redis-connection.ts';
@@ -19,14 +18,12 @@ export async function joinCeleryChord(
   connection: RedisConnection,
   chord: string,
   part: ChordPart,
-  keepMs: number,
 ): Promise<ChordAnswer> {
-  const { groupId, index, size, taskId, result, bodyId } = part;
-  const keys = [chord, ...celeryChordKeys(groupId), celeryResultKey(bodyId ?? '')];
+  const { groupId, index, size, taskId, result } = part;
+  const keys = [chord, ...celeryChordKeys(groupId)];
   const member = `[1, ${JSON.stringify(taskId)}, "SUCCESS", ${result ?? 'null'}]`;
-  const failure = bodyId === undefined ? '' : chordError(bodyId, taskId);
   const value = result === null ? '-' : part.isSigned === true ? '+' : '~';
-  const args = [index, size ?? '', value, member, failure, keepMs, KEEP_MS];
+  const args = [index, size ?? '', value, member, KEEP_MS];
   const reply = await connection.script(LUA.ledgerJoinCeleryChord, keys, args);
   const [status, detail, signed] = reply as readonly [
     number,
@@ -43,7 +40,7 @@ export async function joinCeleryChord(
         isSigned: signed === 1,
       };
     case 4:
-      return { status: 'failed', taskId: String(detail) };
+      return failedPart(String(detail));
     default:
       return { status: 'open' };
   }
@@ -52,11 +49,17 @@ export async function joinCeleryChord(
 /** The value in `[1, id, state, value]`, verbatim. */
 const resultOf = (member: Buffer): string => itemsOf(member.toString())[3] ?? 'null';
 
-/** The error that Celery reports to callers waiting for a chord's body. */
-function chordError(bodyId: string, taskId: string): string {
-  const message = `Dependency ${taskId} did not end with a result`;
-  const error = { type: 'ChordError', message, traceback: '' };
-  return encodeReport(bodyId, { status: 'FAILURE', error }, 'celery.exceptions');
+/** A part that Celery has counted as failed: `[1, id, state, exception]`. */
+function failedPart(member: string): ChordAnswer {
+  const [, id = '""', state = '""', value = 'null'] = itemsOf(member);
+  const taskId = String(JSON.parse(id));
+  const meta = readCeleryResult(`{"status": ${state}, "result": ${value}}`);
+  const why = meta?.error ?? {
+    type: 'TaskRevokedError',
+    message: meta?.ending ?? '',
+    traceback: '',
+  };
+  return { status: 'failed', taskId, cause: why };
 }
 
 /**

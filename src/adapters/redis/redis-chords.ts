@@ -37,7 +37,7 @@ export class RedisChords {
     const answer =
       celeryResultMs === 0
         ? await joinChord(this.#connection, key, part)
-        : await joinCeleryChord(this.#connection, key, part, celeryResultMs);
+        : await joinCeleryChord(this.#connection, key, part);
     // After the part: an index entry for a chord that does not exist yet could be cleaned up in between.
     if (answer.status === 'complete') await this.#strike([part.groupId]);
     else await this.note(part.groupId);

@@ -55,6 +55,7 @@ import {
   statusOf,
 } from './redis-replies.ts';
 import type { LuaScript } from './redis-script.ts';
+import { redisTeller } from './redis-tell.ts';
 
 export interface RedisLedgerOptions {
   /**
@@ -87,6 +88,7 @@ export class RedisLedger implements Ledger {
   readonly chords: RedisChords;
   readonly acknowledges: boolean;
   readonly countsWithCelery: boolean;
+  readonly tellNeverSent?: NonNullable<Ledger['tellNeverSent']>;
   readonly #connection: RedisConnection;
   readonly #root: string;
   readonly #generation: RedisGeneration;
@@ -105,6 +107,8 @@ export class RedisLedger implements Ledger {
     this.#options = options;
     this.acknowledges = options.consumer !== undefined;
     this.countsWithCelery = options.celeryResultMs > 0;
+    if (this.countsWithCelery)
+      this.tellNeverSent = redisTeller(connection, root, options.celeryResultMs);
     this.#hints = new RedisHints(connection, `${root}ready`);
     this.after = redisAfterLog(connection, root);
     this.refusals = redisRefusals(connection, root, options.celeryResultMs);
@@ -393,6 +397,4 @@ export class RedisLedger implements Ledger {
 const sliced = <T>(items: readonly T[], bytesOf: (item: T) => number): readonly (readonly T[])[] =>
   slicesWithin(items, { count: CHUNK, bytes: BATCH_BYTES, bytesOf });
 
-function refParts({ id, epoch, run }: RunRef): Packable[] {
-  return [id, epoch, run];
-}
+const refParts = ({ id, epoch, run }: RunRef): Packable[] => [id, epoch, run];

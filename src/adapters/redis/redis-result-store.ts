@@ -12,6 +12,8 @@ const UNKNOWN: ResultRecord = {
   why: null,
 };
 
+const OVER: ReadonlySet<string> = new Set(['dead', 'cancelled']);
+
 /** The largest result that our workers keep, plus what Celery writes around it. */
 const MOST_BYTES = 17_825_792;
 
@@ -55,6 +57,11 @@ export class RedisResultStore implements ResultStore {
     const text = (await this.#connection.command('getrange', key, 0, MOST_BYTES)) as Buffer;
     if (text.length === 0) return null;
     if (text.length > MOST_BYTES) throw tooLarge(id);
-    return readCeleryResult(text.toString());
+    const record = readCeleryResult(text.toString());
+    if (record?.of === undefined) return record;
+    // If that task was revived, this one may still be sent.
+    const before = await findRecord(this.#connection, await this.#roots(), record.of);
+    const isOver = before === null || OVER.has(before.record.state);
+    return isOver ? record : null;
   }
 }

@@ -16,11 +16,12 @@ import type { Redact } from '../../task/redact.ts';
 import { withCopies } from '../../task/with-copies.ts';
 import { canRun, type Abilities } from '../handler.ts';
 import { keepHeaders } from '../../wire/kept-headers.ts';
+import { answerRefused, type AnswerRefusedDeps } from './answer-refused.ts';
 import { buryRefused, buryUndecodable } from './bury-refused.ts';
 import type { RunObserver } from '../run-observer.ts';
 
 export interface DeliveryDeps {
-  readonly ledger: Pick<Ledger, 'bury' | 'park'>;
+  readonly ledger: Pick<Ledger, 'bury' | 'park' | 'tellNeverSent'>;
   readonly broker: Broker;
   readonly runtime: Runtime;
   readonly observer?: RunObserver;
@@ -28,6 +29,8 @@ export interface DeliveryDeps {
   readonly redact: Redact | null;
   /** Left out: nothing has to be signed. */
   readonly keyring?: Keyring;
+  /** Answers the callers of messages that cannot be read. Left out: nobody waits at queues. */
+  readonly followUps?: NonNullable<AnswerRefusedDeps['followUps']>;
 }
 
 /** A message that can be begun. */
@@ -73,6 +76,7 @@ export async function acceptDeliveries(
       'raw' in message ? null : keyring.refusalOnArrival(message, deps.runtime.clock.now());
     if ('raw' in message) {
       await buryUndecodable(message, deps);
+      await answerRefused(message, deps);
       settled.push(delivery);
     } else if (refusal !== null) {
       letters.push(letterBeside(withCopies(message, deps.redact), 'ERR_DIGEST', refusal));

@@ -257,7 +257,7 @@ describe('a run in an isolate', () => {
       kind: 'fail',
       isCrash: false,
       delayMs: 1_000,
-      error: { type: 'RejectedTaskError', message: 'isolate.task ran longer than its timeout' },
+      error: { type: 'ERR_TIMEOUT', message: 'isolate.task ran longer than its timeout' },
     });
   });
 

@@ -17,7 +17,7 @@ import { fenceStale, type EffectDoor, type EffectKey } from '../effects/door.ts'
 import type { Handler } from '../handler.ts';
 import { RunContext, type RunOperations } from './run-context.ts';
 import type { RunStop, StopReason } from './run-stop.ts';
-import { timedOut } from './settlement.ts';
+import { softlyTimedOut, timedOut } from './settlement.ts';
 import { StepQueue } from '../effects/step-queue.ts';
 
 /** What a run needs from the ledger. Calls use the current epoch of the run, not the one it began with. */
@@ -221,7 +221,8 @@ export class RunScope implements RunOperations {
       this.#soft = soft;
       const { draining } = this.#stop;
       const drain = (): void => soft.abort();
-      if (this.#isSoftlyOver || draining.aborted) drain();
+      if (this.#isSoftlyOver) soft.abort(softlyTimedOut(this.#task));
+      else if (draining.aborted) drain();
       else if (!this.#isOver) {
         draining.addEventListener('abort', drain, { once: true });
         this.#undoLater(() => draining.removeEventListener('abort', drain));
@@ -250,7 +251,7 @@ export class RunScope implements RunOperations {
 
   #softExpire(): void {
     this.#isSoftlyOver = true;
-    this.#soft?.abort();
+    this.#soft?.abort(softlyTimedOut(this.#task));
     const { onSoftTimeout } = this.#handler;
     if (!onSoftTimeout) return;
     const report = (error: unknown): void =>

@@ -62,8 +62,12 @@ export function failed(
   circumstances: Circumstances,
   { cause, askedMs }: Failure,
 ): Settlement {
-  const error = { error: errorRecord(cause), ...briefly(cause) };
   const isTimeout = isOutlastError(cause, 'ERR_TIMEOUT');
+  const record = errorRecord(cause);
+  const error = {
+    error: isTimeout ? { ...record, type: cause.code } : record,
+    ...briefly(cause),
+  };
   const isSpent =
     task.failures + 1 >= handler.maxAttempts ||
     circumstances.isPastDeadline() ||
@@ -108,6 +112,12 @@ export function crashed(handler: Handler, task: BegunTask, cause: Error): Settle
 
 export function buried(reason: string, message: string): Settlement {
   return { kind: 'bury', reason, error: { type: reason, message, traceback: '' } };
+}
+
+/** Why `ctx.softSignal` fires at the soft timeout. A handler that throws it fails as a task of Celery does. */
+export function softlyTimedOut(task: BegunTask): Error {
+  const message = `${task.envelope.name} ran longer than its soft timeout`;
+  return Object.assign(new Error(message), { name: 'SoftTimeLimitExceeded' });
 }
 
 /** Why `ctx.signal` fires at a timeout or a deadline. */

@@ -51,7 +51,8 @@ def told(result):
         return {'state': getattr(result, 'state', 'PENDING'), 'seen': seen}
     except BaseException as error:
         args = [str(arg) for arg in error.args]
-        return {'state': getattr(result, 'state', 'FAILURE'), 'type': type(error).__name__, 'args': args, 'seen': seen}
+        return {'state': getattr(result, 'state', 'FAILURE'), 'type': type(error).__name__,
+                'module': type(error).__module__, 'args': args, 'seen': seen}
 
 
 results = [build(node).apply_async() for node in json.load(sys.stdin)]

@@ -3,7 +3,7 @@ import os
 import time
 
 import redis
-from celery import Celery
+from celery import Celery, chain
 from celery.bootsteps import StartStopStep
 
 app = Celery('interop', broker=os.environ['INTEROP_BROKER'], backend=os.environ['INTEROP_BACKEND'])
@@ -73,6 +73,11 @@ def add(a, b):
 @app.task(name='interop.fail')
 def fail(text):
     raise ValueError(text)
+
+
+@app.task(name='interop.replace', bind=True)
+def replace(self, queue, *names):
+    self.replace(chain(*[app.signature(name, args=['replaced'], immutable=True, queue=queue) for name in names]))
 
 
 @app.task(name='interop.alarm')

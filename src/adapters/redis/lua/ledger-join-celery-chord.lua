@@ -5,29 +5,18 @@
 -- the index of a part, its value + (of a signed task), ~ (of any other) or - as it ended; '=' has all parts of a chord
 -- that was completed here, so that this can be repeated, and '!' is there if all of them are of signed tasks of ours.
 -- Parts added by Celery's workers are not.
--- keys: chord, parts, correction, total, outcome
--- args: index, size, value, member, failure, failure_keep_ms, keep_ms
+-- keys: chord, parts, correction, total
+-- args: index, size, value, member, keep_ms
 -- bound: one part; with the last one all parts of its chord
--- returns: 1 open, or completed by others | 2 this part has failed | 3 and the members in their order, and 1 if all are of signed tasks | 4 and the id of a part of others that failed
-local chord, parts, correction, total, outcome = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local index, size, value, member, failure, failure_keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local keep_ms = ARGV[7]
+-- returns: 1 open, or completed by others | 2 this part has failed | 3 and the members in their order, and 1 if all are of signed tasks | 4 and the member of a part of others that failed
+local chord, parts, correction, total = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local index, size, value, member, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local KEEP_COMPLETE_MS = 86400000
-
--- Callers waiting for the body in Python are notified that it will not come.
-local function tell_failure()
-  if failure == '' then return end
-  redis.call('SET', outcome, failure, 'PX', failure_keep_ms)
-  redis.call('PUBLISH', outcome, failure)
-end
 
 local function answer(members, signed)
   for _, one in ipairs(members) do
-    local id, state = string.match(one, '^%[%d+,%s*"([^"]*)",%s*"([A-Z]+)"')
-    if state == 'FAILURE' or state == 'REVOKED' then
-      tell_failure()
-      return { 4, id }
-    end
+    local state = string.match(one, '^%[%d+,%s*"[^"]*",%s*"([A-Z]+)"')
+    if state == 'FAILURE' or state == 'REVOKED' then return { 4, one } end
   end
   return { 3, members, signed }
 end
@@ -39,10 +28,7 @@ if not found or (found == '-' and value ~= '-') then
   redis.call('PEXPIRE', chord, keep_ms)
   found = value
 end
-if found == '-' then
-  tell_failure()
-  return { 2 }
-end
+if found == '-' then return { 2 } end
 local complete = redis.call('HGET', chord, '=')
 if complete then return answer(cmsgpack.unpack(complete), redis.call('HEXISTS', chord, '!')) end
 -- Counted before, and the count is gone: a Celery worker has completed it.

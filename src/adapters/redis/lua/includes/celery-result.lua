@@ -23,13 +23,13 @@ end
 -- For these Celery gives no time: they are not finished.
 local UNDER_WAY = { STARTED = true, RETRY = true }
 
-local function write_celery(id, status, result, traceback)
+local function write_celery(id, status, result, traceback, more)
   local key = 'celery-task-meta-' .. id
   local date = UNDER_WAY[status] and 'null' or iso_json()
   -- Without its quotes, which are always written: most ids need no escaping.
   local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"}'
+    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
   plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
 end
@@ -43,12 +43,20 @@ local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
 end
 
+-- Where Python finds an exception of this name: see python-exceptions.ts.
+local function python_exception(kind)
+  if not string.find(kind, '^[%w_]+$') then return kind, 'outlast' end
+  local module, name = string.match(MARK_PYTHON_EXCEPTIONS, ' ' .. kind .. '=([%w.]+)%.(%w+) ')
+  return name or kind, module or 'outlast'
+end
+
 local function tell_celery_error(id, record, status, err)
   if celery_keep_ms == 0 then return end
   local is_read, read_error = pcall(cjson.decode, err)
   if not is_read then read_error = { type = 'Error', message = 'see the dead letter', traceback = '' } end
   local traceback = read_error.traceback ~= '' and cjson.encode(read_error.traceback) or 'null'
-  tell_celery(id, record, status, exception_text(read_error.type, read_error.message, 'outlast'), traceback)
+  local kind, module = python_exception(read_error.type)
+  tell_celery(id, record, status, exception_text(kind, read_error.message, module), traceback)
 end
 
 local function tell_celery_revoked(id, record, why)
