@@ -9,8 +9,9 @@ import { sleep, type Clock } from '../runtime/clock.ts';
 import type { FaultPoint } from '../runtime/fault-point.ts';
 import type { Envelope } from '../task/envelope.ts';
 import { splitBody } from '../task/split-body.ts';
+import { PushWindows } from '../worker/flow/push-windows.ts';
 
-type OldBroker = Pick<Broker, 'take' | 'ack' | 'isPushing'>;
+type OldBroker = Pick<Broker, 'take' | 'ack' | 'pushWithin'>;
 
 export interface MoveParts {
   /** The stores of the old tier. */
@@ -93,7 +94,9 @@ async function bringBack({ old: { ledger, reads } }: MoveParts): Promise<number>
 
 async function moveMessages(parts: MoveParts, broker: OldBroker): Promise<number> {
   const { queues, clock } = parts;
-  const silenceMs = broker.isPushing === true ? SILENCE_MS : LENT_MS;
+  const silenceMs = broker.pushWithin ? SILENCE_MS : LENT_MS;
+  const demand = { concurrency: AT_ONCE, queues: queues.length, ackOn: 'commit' } as const;
+  broker.pushWithin?.(new PushWindows(clock, demand));
   let moved = 0;
   for (let silentSince = clock.monotonic(); clock.monotonic() - silentSince < silenceMs;) {
     const deliveries = await broker.take(queues, AT_ONCE);

@@ -195,17 +195,10 @@ describe('the context of a service', () => {
   });
 
   it('has the options it was given, whatever its database is', async () => {
-    const seen: number[] = [];
-    const { openers } = recorder(real => ({
-      broker: parts => {
-        seen.push(parts.prefetch);
-        return real.broker(parts);
-      },
-    }));
-    const context = setup(RABBIT_ON_FOLDER, openers);
-    await context.forService({ worker: { concurrency: 50 } }).stores();
-    await context.stores();
-    expect(seen).toEqual([50, context.config.worker.concurrency]);
+    const context = setup(RABBIT_ON_FOLDER, recorder().openers);
+    const service = context.forService({ worker: { concurrency: 7 } });
+    expect(service.config.worker.concurrency).toBe(7);
+    expect(context.config.worker.concurrency).not.toBe(7);
   });
 
   it('logs no warning a second time', () => {

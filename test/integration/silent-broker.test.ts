@@ -51,7 +51,7 @@ async function publisherOn(url: string): Promise<Broker> {
     {},
   );
   if (target === null) throw new Error('there is no broker');
-  const broker = await openBroker({ target, prefetch: 10, maxMessageBytes, log: silentLogger });
+  const broker = await openBroker({ target, maxMessageBytes, log: silentLogger });
   onTestFinished(() => broker.close());
   return broker;
 }

@@ -23,7 +23,7 @@ interface Place {
 
 async function onRabbit(queue: string): Promise<Place> {
   const inspector = await RabbitInspector.connect();
-  const broker = rabbitBroker(rabbitmqUrl(), { prefetch: MESSAGES });
+  const broker = rabbitBroker(rabbitmqUrl(), { slots: MESSAGES });
   const intruder = await rabbitIntruder();
   onTestFinished(async () => {
     await broker.close();
