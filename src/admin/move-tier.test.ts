@@ -1,23 +1,37 @@
 import { expect, it } from 'vitest';
 import { makeEnvelope } from '../../test/conformance/envelopes.ts';
-import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
-import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
-import type { Delivery } from '../broker/broker.ts';
+import { MemoryLedgerReads } from '../../test/memory/memory-ledger-reads.ts';
+import { MemoryLedger } from '../../test/memory/memory-ledger.ts';
 import type { EvacuatedTask } from '../ledger/evacuation.ts';
+import { digestOf } from '../task/digest.ts';
+import type { Envelope } from '../task/envelope.ts';
+import { toBytes } from '../task/json.ts';
+import { Keyring } from '../task/keyring.ts';
 import { moveTier, type MoveReport } from './move-tier.ts';
 
-interface OldBrokerPlan {
-  /** When its messages come, in milliseconds. */
-  readonly comesAt: readonly number[];
-  /** It pushes, and is reached from then on. Left out: it is polled. */
-  readonly pushesFrom?: number;
+interface MovePlan {
+  /** What the broker gives at a time. */
+  readonly take: (nowMs: number) => readonly Envelope[];
+  readonly keyring?: Keyring;
+  /** The broker pushes, and is reached from then on. Left out: it is polled. */
+  readonly reachedAt?: number;
   /** How long the process stands still with messages that are moved and not acknowledged. */
-  readonly stallsMs?: number;
+  readonly stallMs?: number;
+  /** Called with every store that is forgotten. */
+  readonly forget?: (store: unknown) => void;
 }
 
-/** A move out of a broker, under a clock that each wait moves. */
-function setup({ comesAt, pushesFrom, stallsMs = 0 }: OldBrokerPlan) {
+/** Moves what the broker gives, under a clock that advances with every wait. */
+async function move({ take, keyring, reachedAt, stallMs = 0, forget }: MovePlan): Promise<{
+  readonly report: MoveReport;
+  readonly moved: readonly Envelope[];
+  readonly letters: readonly string[];
+}> {
   let nowMs = 0;
+  const pushing =
+    reachedAt === undefined
+      ? {}
+      : { pushWithin: () => undefined, silentMs: () => (nowMs >= reachedAt ? 0 : null) };
   const clock = {
     now: () => nowMs,
     monotonic: () => nowMs,
@@ -27,63 +41,95 @@ function setup({ comesAt, pushesFrom, stallsMs = 0 }: OldBrokerPlan) {
       return () => undefined;
     },
   };
-  const coming = comesAt.map(at => ({ at, message: makeEnvelope() }));
-  const expected = coming.map(({ message }) => message.id);
-  const take = async (): Promise<readonly Delivery[]> =>
-    coming
-      .splice(0, coming.filter(({ at }) => nowMs > at).length)
-      .map(({ message }) => ({ tag: 'tag', message }));
-  const pushing = {
-    pushWithin: () => undefined,
-    silentMs: () => (nowMs > (pushesFrom ?? 0) ? 0 : null),
-  };
   const moved: EvacuatedTask[] = [];
-  const forgotten: unknown[] = [];
   const ledger = new MemoryLedger({ clock });
-  const polled = { take, ack: async () => undefined };
-  const move = (): Promise<MoveReport> =>
-    moveTier({
-      old: {
-        broker: pushesFrom === undefined ? polled : { ...polled, ...pushing },
-        ledger,
-        reads: new MemoryLedgerReads(ledger),
-        evacuation: null,
+  const reads = new MemoryLedgerReads(ledger);
+  const report = await moveTier({
+    old: {
+      broker: {
+        take: async () => take(nowMs).map(message => ({ tag: message.id, message })),
+        ack: async () => undefined,
+        ...pushing,
       },
-      tiers: {
-        moveIn: async tasks => void moved.push(...tasks),
-        endMove: async () => undefined,
-        forget: async store => void forgotten.push(store),
-      },
-      queues: ['q'],
-      leaving: [{ role: 'broker', store: 'old' }],
-      clock,
-      faultPoint: async () => void (nowMs += stallsMs),
-      redact: null,
-    });
-  return { move, ids: () => moved.map(({ envelope }) => envelope.id), expected, forgotten };
+      ledger,
+      reads,
+      evacuation: null,
+    },
+    tiers: {
+      moveIn: async tasks => void moved.push(...tasks),
+      endMove: async () => undefined,
+      forget: async store => forget?.(store),
+    },
+    queues: ['q'],
+    leaving: [{ role: 'broker', store: 'old' }],
+    clock,
+    faultPoint: async () => void (nowMs += stallMs),
+    redact: null,
+    ...(keyring ? { keyring } : {}),
+  });
+  const page = { limit: 100, cursor: null, order: 'newest', taskName: null } as const;
+  const { items } = await reads.listDead(page);
+  return {
+    report,
+    moved: moved.map(({ envelope }) => envelope),
+    letters: items.map(({ id, reason }) => `${id} ${reason}`).toSorted(),
+  };
 }
 
-it('waits for messages that a move which was killed still has on loan', async () => {
+it('waits for messages that a killed move took and did not acknowledge', async () => {
+  const message = makeEnvelope();
+  let taken = 0;
   // A Redis hides taken messages for five seconds, and a slow poll comes on top of it.
-  const { move, ids, expected } = setup({ comesAt: [5_500] });
-  expect(await move()).toMatchObject({ status: 'done', messages: 1 });
-  expect(ids()).toEqual(expected);
+  const { report, moved } = await move({
+    take: nowMs => (nowMs > 5_500 && taken++ === 0 ? [message] : []),
+  });
+  expect(report).toMatchObject({ status: 'done', messages: 1 });
+  expect(moved.map(({ id }) => id)).toEqual([message.id]);
 });
 
-it('does not take a broker that it does not reach yet for an empty one', async () => {
-  const { move, ids, expected } = setup({ comesAt: [10_500], pushesFrom: 10_000 });
-  expect(await move()).toMatchObject({ status: 'done', messages: 1 });
-  expect(ids()).toEqual(expected);
+it('buries messages that a worker would refuse', async () => {
+  const keyring = new Keyring([{ id: 'k', secret: new Uint8Array(32).fill(7) }]);
+  const signed = (envelope: Envelope, issuedMs: number): Envelope => {
+    const signature = keyring.sign({ ...envelope, options: {} }, issuedMs);
+    return { ...envelope, options: toBytes(JSON.stringify({ signature })) };
+  };
+  const [pay, old] = [makeEnvelope({ queue: 'q' }), makeEnvelope({ queue: 'q' })];
+  const forgedBody = toBytes('[["forged"],{},null]');
+  const forged = { ...pay, body: forgedBody, digest: digestOf({ ...pay, body: forgedBody }) };
+  const messages = [forged, signed(pay, 0), signed(old, -24 * 3_600_000)];
+  const { moved, letters } = await move({ take: () => messages.splice(0), keyring });
+  expect(moved.map(({ id, body }) => [id, body])).toEqual([[pay.id, pay.body]]);
+  expect(letters).toEqual(
+    [forged, old]
+      .map(({ id }) => expect.stringMatching(`^${id}#[0-9a-f]{32} ERR_DIGEST$`) as string)
+      .toSorted(),
+  );
 });
 
-it('forgets nothing of a broker that it cannot reach', async () => {
-  const { move, forgotten } = setup({ comesAt: [], pushesFrom: Infinity });
-  await expect(move()).rejects.toMatchObject({ code: 'ERR_BROKER_UNAVAILABLE' });
+it('waits for a broker that it does not reach yet', async () => {
+  const messages = [makeEnvelope()];
+  const take = (nowMs: number): readonly Envelope[] => (nowMs > 10_500 ? messages.splice(0) : []);
+  const { report } = await move({ take, reachedAt: 10_000 });
+  expect(report).toMatchObject({ status: 'done', messages: 1 });
+});
+
+it('fails and forgets nothing when the broker cannot be reached', async () => {
+  const forgotten: unknown[] = [];
+  const moving = move({
+    take: () => [],
+    reachedAt: Infinity,
+    forget: store => void forgotten.push(store),
+  });
+  await expect(moving).rejects.toMatchObject({ code: 'ERR_BROKER_UNAVAILABLE' });
   expect(forgotten).toEqual([]);
 });
 
-it('listens again after it stood still with messages in hand', async () => {
-  const { move, ids, expected } = setup({ comesAt: [0, 500], pushesFrom: 0, stallsMs: 60_000 });
-  expect(await move()).toMatchObject({ status: 'done', messages: 2 });
-  expect(ids()).toEqual(expected);
+it('takes the remaining messages after it stood still with some in hand', async () => {
+  const messages = [makeEnvelope(), makeEnvelope()];
+  const { report } = await move({
+    take: () => messages.splice(0, 1),
+    reachedAt: 0,
+    stallMs: 60_000,
+  });
+  expect(report).toMatchObject({ status: 'done', messages: 2 });
 });

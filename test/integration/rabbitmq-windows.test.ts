@@ -65,7 +65,7 @@ async function setup() {
 }
 
 describe('a queue of RabbitMQ', () => {
-  it('reports what it holds, and how much of it was not taken', async () => {
+  it('reports unacknowledged and untaken messages, and their bytes', async () => {
     const { broker, queue, reported, send, take } = await setup();
     await send(FIRST, 100_000);
     await until(async () => queue.atHand === FIRST);
@@ -81,7 +81,7 @@ describe('a queue of RabbitMQ', () => {
     expect([queue.unacknowledged, reported.acknowledged]).toEqual([0, FIRST]);
   });
 
-  it('opens and shuts windows as it is told', async () => {
+  it('opens and shuts windows on demand', async () => {
     const { broker, queue, reported, send, take, waiting, opened } = await setup();
     await send(12);
     await until(async () => queue.atHand === FIRST);
@@ -101,7 +101,7 @@ describe('a queue of RabbitMQ', () => {
     await until(async () => queue.atHand === FIRST);
   });
 
-  it('shuts a window that it was told to open and to shut at once', async () => {
+  it('shuts a window that is still being opened', async () => {
     const { queue, consumers, opened } = await setup();
     const window = opened(3);
     await queue.shut([window], false);
@@ -109,7 +109,7 @@ describe('a queue of RabbitMQ', () => {
     await until(async () => window.state === 'shut' && (await consumers()) === 1);
   });
 
-  it('is pulled from while it is paused, and says when it is empty', async () => {
+  it('is pulled from while it is paused, and reports when it is empty', async () => {
     const { queue, reported, send, take, consumers, opened } = await setup();
     opened(3);
     await send(FIRST + 3);
@@ -127,7 +127,7 @@ describe('a queue of RabbitMQ', () => {
     expect([queue.isPulling, queue.isConsuming]).toEqual([false, true]);
   });
 
-  it('has no windows and holds nothing when its channel is lost', async () => {
+  it('has no windows and no messages after its channel is lost', async () => {
     const { queue, proxy, reported, send, opened } = await setup();
     const window = opened(3);
     await send(FIRST + 3);

@@ -25,7 +25,7 @@ import {
   runCelery,
   startCeleryWorker,
   type CeleryCall,
-  type CeleryPlace,
+  type CeleryTarget,
 } from './celery-kit.ts';
 
 /** Every way of calling, in both directions, with results where both languages read them: the Redis of the ledger. */
@@ -38,7 +38,7 @@ describe.each([
   let database: MigratedDatabase;
   let redis: OwnRedis;
   let store: RedisConnection;
-  let place: CeleryPlace;
+  let target: CeleryTarget;
   let worker: ChildProcess;
   let outlast: Outlast<PoolClient>;
   const services: Service[] = [];
@@ -77,9 +77,9 @@ describe.each([
     [database, redis] = [await migratedDatabase('matrix'), await startRedis()];
     const url = brokerOn(redis);
     const kombu = url.replace(/^(amqp:.*[^/])\/$/, '$1//');
-    place = { broker: kombu, backend: redis.url };
+    target = { broker: kombu, backend: redis.url };
     store = await RedisConnection.open({ url: redis.url, role: 'ledger', name: 'matrix' });
-    worker = await startCeleryWorker(place, [python]);
+    worker = await startCeleryWorker(target, [python]);
     const adapter = fromPg(database.pool);
     outlast = createOutlast({ database: database.url, broker: url, ledger: redis.url, adapter });
     const retry = { maxAttempts: 2, backoff: '300ms', jitter: 'none' } as const;
@@ -103,7 +103,7 @@ describe.each([
       }),
       outlast.handler(tsAlarm, id => void alarms.push(id)),
     ];
-    // RabbitMQ has priorities only where a queue was declared with them; it is taken as it is.
+    // RabbitMQ has priorities only if the queue was declared with them; an existing queue is used as it is.
     if (broker === 'RabbitMQ') {
       const rabbit = await RabbitInspector.connect();
       for (const queue of [pythonUrgent, oursUrgent])
@@ -179,10 +179,10 @@ describe.each([
           [0, 3, 9, 6].map(priority => urgent.with(input, { priority })),
         ),
       );
-      // All of them are in the queue before anybody reads it.
+      // All of them are in the queue before a worker reads it.
       const text = 'select 1 from outlast_outbox';
       await until(async () => (await database.pool.query(text)).rowCount === 0);
-      const second = await startCeleryWorker({ ...place, maxPriority: 10 }, [pythonUrgent]);
+      const second = await startCeleryWorker({ ...target, maxPriority: 10 }, [pythonUrgent]);
       onTestFinished(() => endProcess(second));
       const at = await Promise.all(sent.map(async handle => (await handle.result()).at));
       const order = at.map((_, index) => index).toSorted((a, b) => (at[a] ?? 0) - (at[b] ?? 0));
@@ -228,8 +228,8 @@ describe.each([
         { ...call('ts.fail', { args: ['an alarm'] }), linkError: [call('ts.alarm')] },
       ];
       const json = JSON.stringify(calls).replace('["ARGS"]', big);
-      const { ids, told } = await callFromPython(place, json);
-      const [second, echoed, later, late, failed, chained, both, summed, alarming] = await told;
+      const { ids, outcomes } = await callFromPython(target, json);
+      const [second, echoed, later, late, failed, chained, both, summed, alarming] = await outcomes;
       expect(second).toMatchObject({
         value: 'attempt 2',
         seen: ['STARTED', 'RETRY', 'STARTED', 'SUCCESS'],
@@ -248,8 +248,8 @@ describe.each([
     });
 
     it('in the order of its priorities', async () => {
-      const { told } = await callFromPython(
-        { ...place, maxPriority: 10 },
+      const { outcomes } = await callFromPython(
+        { ...target, maxPriority: 10 },
         [0, 3, 9, 6].map(priority => call('ts.turn', { options: { queue: oursUrgent, priority } })),
       );
       const handler = outlast.handler(tsTurn, () => (turns += 1));
@@ -262,17 +262,17 @@ describe.each([
       onTestFinished(() => one.stop());
       // To Celery on Redis 0 is the most urgent, and on RabbitMQ the least.
       const order = broker === 'Redis' ? [1, 2, 4, 3] : [4, 3, 1, 2];
-      expect((await told).map(({ value }) => value)).toEqual(order);
+      expect((await outcomes).map(({ value }) => value)).toEqual(order);
     });
 
     it('a task that was revoked while it waited', async () => {
-      const { ids, told } = await callFromPython(place, [
+      const { ids, outcomes } = await callFromPython(target, [
         call('ts.echo', { options: { countdown: 3_600 } }),
       ]);
       const [id = ''] = ids;
       await until(async () => (await outlast.find(tsEcho, id).state()) === 'waiting');
-      await runCelery(place, 'control', 'revoke', id);
-      expect(await told).toMatchObject([{ state: 'REVOKED', type: 'TaskRevokedError' }]);
+      await runCelery(target, 'control', 'revoke', id);
+      expect(await outcomes).toMatchObject([{ state: 'REVOKED', type: 'TaskRevokedError' }]);
     });
 
     it('a chain that alternates, and a chord with headers in both languages', async () => {
@@ -282,7 +282,7 @@ describe.each([
         call('ts.add', { args: [3, 3] }),
         theirs('interop.add', { args: [4, 4] }),
       ];
-      const { told } = await callFromPython(place, [
+      const { outcomes } = await callFromPython(target, [
         {
           chain: [
             theirs('interop.add', { args: [2, 2] }),
@@ -293,12 +293,12 @@ describe.each([
         { header: mixed, body: call('ts.total') },
         { header: mixed, body: theirs('interop.total') },
       ]);
-      expect((await told).map(({ value }) => value)).toEqual([16, 20, 20]);
+      expect((await outcomes).map(({ value }) => value)).toEqual([16, 20, 20]);
     });
 
-    it('a chord whose part failed, in either language: its error link runs and its caller is told', async () => {
+    it('a chord whose part failed, in either language: its error link runs and its caller gets the error', async () => {
       const body = { ...call('ts.total'), linkError: [call('ts.alarm')] };
-      const { ids } = await callFromPython(place, [
+      const { ids } = await callFromPython(target, [
         {
           header: [theirs('interop.add', { args: [1, 1] }), call('ts.fail', { args: ['a'] })],
           body,
@@ -308,7 +308,7 @@ describe.each([
           body,
         },
       ]);
-      // What get() raises is the part's own error, if it is there first.
+      // get() raises the error of the part itself, if that comes first.
       for (const id of ids) {
         const text = await until(() => store.command('get', `celery-task-meta-${id}`));
         expect(JSON.parse(String(text))).toMatchObject({

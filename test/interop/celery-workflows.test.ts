@@ -16,7 +16,7 @@ import { chain, group } from '../../src/task/workflow.ts';
 import { celeryMeta } from '../support/celery-meta.ts';
 import { until } from '../support/database.ts';
 import { startRedis, type OwnRedis } from '../support/redis-server.ts';
-import { endProcess, startCeleryWorker, type CeleryPlace } from './celery-kit.ts';
+import { endProcess, startCeleryWorker, type CeleryTarget } from './celery-kit.ts';
 
 const PYTHON = 'python';
 const OURS = 'ours';
@@ -41,10 +41,10 @@ let store: RedisConnection;
 
 beforeAll(async () => {
   server = await startRedis();
-  const place: CeleryPlace = { broker: server.url, backend: server.url.replace(/0$/, '1') };
-  worker = await startCeleryWorker(place, [PYTHON]);
-  broker = await openRedisBroker(place.broker);
-  store = await RedisConnection.open({ url: place.backend, role: 'ledger', name: 'results' });
+  const target: CeleryTarget = { broker: server.url, backend: server.url.replace(/0$/, '1') };
+  worker = await startCeleryWorker(target, [PYTHON]);
+  broker = await openRedisBroker(target.broker);
+  store = await RedisConnection.open({ url: target.backend, role: 'ledger', name: 'results' });
 });
 
 afterAll(async () => {
@@ -88,7 +88,7 @@ async function takeOurs(): Promise<Envelope> {
   return delivery.message;
 }
 
-describe('a workflow of ours is continued by a Celery worker', () => {
+describe('a workflow sent by us is continued by a Celery worker', () => {
   it('along a chain', async () => {
     const sent = await publish(
       chain(add.with({ args: [2, 2] }), add.after({ args: [4] }), add.after({ args: [8] })),
@@ -96,7 +96,7 @@ describe('a workflow of ours is continued by a Celery worker', () => {
     expect(await resultOf(sent.id)).toBe(16);
   });
 
-  it('to a link, and to an error link with the id of what failed', async () => {
+  it('to a link, and to an error link with the id of the failed task', async () => {
     const sent = await publish(add.with({ args: [1, 2] }, { link: add.after({ args: [16] }) }));
     expect(await resultOf(derivedId(sent.id, 'link:0'))).toBe(19);
     const failed = await publish(fail.with({ args: ['on purpose'] }, { linkError: alarm }));

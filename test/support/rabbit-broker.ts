@@ -14,7 +14,7 @@ export const pushDemand = (
   ackOn: 'commit' | 'begin' = 'commit',
 ): PushWindows => new PushWindows(systemClock, { concurrency, queues: 1, ackOn });
 
-/** A RabbitMQ broker for tests; what is trouble to it is none to them unless they ask. */
+/** A RabbitMQ broker for tests; its trouble reports are ignored unless a test asks for them. */
 export function rabbitBroker(
   target: BrokerOptions | string,
   { slots = 10, ...options }: Partial<RabbitBrokerOptions> & { readonly slots?: number } = {},

@@ -13,7 +13,7 @@ function setup() {
   return { pace, waitsFor, later: (ms: number) => void (now += ms) };
 }
 
-it('looks ahead by the tasks that a slot runs in a second', () => {
+it('is wider the more tasks a slot runs in a second', () => {
   const { pace, later } = setup();
   const widths = [0, 19, 20, 399, 400].map(inHalfASecond => {
     later(501);
@@ -25,7 +25,7 @@ it('looks ahead by the tasks that a slot runs in a second', () => {
   expect(pace.width).toBe(0);
 });
 
-it('looks ahead again seconds after messages went back, and later each time that happens again', () => {
+it('is 0 for seconds after messages were requeued, and longer each time that happens again', () => {
   const { pace, waitsFor, later } = setup();
   const rests: number[] = [];
   expect(waitsFor()).toBe(0);

@@ -29,12 +29,12 @@ function setup({ queues = 1, ackOn = 'commit' }: Partial<PushOptions> = {}) {
 const [SHORT, VERY_SHORT] = [32, 640];
 
 describe('the first window', () => {
-  it('is as large as tasks run, where there is one queue', () => {
+  it('is the concurrency when there is one queue', () => {
     expect(setup().queue.sizes).toEqual([16]);
     expect(setup({ ackOn: 'begin' }).queue.sizes).toEqual([16]);
   });
 
-  it('is a sixteenth of that where several share, and a quota where nothing that runs is held', () => {
+  it('of several queues is a sixteenth of the slots with ackOn commit, and a quota with ackOn begin', () => {
     expect(setup({ queues: 3 }).queues.map(({ sizes }) => sizes)).toEqual([[1], [1], [1]]);
     const { queues } = setup({ queues: 3, ackOn: 'begin' });
     expect(queues.map(({ sizes }) => sizes)).toEqual([[6], [6], [6]]);
@@ -51,7 +51,7 @@ describe('windows ahead', () => {
     expect(queue.sizes).toEqual([16]);
   });
 
-  it('hold three times the slots while tasks are short, and twenty-eight times while many are begun early', () => {
+  it('hold three times the slots while tasks are short, and twenty-eight times when they are very short', () => {
     const { queue, run } = setup();
     run(queue, SHORT);
     expect(queue.sizes).toEqual([16, 3 * 16]);
@@ -61,7 +61,7 @@ describe('windows ahead', () => {
     expect(queue.sizes).toHaveLength(3);
   });
 
-  it('are shared by queues, and nothing is borrowed beside them', () => {
+  it('are smaller for each of several queues, which borrow nothing meanwhile', () => {
     const { queue, run } = setup({ queues: 3 });
     run(queue, SHORT);
     expect(queue.sizes.at(-1)).toBe(3 * Math.ceil(16 / 3));
@@ -71,7 +71,7 @@ describe('windows ahead', () => {
     expect(queue.windows).toHaveLength(length);
   });
 
-  it('hold fewer messages where these are large, and none where they are very large', () => {
+  it('hold fewer messages when these are large, and are not opened when they are very large', () => {
     const { queue, run } = setup();
     queue.messageBytes = 2 ** 20;
     run(queue, VERY_SHORT);
@@ -82,7 +82,7 @@ describe('windows ahead', () => {
     expect(other.queue.sizes).toEqual([16]);
   });
 
-  it('are opened once, also where the server takes its time', () => {
+  it('are opened once, also when the server is slow', () => {
     const { queue, run } = setup();
     queue.isSlow = true;
     run(queue, SHORT);
@@ -90,7 +90,7 @@ describe('windows ahead', () => {
     expect(queue.windows.map(({ size }) => size)).toEqual([16, 3 * 16]);
   });
 
-  it('are shut when messages wait for a second, which go back; what the first window holds stays', async () => {
+  it('are shut when a message has waited for a second, and their untaken messages are requeued', async () => {
     const { queue, run, pass } = setup();
     run(queue, SHORT);
     queue.arrive(100);
@@ -103,7 +103,7 @@ describe('windows ahead', () => {
     expect([queue.atHand, queue.givenBack]).toEqual([16, 48]);
   });
 
-  it('are shut when what waits is too large', async () => {
+  it('are shut when untaken messages exceed 32 MiB', async () => {
     const { queue, run, pass } = setup();
     run(queue, SHORT);
     queue.messageBytes = 2 ** 20;
@@ -115,7 +115,7 @@ describe('windows ahead', () => {
     expect(queue.sizes).toEqual([16]);
   });
 
-  it('stay shut for seconds then, and open at once after a lost channel or a pause', async () => {
+  it('stay shut for two seconds after messages were requeued, and open at once after a lost channel or a pause', async () => {
     const { queue, run, pass } = setup();
     run(queue, SHORT);
     await queue.pause();
@@ -152,7 +152,7 @@ describe('a queue', () => {
     expect(queue.sizes).toEqual([]);
   });
 
-  it('is not paused because its process stood still: nothing could be taken', async () => {
+  it('is not paused when its process stood still and could take no message', async () => {
     const time = new VirtualTime();
     let sleptMs = 0;
     const { clock } = time;
@@ -167,7 +167,7 @@ describe('a queue', () => {
     expect(queue.isPulling).toBe(true);
   });
 
-  it('that is pulled from is pushed again when it is empty, or when its tasks are short', async () => {
+  it('that is paused is resumed when it is empty or its tasks are short', async () => {
     const { queue, run, pass } = setup();
     const { demand } = queue;
     await queue.pause();
@@ -183,7 +183,7 @@ describe('a queue', () => {
     expect(queue.sizes).toEqual([16, 48]);
   });
 
-  it('that the worker has left is not pushed again, whatever it still acknowledges or pulls', async () => {
+  it('that the worker has left is not resumed by acknowledgements and pulls', async () => {
     const { queue } = setup();
     queue.isAwaited = false;
     await queue.pause();

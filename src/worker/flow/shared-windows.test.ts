@@ -33,7 +33,7 @@ function setup(slots: number, queues = 3) {
 }
 
 describe('queues that share their windows', () => {
-  it.each([1, 2, 10, 100])('hold no more than %i slots and two steps for each of them', n => {
+  it.each([1, 2, 10, 100])('hold at most %i messages, and two steps more for each queue', n => {
     const { queues, work, held, running, end } = setup(n);
     for (const queue of queues) queue.arrive(1_000);
     for (let turn = 0; turn < 50; turn++) {
@@ -45,7 +45,7 @@ describe('queues that share their windows', () => {
     expect(queues.every(({ ready }) => ready < 1_000)).toBe(true);
   });
 
-  it('give all slots to the only one that has work, also where another had them before', () => {
+  it('give all slots to the only queue that has work, also when another queue had them before', () => {
     const { queues, work, running } = setup(10);
     const [first, second] = queues;
     for (const queue of [first, second]) {
@@ -61,7 +61,7 @@ describe('queues that share their windows', () => {
     }
   });
 
-  it('share alike in the end, where one of them had everything', () => {
+  it('reach equal shares after one of them had all slots', () => {
     const { queues, work, end } = setup(12, 2);
     const [first, second] = queues;
     first.arrive(1_000);
@@ -74,7 +74,7 @@ describe('queues that share their windows', () => {
     for (const queue of queues) expect(queue.running).toBeGreaterThanOrEqual(5);
   });
 
-  it('are held as their weights say, where that is how they are chosen', () => {
+  it('divide the slots by weight when they are chosen by weight', () => {
     const { queues, work, end } = setup(20, 2);
     const [heavy, light] = queues;
     for (const queue of [light, heavy]) {
@@ -90,7 +90,7 @@ describe('queues that share their windows', () => {
     expect(light.running).toBeGreaterThanOrEqual(3);
   });
 
-  it('get what a shut window does not hold at once, and the rest as it is answered', () => {
+  it('get the unused part of a shut window at once, and the rest as its messages are answered', () => {
     const { queues } = setup(16, 2);
     const [first, second] = queues;
     const take = (queue: TestQueue, most = Infinity): number => {
@@ -108,7 +108,7 @@ describe('queues that share their windows', () => {
     expect(take(second)).toBe(10 + 5 + 1);
   });
 
-  it('have everything back from a channel that is gone, once', () => {
+  it('get back the windows of a closed channel, exactly once', () => {
     const { queues, work, held } = setup(10);
     const [first, second] = queues;
     first.arrive(100);
