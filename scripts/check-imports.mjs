@@ -36,6 +36,7 @@ const PORTS = [
   'outbox/scan-floor.ts',
   'outbox/transaction-adapter.ts',
   'broker/broker.ts',
+  'broker/demand.ts',
   'broker/destination-guard.ts',
   'broker/fleet.ts',
   'broker/publish-within.ts',

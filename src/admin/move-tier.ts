@@ -1,3 +1,4 @@
+import { outlastError } from '../errors/error.ts';
 import type { Redact } from '../task/redact.ts';
 import type { Broker, Delivery } from '../broker/broker.ts';
 import type { EvacuatedTask, Evacuation } from '../ledger/evacuation.ts';
@@ -12,8 +13,9 @@ import type { Envelope } from '../task/envelope.ts';
 import { NO_KEYS, type Keyring } from '../task/keyring.ts';
 import { splitBody } from '../task/split-body.ts';
 import { withCopies } from '../task/with-copies.ts';
+import { PushWindows } from '../worker/flow/push-windows.ts';
 
-type OldBroker = Pick<Broker, 'take' | 'ack' | 'isPushing'>;
+type OldBroker = Pick<Broker, 'take' | 'ack' | 'pushWithin' | 'silentMs'>;
 
 export interface MoveParts {
   /** The stores of the old tier. */
@@ -55,6 +57,10 @@ const SILENCE_MS = 2_000;
 /** A polled broker hides taken messages for five seconds: a killed move holds some of them until then. */
 const LENT_MS = 7_000;
 const LOOK_MS = 50;
+/** A broker that shows no sign of its queues for this long is not reached: its silence says nothing. */
+const REACHED_MS = 1_000;
+/** A broker that was not reached for this long ends the move. */
+const AWAY_MS = 30_000;
 const NOTHING_LEFT: LeftBehind = { tasks: 0, dead: 0, followUps: 0, chords: 0 };
 
 /**
@@ -98,21 +104,40 @@ async function bringBack({ old: { ledger, reads } }: MoveParts): Promise<number>
 
 async function moveMessages(parts: MoveParts, broker: OldBroker): Promise<number> {
   const { queues, clock } = parts;
-  const silenceMs = broker.isPushing === true ? SILENCE_MS : LENT_MS;
+  const silenceMs = broker.pushWithin ? SILENCE_MS : LENT_MS;
+  const demand = { concurrency: AT_ONCE, queues: queues.length, ackOn: 'commit' } as const;
+  broker.pushWithin?.(new PushWindows(clock, demand));
   let moved = 0;
-  for (let silentSince = clock.monotonic(); clock.monotonic() - silentSince < silenceMs;) {
+  let reachedAt = clock.monotonic();
+  for (let silentSince = reachedAt; clock.monotonic() - silentSince < silenceMs;) {
     const deliveries = await broker.take(queues, AT_ONCE);
-    if (deliveries.length === 0) {
-      await sleep(clock, LOOK_MS);
+    if (deliveries.length > 0) {
+      moved += await moveDeliveries(deliveries, parts);
+      await parts.faultPoint('move.messages-in-not-acked');
+      await broker.ack(deliveries);
+      // Only now: a process that was held up meanwhile has not listened.
+      silentSince = reachedAt = clock.monotonic();
       continue;
     }
-    silentSince = clock.monotonic();
-    moved += await moveDeliveries(deliveries, parts);
-    await parts.faultPoint('move.messages-in-not-acked');
-    await broker.ack(deliveries);
+    if (isReached(broker, queues)) reachedAt = clock.monotonic();
+    else silentSince = clock.monotonic();
+    if (clock.monotonic() - reachedAt > AWAY_MS) throw brokerAway();
+    await sleep(clock, LOOK_MS);
   }
   return moved;
 }
+
+function isReached(broker: OldBroker, queues: readonly string[]): boolean {
+  const silentMs = broker.silentMs ? broker.silentMs(queues) : 0;
+  return silentMs !== null && silentMs < REACHED_MS;
+}
+
+const brokerAway = (): Error =>
+  outlastError('ERR_BROKER_UNAVAILABLE', {
+    message: 'the old broker cannot be reached, or one of its queues cannot be read',
+    hint: 'Nothing was forgotten. Check the broker and its permissions, and run the command again.',
+    fields: { scope: 'connection' },
+  });
 
 /**
  * Messages that the ledger knows move with it, or are over. One that no worker would have taken stays out of the outbox: there

@@ -6,7 +6,7 @@ import { announcing } from './announcing-broker.ts';
 it('has every method of the broker that it wraps', () => {
   const target = readBroker({ url: 'amqp://localhost', replies: 'on' }, 'broker') as RabbitTarget;
   const nothing = (): void => undefined;
-  const broker = new RabbitBroker(target, { prefetch: 1, onTrouble: nothing, onBlocked: nothing });
+  const broker = new RabbitBroker(target, { onTrouble: nothing, onBlocked: nothing });
   const announced = announcing(broker, () => Promise.resolve());
   const own = Object.getOwnPropertyNames(RabbitBroker.prototype);
   const offered = [...own, ...Object.keys(broker)].filter(name => name !== 'constructor');

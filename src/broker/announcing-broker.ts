@@ -14,12 +14,11 @@ export type Renew = (message: Envelope) => Envelope;
  */
 export function announcing(broker: Broker, announce: Announce | null, renew?: Renew): Broker {
   if (announce === null && renew === undefined) return broker;
-  const { isPushing = false, hasQueues = false } = broker;
+  const { hasQueues = false } = broker;
   const [reply, silentMs] = [broker.reply?.bind(broker), broker.silentMs?.bind(broker)];
   const [forget, requeue] = [broker.forget?.bind(broker), broker.requeue?.bind(broker)];
-  const blockedBy = broker.blockedBy?.bind(broker);
+  const [blockedBy, pushWithin] = [broker.blockedBy?.bind(broker), broker.pushWithin?.bind(broker)];
   return {
-    isPushing,
     hasQueues,
     publish: async (messages, manner) => {
       try {
@@ -35,6 +34,7 @@ export function announcing(broker: Broker, announce: Announce | null, renew?: Re
     ack: deliveries => broker.ack(deliveries),
     giveBack: deliveries => broker.giveBack(deliveries),
     onReady: (queues, hint) => broker.onReady(queues, hint),
+    ...(pushWithin ? { pushWithin } : {}),
     ...(forget ? { forget } : {}),
     ...(requeue ? { requeue } : {}),
     ...(blockedBy ? { blockedBy } : {}),

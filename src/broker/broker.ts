@@ -1,6 +1,7 @@
 import type { Envelope } from '../task/envelope.ts';
 import type { UndecodableMessage } from '../wire/message.ts';
 import type { Reply } from '../wire/reply.ts';
+import type { Demand } from './demand.ts';
 
 export type { UndecodableMessage };
 
@@ -23,8 +24,12 @@ export interface Broker {
    * there a queue is only a column.
    */
   readonly hasQueues?: boolean;
-  /** Messages are pushed to this process before a take: a take asks no server, and prefetching would gain nothing. */
-  readonly isPushing?: boolean;
+  /**
+   * From now on messages are pushed to this process before a take, within this demand: a take asks no server, and
+   * prefetching would gain nothing. Called once, before the first take. Missing if nothing is pushed, as on Redis and in a
+   * database: a take asks for as many as `Flow` says, and there is nothing else to obey.
+   */
+  pushWithin?(demand: Demand): void;
   /** Up to `limit` messages for this consumer, held until acknowledged or given back. */
   take(queues: readonly string[], limit: number): Promise<readonly Delivery[]>;
   /** The ledger has these: drop them. */

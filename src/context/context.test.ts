@@ -194,18 +194,11 @@ describe('the context of a service', () => {
     expect(journal).toEqual(['-broker', '-database']);
   });
 
-  it('has the options it was given, also on an embedded database', async () => {
-    const seen: number[] = [];
-    const { openers } = recorder(real => ({
-      broker: parts => {
-        seen.push(parts.prefetch);
-        return real.broker(parts);
-      },
-    }));
-    const context = setup(RABBIT_ON_FOLDER, openers);
-    await context.forService({ worker: { concurrency: 50 } }).stores();
-    await context.stores();
-    expect(seen).toEqual([50, context.config.worker.concurrency]);
+  it('has the options it was given, also on an embedded database', () => {
+    const context = setup(RABBIT_ON_FOLDER, recorder().openers);
+    const service = context.forService({ worker: { concurrency: 7 } });
+    expect(service.config.worker.concurrency).toBe(7);
+    expect(context.config.worker.concurrency).not.toBe(7);
   });
 
   it('logs no warning a second time', () => {

@@ -1,5 +1,4 @@
 import { isRedisCluster, isSameRedis } from '../adapters/redis/redis-url.ts';
-import type { BrokerTarget } from '../config/broker-target.ts';
 import type { ResolvedConfig } from '../config/config.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { BrokerParts } from './open-broker.ts';
@@ -13,25 +12,11 @@ export interface LedgerParts {
 
 /** Null: the database is the broker. */
 export function brokerParts(
-  {
-    broker: target,
-    worker,
-    maxMessageBytes,
-  }: Pick<ResolvedConfig, 'broker' | 'worker' | 'maxMessageBytes'>,
+  { broker: target, maxMessageBytes }: Pick<ResolvedConfig, 'broker' | 'maxMessageBytes'>,
   log: Logger,
 ): BrokerParts | null {
   if (target === null) return null;
-  return { target, prefetch: prefetchOf(target, worker), maxMessageBytes, log };
-}
-
-/**
- * Messages of one queue held at once. With `ackOn: 'begin'` one is held only until it is begun, so that queues share the
- * places of the process. Otherwise what runs is held too, and any queue may be the only one that has work.
- */
-function prefetchOf({ ackOn }: BrokerTarget, worker: ResolvedConfig['worker']): number {
-  const { concurrency, queues } = worker;
-  const sharers = ackOn === 'begin' ? Math.max(1, Object.keys(queues).length) : 1;
-  return Math.ceil(concurrency / sharers);
+  return { target, maxMessageBytes, log };
 }
 
 /**

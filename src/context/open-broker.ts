@@ -6,8 +6,6 @@ import type { Logger } from '../telemetry/logger.ts';
 /** A broker apart from the database, and what it needs to know of its process. */
 export interface BrokerParts {
   readonly target: BrokerTarget;
-  /** Messages of a queue held at once: as many as run. */
-  readonly prefetch: number;
   /** The largest message that is taken whole. */
   readonly maxMessageBytes: number;
   readonly log: Logger;
@@ -15,12 +13,11 @@ export interface BrokerParts {
 
 /** Nothing is connected before it is needed. */
 export async function openBroker(parts: BrokerParts): Promise<Broker> {
-  const { target, prefetch, maxMessageBytes, log } = parts;
+  const { target, maxMessageBytes, log } = parts;
   switch (target.kind) {
     case 'rabbitmq': {
       const { RabbitBroker } = await import('../adapters/rabbitmq/rabbitmq-broker.ts');
       return new RabbitBroker(target, {
-        prefetch,
         maxMessageBytes,
         onTrouble: seldom(error => log.warn({ error }, 'RabbitMQ cannot be used; trying again')),
         onBlocked: reason =>

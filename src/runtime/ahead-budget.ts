@@ -23,8 +23,8 @@ export class ByteAllowance {
   }
 }
 
-/** How many messages may be prefetched: fewer if they are large, and none if they are very large. */
-export class AheadBudget {
+/** The size of large messages of late. */
+export class MessageSize {
   #bytes = 1;
 
   /** Called for every message: a larger one counts at once. */
@@ -32,8 +32,11 @@ export class AheadBudget {
     this.#bytes = Math.max(bytes, this.#bytes * MEMORY, 1);
   }
 
-  /** Up to `count`. */
-  allows(count: number): number {
-    return Math.min(count, Math.floor(MOST_BYTES / this.#bytes));
+  get bytes(): number {
+    return this.#bytes;
   }
 }
+
+/** How many of so many messages of this size may be prefetched: fewer if they are large, and none if they are very large. */
+export const withinBytes = (count: number, messageBytes: number): number =>
+  Math.min(count, Math.floor(MOST_BYTES / messageBytes));

@@ -74,7 +74,7 @@ function setup(
       calls.givenBack += deliveries.length;
       await connection.giveBack(deliveries);
     },
-    isPushing,
+    ...(isPushing ? { pushWithin: () => undefined } : {}),
     onReady: (queues, hint) => {
       calls.subscribed += 1;
       const undo = connection.onReady(queues, hint);

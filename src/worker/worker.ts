@@ -74,7 +74,7 @@ export class Worker {
     const slots = (this.#slots = new Slots(concurrency, clock, run => this.#start(run)));
     const counts = { slots, batches: this.#batches, runs: this.#runs };
     const hasBroker = broker.silentMs !== undefined;
-    this.#flow = new Flow(clock, { concurrency, hasBroker }, counts);
+    this.#flow = new Flow(clock, { ...settings, hasBroker }, counts);
     const prefetch = (this.#prefetch = new Prefetch(broker, runtime, this.#flow, dedupWindowMs));
     const intake = (this.#intake = new Intake(deps, prefetch, this.#wake.hint));
     this.#custody = new MessageCustody({ ...deps, intake, prefetch });

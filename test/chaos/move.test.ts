@@ -13,6 +13,7 @@ import { migratedDatabase, until, type MigratedDatabase } from '../support/datab
 import { startRedisCluster, type OwnCluster } from '../support/redis-cluster.ts';
 import { startRedis, type OwnRedis } from '../support/redis-server.ts';
 import { isLong } from '../support/selection.ts';
+import { pushDemand } from '../support/rabbit-broker.ts';
 import { rabbitmqUrl } from '../support/servers.ts';
 import { faultEnv } from '../support/fault-env.ts';
 
@@ -97,6 +98,7 @@ async function leave({ broker, point }: Leaving) {
     const { rows } = await database.pool.query<{ task_id: string }>(text, [queue]);
     return rows.map(row => row.task_id).toSorted();
   };
+  stores.broker.pushWithin?.(pushDemand(10));
   const left = async (): Promise<number> => {
     const known = (await stores.ledgerReads.states(ids(envelopes))).filter(one => one !== null);
     const held = broker() === null ? [] : await stores.broker.take([queue], 10);

@@ -5,6 +5,7 @@ import { openBroker } from '../../src/context/open-broker.ts';
 import { makeEnvelope, unique } from '../conformance/envelopes.ts';
 import { handlerOf, startFleetWorker } from '../interop/fleet-kit.ts';
 import { gate, migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
+import { pushDemand } from '../support/rabbit-broker.ts';
 import { rabbitmqUrl, redisUrl } from '../support/servers.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 
@@ -18,7 +19,7 @@ async function publisherOn(url: string) {
   const config = resolveConfig({ database: database.url, broker: url }, {});
   if (config.broker === null) throw new Error('there is no broker');
   const { broker: target, maxMessageBytes } = config;
-  const broker = await openBroker({ target, prefetch: 10, maxMessageBytes, log: silentLogger });
+  const broker = await openBroker({ target, maxMessageBytes, log: silentLogger });
   onTestFinished(() => broker.close());
   return broker;
 }
@@ -48,6 +49,7 @@ describe.each([
       handlers,
     });
     const direct = await publisherOn(urlOf());
+    direct.pushWithin?.(pushDemand(10));
     const slow = makeEnvelope({ name: 'half.slow', queue });
     await direct.publish([slow]);
     await began.opened;

@@ -221,7 +221,7 @@ describe('a queue', () => {
 describe('consuming', () => {
   it('holds at most the prefetch, and emits a hint for new messages', async () => {
     const queue = unique('queue');
-    const broker = rabbitBroker(rabbitmqUrl(), { prefetch: 2 });
+    const broker = rabbitBroker(rabbitmqUrl(), { slots: 2 });
     onTestFinished(() => broker.close());
     let hints = 0;
     broker.onReady([queue], () => (hints += 1));
@@ -238,7 +238,7 @@ describe('consuming', () => {
 
   it('acknowledges exactly the given messages, in any order', async () => {
     const queue = unique('queue');
-    const broker = rabbitBroker(rabbitmqUrl(), { prefetch: 5 });
+    const broker = rabbitBroker(rabbitmqUrl(), { slots: 5 });
     const sent = makeEnvelopes(5, { queue });
     await connect().publish(sent);
     const taken: Delivery[] = [];
@@ -262,7 +262,7 @@ describe('consuming', () => {
 
   it('opens more consumers while tasks are short, and closes them when their messages are not taken', async () => {
     const queue = unique('queue');
-    const broker = rabbitBroker(rabbitmqUrl(), { prefetch: 2 });
+    const broker = rabbitBroker(rabbitmqUrl(), { slots: 2 });
     onTestFinished(() => broker.close());
     await connect().publish(makeEnvelopes(400, { queue }));
     const consumers = async (): Promise<number> => (await channel.checkQueue(queue)).consumerCount;
@@ -278,37 +278,12 @@ describe('consuming', () => {
     await until(async () => (await channel.checkQueue(queue)).messageCount >= 400 - acked - 2);
   });
 
-  it('closes additional consumers when messages are large', async () => {
-    const queue = unique('queue');
-    const broker = rabbitBroker(rabbitmqUrl(), { prefetch: 2 });
-    onTestFinished(() => broker.close());
-    const publisher = connect();
-    const consumers = async (): Promise<number> => (await channel.checkQueue(queue)).consumerCount;
-    await publisher.publish(makeEnvelopes(2_000, { queue }));
-    await until(async () => {
-      await broker.ack(await broker.take([queue], 8));
-      return (await consumers()) === 3;
-    });
-    await channel.purgeQueue(queue);
-    await until(async () => {
-      const rest = await broker.take([queue], 400);
-      await broker.ack(rest);
-      return rest.length === 0;
-    });
-    const body = Buffer.alloc(2 * 2 ** 20, ' ');
-    await publisher.publish(makeEnvelopes(40, { queue }).map(envelope => ({ ...envelope, body })));
-    // A task is taken all the time, so no message is late.
-    await until(async () => {
-      await broker.take([queue], 1);
-      return (await consumers()) === 1;
-    });
-  });
-
   it('gets pushed messages again as soon as a polled task was short, however slowly it polls', async () => {
     const queue = unique('queue');
     // With so many slots no number of messages that are polled one by one looks like many.
-    const broker = rabbitBroker(rabbitmqUrl(), { prefetch: 10_000 });
+    const broker = rabbitBroker(rabbitmqUrl(), { slots: 10_000 });
     onTestFinished(() => broker.close());
+    broker.onReady([queue], () => undefined);
     await broker.publish(makeEnvelopes(3_000, { queue }));
     await broker.giveBack([await takeOne(broker, queue)]);
     const look = async () => await channel.checkQueue(queue);
@@ -337,6 +312,22 @@ describe('consuming', () => {
     // Taking again starts consuming again.
     await other.close();
     expect((await takeOne(broker, queue)).message).toMatchObject({ queue });
+  });
+
+  it('pushes no messages of a queue that the worker has left, also when it acknowledges many', async () => {
+    const queue = unique('queue');
+    const broker = rabbitBroker(rabbitmqUrl(), { slots: 4 });
+    onTestFinished(() => broker.close());
+    const undo = broker.onReady([queue], () => undefined);
+    await connect().publish(makeEnvelopes(20, { queue }));
+    const taken: Delivery[] = [];
+    await until(async () => taken.push(...(await broker.take([queue], 4))) === 4);
+    undo();
+    taken.push(...(await broker.take([queue], 4)));
+    await broker.ack(taken);
+    expect(taken).toHaveLength(8);
+    // Still pulled: a queue that is pushed from begins with nothing at hand.
+    expect(await broker.take([queue], 1)).toHaveLength(1);
   });
 
   it('answers every message once, because a second answer would close the channel', async () => {
@@ -368,7 +359,7 @@ describe('one of several queues', () => {
   it('that was paused when its channel was lost leaves its share of the prefetch to the others', async () => {
     const proxy = await TcpProxy.to(rabbitmqUrl());
     onTestFinished(() => proxy.close());
-    const broker = rabbitBroker(proxy.url(rabbitmqUrl()), { prefetch: PREFETCH });
+    const broker = rabbitBroker(proxy.url(rabbitmqUrl()), { slots: PREFETCH });
     onTestFinished(() => broker.close());
     const [paused, other] = [unique('paused'), unique('other')];
     for (const queue of [paused, other])
@@ -383,7 +374,7 @@ describe('one of several queues', () => {
   });
 
   it('that is deleted while tasks are short has the whole prefetch again when it is back', async () => {
-    const broker = rabbitBroker(rabbitmqUrl(), { prefetch: PREFETCH });
+    const broker = rabbitBroker(rabbitmqUrl(), { slots: PREFETCH });
     onTestFinished(() => broker.close());
     const [queue, other] = [unique('queue'), unique('other')];
     await broker.take([queue, other], 0);

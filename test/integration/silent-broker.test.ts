@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { RabbitBroker } from '../../src/adapters/rabbitmq/rabbitmq-broker.ts';
+import { rabbitBroker } from '../support/rabbit-broker.ts';
 import type { Broker } from '../../src/broker/broker.ts';
 import { DestinationGuard } from '../../src/broker/destination-guard.ts';
 import { resolveConfig } from '../../src/config/config.ts';
@@ -52,7 +52,7 @@ async function publisherOn(url: string): Promise<Broker> {
     {},
   );
   if (target === null) throw new Error('there is no broker');
-  const broker = await openBroker({ target, prefetch: 10, maxMessageBytes, log: silentLogger });
+  const broker = await openBroker({ target, maxMessageBytes, log: silentLogger });
   onTestFinished(() => broker.close());
   return broker;
 }
@@ -212,14 +212,8 @@ describe('a RabbitMQ queue that confirms nothing', () => {
   it('is reported by a worker that can neither look at it nor consume it, and consumed when it answers', async () => {
     const queue = await hangingQueue();
     const troubles: unknown[] = [];
-    const { broker: target } = resolveConfig({ database: database.url, broker: rabbit.url }, {});
-    if (target?.kind !== 'rabbitmq') throw new Error('there is no RabbitMQ');
     const onTrouble = (error: unknown): void => void troubles.push(error);
-    const broker = new RabbitBroker(target, {
-      prefetch: 10,
-      onTrouble,
-      onBlocked: () => undefined,
-    });
+    const broker = rabbitBroker(rabbit.url, { onTrouble });
     onTestFinished(() => broker.close());
     await hang(queue, 'suspend');
     expect(await broker.take([queue], 1)).toEqual([]);

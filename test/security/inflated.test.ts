@@ -23,7 +23,7 @@ interface Opened {
 
 async function onRabbit(queue: string): Promise<Opened> {
   const inspector = await RabbitInspector.connect();
-  const broker = rabbitBroker(rabbitmqUrl(), { prefetch: MESSAGES });
+  const broker = rabbitBroker(rabbitmqUrl(), { slots: MESSAGES });
   const intruder = await rabbitIntruder();
   onTestFinished(async () => {
     await broker.close();

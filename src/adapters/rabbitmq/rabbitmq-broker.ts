@@ -1,5 +1,6 @@
 import { hostname } from 'node:os';
 import type { Broker, Delivery, PublishManner, PublishOutcome } from '../../broker/broker.ts';
+import type { Demand } from '../../broker/demand.ts';
 import { publishWithin } from '../../broker/publish-within.ts';
 import type { RabbitTarget } from '../../config/broker-target.ts';
 import { ByteAllowance } from '../../runtime/ahead-budget.ts';
@@ -10,11 +11,8 @@ import { Publisher } from './publisher.ts';
 import { QueueConsumer, readTag, type TagParts } from './queue-consumer.ts';
 import { Replier } from './replier.ts';
 import { RabbitLink } from './rabbitmq-link.ts';
-import { SharedWindows } from './shared-windows.ts';
 
 export interface RabbitBrokerOptions {
-  /** Unacknowledged messages: as many as run at once, for each queue that is consumed alone. */
-  readonly prefetch: number;
   /** The largest message that is accepted whole. @default 16777216 */
   readonly maxMessageBytes?: number;
   /** Called with failures that are retried. */
@@ -31,7 +29,6 @@ const CLOSE_MS = 2_000;
  * publishers, and on a shared connection their acknowledgements too. It connects when first needed.
  */
 export class RabbitBroker implements Broker {
-  readonly isPushing = true;
   readonly hasQueues = true;
   readonly reply?: NonNullable<Broker['reply']>;
   readonly #publishing: RabbitLink;
@@ -42,9 +39,10 @@ export class RabbitBroker implements Broker {
   readonly #hints = new Set<{ readonly queues: ReadonlySet<string>; readonly hint: () => void }>();
   #blockedBy: string | null = null;
   readonly #makeConsumer: (queue: string, isAlone: boolean) => QueueConsumer;
+  #demand: Demand | null = null;
 
   constructor(target: RabbitTarget, options: RabbitBrokerOptions) {
-    const { prefetch, maxMessageBytes = MAX_MESSAGE_BYTES, onTrouble, onBlocked } = options;
+    const { maxMessageBytes = MAX_MESSAGE_BYTES, onTrouble, onBlocked } = options;
     this.#maxMessageBytes = maxMessageBytes;
     this.#publishing = new RabbitLink(target.hosts, 'publisher', {
       onBlocked: reason => {
@@ -58,19 +56,18 @@ export class RabbitBroker implements Broker {
     this.#publisher = new Publisher(this.#publishing, target, origin);
     const replier = new Replier(this.#publishing);
     if (target.replies === 'on') this.reply = replies => replier.reply(replies);
-    const shared = {
-      link: this.#consuming,
-      shape: target,
-      prefetch,
-      maxMessageBytes,
-      onTrouble,
+    const shared = { link: this.#consuming, shape: target, maxMessageBytes, onTrouble };
+    this.#makeConsumer = (queue, isAlone) => {
+      const demand = this.#demand;
+      if (demand === null) throw new Error('the broker was not told how much it may push');
+      const isAwaited = (): boolean => this.#isAwaited(queue);
+      const asked = { ...shared, demand, isAlone, isAwaited };
+      return new QueueConsumer(queue, asked, () => this.#notify(queue));
     };
-    // With `begin` no running task is held here, and every queue has its quota already.
-    const windows = target.ackOn === 'commit' ? { windows: new SharedWindows(prefetch) } : {};
-    this.#makeConsumer = (queue, isAlone) =>
-      new QueueConsumer(queue, isAlone ? shared : { ...shared, ...windows }, () =>
-        this.#notify(queue),
-      );
+  }
+
+  pushWithin(demand: Demand): void {
+    this.#demand = demand;
   }
 
   publish(
@@ -96,29 +93,20 @@ export class RabbitBroker implements Broker {
   }
 
   ack(deliveries: readonly Delivery[]): Promise<void> {
-    const byQueue = new Map<string, TagParts[]>();
-    for (const { tag } of deliveries) {
-      const parts = readTag(tag);
-      const same = byQueue.get(parts.queue);
-      if (same) same.push(parts);
-      else byQueue.set(parts.queue, [parts]);
-    }
-    for (const [queue, parts] of byQueue) this.#consumers.get(queue)?.acknowledge(parts);
+    for (const [queue, parts] of byQueue(deliveries))
+      this.#consumers.get(queue)?.acknowledge(parts);
     return Promise.resolve();
   }
 
   /** A worker that gives back cannot begin anything now: nothing more is pushed to us until a take finds a queue empty. */
   async giveBack(deliveries: readonly Delivery[]): Promise<void> {
-    const tags = deliveries.map(({ tag }) => readTag(tag));
-    await this.#pause(new Set(tags.map(({ queue }) => queue)));
-    for (const tag of tags) this.#consumers.get(tag.queue)?.giveBack(tag);
+    const tags = byQueue(deliveries);
+    await this.#pause(tags.keys());
+    for (const [queue, parts] of tags) this.#consumers.get(queue)?.giveBack(parts);
   }
 
   requeue(deliveries: readonly Delivery[]): Promise<void> {
-    for (const { tag } of deliveries) {
-      const parts = readTag(tag);
-      this.#consumers.get(parts.queue)?.giveBack(parts);
-    }
+    for (const [queue, parts] of byQueue(deliveries)) this.#consumers.get(queue)?.giveBack(parts);
     return Promise.resolve();
   }
 
@@ -128,9 +116,7 @@ export class RabbitBroker implements Broker {
     this.#hints.add(entry);
     return () => {
       if (!this.#hints.delete(entry)) return;
-      const isAwaited = (queue: string): boolean =>
-        [...this.#hints].some(other => other.queues.has(queue));
-      void this.#pause(queues.filter(queue => !isAwaited(queue)));
+      void this.#pause(queues.filter(queue => !this.#isAwaited(queue)));
     };
   }
 
@@ -167,7 +153,23 @@ export class RabbitBroker implements Broker {
     await Promise.all(pausing.filter(pause => pause !== null));
   }
 
+  #isAwaited(queue: string): boolean {
+    for (const { queues } of this.#hints) if (queues.has(queue)) return true;
+    return false;
+  }
+
   #notify(queue: string): void {
     for (const entry of this.#hints) if (entry.queues.has(queue)) entry.hint();
   }
+}
+
+function byQueue(deliveries: readonly Delivery[]): ReadonlyMap<string, readonly TagParts[]> {
+  const tags = new Map<string, TagParts[]>();
+  for (const { tag } of deliveries) {
+    const parts = readTag(tag);
+    const same = tags.get(parts.queue);
+    if (same) same.push(parts);
+    else tags.set(parts.queue, [parts]);
+  }
+  return tags;
 }

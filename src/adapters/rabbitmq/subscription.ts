@@ -1,4 +1,5 @@
 import type { Channel, ChannelModel, ConsumeMessage, GetMessage } from 'amqplib';
+import type { PushWindow } from '../../broker/demand.ts';
 import { systemClock } from '../../runtime/clock.ts';
 import { ANSWER_MS, giveUp, openChannel } from './with-channel.ts';
 import { within } from './within.ts';
@@ -12,12 +13,27 @@ const CANCEL_MS = 5_000;
 /** `cancelled`: by the server, because the queue was deleted or is moving. `closed`: the channel is gone. */
 export type ConsumingEnd = 'stopped' | 'cancelled' | 'closed';
 
+/** A consumer of the queue: its window cannot be changed, and a consumer that replaces another starts with an empty one. */
+export class Window implements PushWindow {
+  readonly size: number;
+  held = 0;
+  state: PushWindow['state'] = 'opening';
+  /** Empty until it is open. */
+  consumerTag = '';
+
+  constructor(size: number) {
+    this.size = size;
+  }
+}
+
+type Receive = (message: ConsumeMessage, window: Window) => void;
+
 export interface SubscriptionOptions {
   readonly model: ChannelModel;
   readonly queue: string;
-  /** The window of its first consumer; more consumers may follow. */
-  readonly first: number;
-  /** Called when the channel is gone, whether it was consuming at the time or not. */
+  /** A window was shut, by us or by the server. */
+  readonly onShut: () => void;
+  /** The channel is gone, whether it was consuming at the time or not, and all windows with it. */
   readonly onClose: () => void;
 }
 
@@ -28,25 +44,19 @@ export interface SubscriptionOptions {
 export class Subscription {
   /** Never reused, not even by the next connection: a late answer finds no channel of this name. */
   readonly name: string = String(++count);
-  readonly #model: ChannelModel;
-  readonly #queue: string;
   readonly #channel: Channel;
-  readonly #first: number;
-  readonly #onClose: () => void;
-  readonly #held = new Set<number>();
-  #consumerTag: string | null = null;
-  readonly #furtherTags = new Set<string>();
-  #isStopping = false;
+  readonly #options: SubscriptionOptions;
+  /** Messages without an answer, by delivery tag, each with the window it came through; null: it was pulled. */
+  readonly #held = new Map<number, Window | null>();
+  readonly #windows = new Set<Window>();
+  #first: Window | null = null;
   #end: (how: ConsumingEnd) => void = () => undefined;
   #isOpen = true;
   #reason: Error | null = null;
 
-  private constructor(channel: Channel, { model, queue, first, onClose }: SubscriptionOptions) {
+  private constructor(channel: Channel, options: SubscriptionOptions) {
     this.#channel = channel;
-    this.#model = model;
-    this.#queue = queue;
-    this.#first = first;
-    this.#onClose = onClose;
+    this.#options = options;
     channel.on('error', error => {
       this.#reason = error;
     });
@@ -61,8 +71,11 @@ export class Subscription {
   #close(): void {
     if (!this.#isOpen) return;
     this.#isOpen = false;
+    for (const window of this.#held.values()) if (window) window.held = 0;
     this.#held.clear();
-    this.#onClose();
+    for (const window of this.#windows) window.state = 'shut';
+    this.#windows.clear();
+    this.#options.onClose();
     this.#end('closed');
   }
 
@@ -77,7 +90,7 @@ export class Subscription {
 
   /** The server has agreed to push messages, and this has not ended. */
   get isConsuming(): boolean {
-    return this.#isOpen && this.#consumerTag !== null;
+    return this.#isOpen && this.#first?.state === 'open';
   }
 
   /** The error with which the server closed the channel. */
@@ -85,78 +98,107 @@ export class Subscription {
     return this.#reason;
   }
 
-  /** Consumes until it ends, and returns how it ended. */
-  async consume(receive: (message: ConsumeMessage) => void): Promise<ConsumingEnd> {
-    this.#isStopping = false;
+  /** Consumes through a first window until that ends, and returns how it ended. */
+  async consume(size: number, receive: Receive): Promise<ConsumingEnd> {
     const ended = new Promise<ConsumingEnd>(resolve => {
       this.#end = resolve;
     });
-    this.#consumerTag = await this.#start(this.#first, message => {
-      if (message !== null) return receive(message);
-      this.#consumerTag = null;
-      this.#end('cancelled');
-    });
-    // `stop` was called before there was a consumer to cancel.
-    if (this.#isStopping) await this.stop();
+    this.#first = new Window(size);
+    await this.#start(this.#first, receive);
     return await ended;
   }
 
-  /**
-   * An additional consumer of the queue, with its own window: the window of a consumer cannot be changed, and a consumer
-   * that replaces another starts with an empty one.
-   */
-  async widen(window: number, receive: (message: ConsumeMessage) => void): Promise<void> {
-    const consumerTag = await this.#start(window, message => {
-      // The server cancels all consumers of a queue.
-      if (message === null) this.#furtherTags.clear();
-      else receive(message);
-    });
-    this.#furtherTags.add(consumerTag);
-    if (this.#isStopping) await this.narrow();
-  }
-
-  /** One more consumer of the queue, with its own window. Resolves with a function that ends it. */
-  async further(
-    window: number,
-    receive: (message: ConsumeMessage) => void,
-  ): Promise<() => Promise<void>> {
-    const consumerTag = await this.#start(window, message => message && receive(message));
-    return () => this.#cancel(consumerTag);
+  /** One more window, beside the first. */
+  open(size: number, receive: Receive): Window {
+    const window = new Window(size);
+    // The channel is gone; its first consumer reports the reason.
+    this.#start(window, receive).catch(() => this.#isShut(window, 'closed'));
+    return window;
   }
 
   /**
    * A queue whose process hangs does not agree to it, and its channel does nothing else until it does: then another channel
    * is needed, also for the answers that were to go over this one. The server delivers their messages again.
    */
-  async #start(window: number, receive: (message: ConsumeMessage | null) => void): Promise<string> {
-    const starting = async (): Promise<string> => {
-      // Sent together: the window applies to consumers started after it, and another start may be under way.
-      const [, { consumerTag }] = await Promise.all([
-        this.#channel.prefetch(window),
-        this.#channel.consume(this.#queue, message => {
-          // It was on its way when this channel was given up.
-          if (!this.#isOpen) return;
-          if (message !== null) this.#held.add(message.fields.deliveryTag);
-          receive(message);
-        }),
-      ]);
-      return consumerTag;
-    };
+  async #start(window: Window, receive: Receive): Promise<void> {
+    const { model, queue } = this.#options;
+    this.#windows.add(window);
+    const starting = this.#startConsumer(window, receive);
     try {
-      return await within(ANSWER_MS, starting(), `has not begun to deliver from ${this.#queue}`);
+      window.consumerTag = await within(
+        ANSWER_MS,
+        starting,
+        `has not begun to deliver from ${queue}`,
+      );
     } catch (error) {
       if (this.#isOpen) {
         this.#reason = error as Error;
         this.#close();
-        giveUp(this.#model, this.#queue, this.#channel);
+        giveUp(model, queue, this.#channel);
       }
       throw error;
     }
+    if (window.state === 'opening') window.state = 'open';
+    // It was told to shut before there was a consumer to cancel.
+    else if (window.state === 'shutting') await this.#cancel(window);
+  }
+
+  async #startConsumer(window: Window, receive: Receive): Promise<string> {
+    // Sent together: the window applies to consumers started after it, and another start may be under way.
+    const [, { consumerTag }] = await Promise.all([
+      this.#channel.prefetch(window.size),
+      this.#channel.consume(this.#options.queue, message => {
+        // It was on its way when this channel was given up.
+        if (!this.#isOpen) return;
+        if (message === null) return this.#isShut(window, 'cancelled');
+        window.held += 1;
+        this.#held.set(message.fields.deliveryTag, window);
+        receive(message, window);
+      }),
+    ]);
+    return consumerTag;
+  }
+
+  /** Nothing more comes through these; messages on their way still arrive. */
+  async shut(windows: readonly PushWindow[]): Promise<void> {
+    const ours = [...this.#windows].filter(window => windows.includes(window));
+    await Promise.all(ours.map(window => this.#shut(window)));
+  }
+
+  /** Shuts all windows, and ends `consume` by that. */
+  async stop(): Promise<void> {
+    await this.shut([...this.#windows]);
+  }
+
+  async #shut(window: Window): Promise<void> {
+    const { state } = window;
+    if (state === 'opening' || state === 'open') window.state = 'shutting';
+    // A window that is being opened is cancelled when the server has opened it: no caller waits for that.
+    if (state === 'open') await this.#cancel(window);
+  }
+
+  /**
+   * RabbitMQ answers when the queue has: one whose process hangs would block a worker that is returning messages of all
+   * its queues. If it fails, the channel reports the reason.
+   */
+  async #cancel(window: Window): Promise<void> {
+    const cancelling = async (): Promise<unknown> => await this.#channel.cancel(window.consumerTag);
+    await within(CANCEL_MS, cancelling(), 'has not ended a consumer').catch(() => undefined);
+    this.#isShut(window, 'stopped');
+  }
+
+  #isShut(window: Window, how: ConsumingEnd): void {
+    window.state = 'shut';
+    // Without an effect if the channel is gone, or the server was faster.
+    if (!this.#windows.delete(window)) return;
+    if (window === this.#first) this.#end(how);
+    this.#options.onShut();
   }
 
   /** Polls the next message of the queue; null: there is none, or the server did not answer. */
   get(): Promise<GetMessage | null> {
-    const asking = async (): Promise<GetMessage | false> => await this.#channel.get(this.#queue);
+    const { queue } = this.#options;
+    const asking = async (): Promise<GetMessage | false> => await this.#channel.get(queue);
     return new Promise(resolve => {
       let isLate = false;
       const cancel = systemClock.timer(GET_MS, () => {
@@ -166,7 +208,7 @@ export class Subscription {
       const answer = (message: GetMessage | false): void => {
         cancel();
         if (message === false) return resolve(null);
-        this.#held.add(message.fields.deliveryTag);
+        this.#held.set(message.fields.deliveryTag, null);
         if (isLate) this.giveBack(message.fields.deliveryTag);
         else resolve(message);
       };
@@ -176,48 +218,28 @@ export class Subscription {
   }
 
   /**
-   * RabbitMQ answers when the queue has: one whose process hangs would block a worker that is returning messages of all
-   * its queues. If it fails, the channel reports the reason.
-   */
-  async #cancel(consumerTag: string): Promise<void> {
-    const cancelling = async (): Promise<unknown> => await this.#channel.cancel(consumerTag);
-    await within(CANCEL_MS, cancelling(), 'has not ended a consumer').catch(() => undefined);
-  }
-
-  /** Ends all additional consumers; their messages can still be answered. */
-  async narrow(): Promise<void> {
-    const tags = [...this.#furtherTags];
-    this.#furtherTags.clear();
-    await Promise.all(tags.map(tag => this.#cancel(tag)));
-  }
-
-  /** Ends `consume`; messages on their way still arrive. */
-  async stop(): Promise<void> {
-    this.#isStopping = true;
-    const consumerTag = this.#consumerTag;
-    this.#consumerTag = null;
-    await this.narrow();
-    if (consumerTag === null) return;
-    await this.#cancel(consumerTag);
-    this.#end('stopped');
-  }
-
-  /**
    * Once per message: a second answer would close the channel, so it is ignored. One frame acknowledges everything
    * delivered before the first message that is still open.
    */
   acknowledge(deliveryTags: readonly number[]): void {
-    const ours = deliveryTags.filter(tag => this.#held.delete(tag));
-    // Tags increase, and a set keeps insertion order.
-    const [open = Infinity] = this.#held;
+    const ours = deliveryTags.filter(tag => this.#release(tag));
+    // Tags increase, and a map keeps insertion order.
+    const [open = Infinity] = this.#held.keys();
     const early = Math.max(...ours.filter(tag => tag < open));
     if (early > 0) this.#send(early, message => this.#channel.ack(message, true));
     for (const tag of ours) if (tag > open) this.#send(tag, message => this.#channel.ack(message));
   }
 
   giveBack(deliveryTag: number): void {
-    if (this.#held.delete(deliveryTag))
+    if (this.#release(deliveryTag))
       this.#send(deliveryTag, message => this.#channel.nack(message, false, true));
+  }
+
+  /** False: it has its answer. */
+  #release(deliveryTag: number): boolean {
+    const window = this.#held.get(deliveryTag);
+    if (window) window.held -= 1;
+    return this.#held.delete(deliveryTag);
   }
 
   #send(deliveryTag: number, answer: (message: ConsumeMessage) => void): void {

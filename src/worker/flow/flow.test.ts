@@ -4,7 +4,9 @@ import { Flow } from './flow.ts';
 function setup({ concurrency = 4, hasBroker = true } = {}) {
   let nowMs = 1_000;
   const counts = { slots: { used: 0 }, batches: { promised: 0 }, runs: { size: 0, bytes: 0 } };
-  const flow = new Flow({ monotonic: () => nowMs }, { concurrency, hasBroker }, counts);
+  const clock = { monotonic: () => nowMs, timer: () => () => undefined };
+  const options = { concurrency, queues: { q: 1 }, ackOn: 'commit', hasBroker } as const;
+  const flow = new Flow(clock, options, counts);
   const run = (ms: number, bytes = 100): void => {
     for (let n = 0; n < 200; n++) flow.ran(ms, bytes);
   };

@@ -1,6 +1,8 @@
 import type { BegunTask } from '../../ledger/ledger.ts';
-import { AheadBudget, MOST_BYTES } from '../../runtime/ahead-budget.ts';
+import { MessageSize, MOST_BYTES, withinBytes } from '../../runtime/ahead-budget.ts';
 import type { Clock } from '../../runtime/clock.ts';
+import type { WorkerSettings } from '../worker-deps.ts';
+import { PushWindows } from './push-windows.ts';
 
 /** Tasks that take longer than this on average gain nothing from prefetched messages. */
 const SHORT_MS = 20;
@@ -35,6 +37,11 @@ export interface FlowCounts {
   readonly runs: { readonly size: number; readonly bytes: number };
 }
 
+export interface FlowOptions extends Pick<WorkerSettings, 'concurrency' | 'queues' | 'ackOn'> {
+  /** New messages come from a broker, and the ledger only returns tasks that come back. */
+  readonly hasBroker: boolean;
+}
+
 /** The next batch. */
 export interface BatchPlan {
   readonly size: number;
@@ -50,8 +57,8 @@ export interface BatchAsked {
 }
 
 /**
- * How many tasks a worker prefetches, begins, runs and settles. Every such number is decided here and nowhere else:
- * slots, batches, prefetch and brokers report what they hold, and obey.
+ * How many tasks a worker prefetches or is pushed, begins, runs and settles. Every such number is decided here and nowhere
+ * else: slots, batches, prefetch and brokers report what they hold, and obey.
  *
  *   broker ──prefetch──► at hand ──┐
  *                                  ├──batch──► begun ──slot──► running ──► settling ──► gone
@@ -78,17 +85,35 @@ export interface BatchAsked {
  * broker is empty. A single slot goes to either in turn.
  *
  * Prefetch: while tasks are short the next batch of messages is asked for while this one is begun. Messages that waited too
- * long at hand prove that tasks are longer than they seemed.
+ * long at hand prove that tasks are longer than they seemed. A broker that pushes (RabbitMQ) is not asked; it has windows.
+ *
+ * Windows: how many messages that are not acknowledged a broker may push. `windows` decides, in three parts:
+ *
+ *   first   every queue that is consumed. The only queue: the slots. One of several: a sixteenth of the slots while messages
+ *           are held until their runs are settled (`ackOn: 'commit'`), its quota of the slots while they are let go when begun.
+ *   lent    several queues, `commit` only: while everything a queue holds is running it borrows from a common pool. All
+ *           queues together hold the slots and two sixteenths for each queue; when all is lent, an unused window comes back,
+ *           or one of the queue that has most to spare (`shared-windows.ts`).
+ *   ahead   while tasks are short: three times the queue's quota of the slots from four tasks a second and slot on, and
+ *           twenty-eight times from eighty on: two batches begun, two settling, half of one coming (`push-pace.ts`). 32 MiB at most.
+ *
+ * Nothing of it is hoarded (`queue-windows.ts`). When messages ahead have waited for a second, or outgrow 32 MiB, their windows are
+ * shut, they go back, and nothing is pushed ahead for two seconds, twice as long each time, up to two minutes. When a message has
+ * waited for two seconds with nothing ahead the queue is paused. A paused queue is pulled from: a take brings what it asks
+ * for, the slots at most. It is pushed again when a take finds it empty or its tasks are short, unless the worker has left
+ * it. A lost channel, a deleted queue or a pause costs its windows and nothing more: they open again as above.
  *
  * Full: a worker whose slots have all been taken for a second leaves its queues, so that no broker pushes messages to it
- * that another worker could run.
+ * that another worker could run. That pauses them.
  */
 export class Flow {
-  readonly #clock: Pick<Clock, 'monotonic'>;
+  /** How many messages a broker may push to this process. */
+  readonly windows: PushWindows;
+  readonly #clock: Pick<Clock, 'monotonic' | 'timer'>;
   readonly #slots: number;
   readonly #mostOvercommit: number;
   readonly #counts: FlowCounts;
-  readonly #budget = new AheadBudget();
+  readonly #messageSize = new MessageSize();
   #averageMs = UNKNOWN_MS;
   #ledgerAskedAt = -Infinity;
   #ledgerHasMore = false;
@@ -96,12 +121,9 @@ export class Flow {
   #fullSince: number | null = null;
   #wasBatchFull = false;
 
-  /** @param hasBroker new messages come from a broker, and the ledger only returns tasks that come back */
-  constructor(
-    clock: Pick<Clock, 'monotonic'>,
-    options: { readonly concurrency: number; readonly hasBroker: boolean },
-    counts: FlowCounts,
-  ) {
+  constructor(clock: Pick<Clock, 'monotonic' | 'timer'>, options: FlowOptions, counts: FlowCounts) {
+    const queues = Object.keys(options.queues).length;
+    this.windows = new PushWindows(clock, { ...options, queues });
     this.#clock = clock;
     this.#slots = options.concurrency;
     this.#mostOvercommit = options.hasBroker ? MOST_OVERCOMMIT : MOST_OVERCOMMIT_OF_LEDGER;
@@ -111,7 +133,7 @@ export class Flow {
   /** How many tasks may be begun for each slot. */
   get overcommit(): number {
     const most = Math.min(this.#mostOvercommit, Math.floor(SLOT_WAIT_MS / this.#averageMs));
-    return Math.max(1, Math.floor(this.#budget.allows(most * this.#slots) / this.#slots));
+    return Math.max(1, Math.floor(this.#within(most * this.#slots) / this.#slots));
   }
 
   /** How many tasks may be begun now; zero or less: none. */
@@ -141,7 +163,7 @@ export class Flow {
   /** How many messages to ask the broker for ahead of need, given how many are at hand. */
   prefetch(atHand: number): number {
     if (this.#averageMs > SHORT_MS) return 0;
-    const target = this.#budget.allows(Math.max(2, this.overcommit) * this.#slots);
+    const target = this.#within(Math.max(2, this.overcommit) * this.#slots);
     return atHand > target / 2 ? 0 : target - atHand;
   }
 
@@ -174,12 +196,16 @@ export class Flow {
   /** A handler has ended, this long after its task was begun. */
   ran(ms: number, bytes: number): void {
     this.#averageMs += (ms - this.#averageMs) * WEIGHT;
-    this.#budget.note(bytes);
+    this.#messageSize.note(bytes);
   }
 
   /** Messages at hand were not begun in time, or nothing is known of the tasks any more. */
   tasksAreLong(): void {
     this.#averageMs = UNKNOWN_MS;
+  }
+
+  #within(count: number): number {
+    return withinBytes(count, this.#messageSize.bytes);
   }
 
   #ledgerQuota(size: number): number {

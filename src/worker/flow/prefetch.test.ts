@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { Demand } from '../../broker/demand.ts';
 import { MemoryBroker } from '../../../test/memory/memory-broker.ts';
 import { makeEnvelopes } from '../../../test/conformance/envelopes.ts';
 import { VirtualTime } from '../../../test/sim/virtual-time.ts';
@@ -15,13 +16,22 @@ async function setup({ isPushing = false, slots = 1 } = {}) {
   const connection = broker.connect();
   await connection.publish(makeEnvelopes(6, { queue: 'q' }));
   const counts = { slots: { used: 0 }, batches: { promised: 0 }, runs: { size: 0, bytes: 0 } };
-  const flow = new Flow(clock, { concurrency: slots, hasBroker: true }, counts);
+  const options = {
+    concurrency: slots,
+    queues: { q: 1 },
+    ackOn: 'commit' as const,
+    hasBroker: true,
+  };
+  const flow = new Flow(clock, options, counts);
   const runtime = { clock, random: { next: () => 0.5, token: () => 't' }, log: silentLogger };
-  const prefetch = new Prefetch(Object.assign(connection, { isPushing }), runtime, flow);
+  const obeyed: unknown[] = [];
+  const pushing = { pushWithin: (demand: Demand) => void obeyed.push(demand) };
+  const source = isPushing ? Object.assign(connection, pushing) : connection;
+  const prefetch = new Prefetch(source, runtime, flow);
   const runShort = (ms: number, bytes = 100): void => {
     for (let run = 0; run < 200; run++) flow.ran(ms, bytes);
   };
-  return { time, broker, prefetch, runShort };
+  return { time, broker, prefetch, runShort, obeyed, flow };
 }
 
 describe('prefetch', () => {
@@ -97,7 +107,8 @@ describe('prefetch', () => {
   });
 
   it('takes no messages early from a broker that pushes', async () => {
-    const { broker, prefetch, runShort } = await setup({ isPushing: true });
+    const { broker, prefetch, runShort, obeyed, flow } = await setup({ isPushing: true });
+    expect(obeyed).toEqual([flow.windows]);
     runShort(15);
     prefetch.ask(QUEUES);
     expect(await prefetch.take(QUEUES, 1)).toHaveLength(1);

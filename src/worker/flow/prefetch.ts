@@ -33,7 +33,7 @@ export class Prefetch {
   readonly #broker: Broker;
   readonly #clock: Clock;
   readonly #keepMs: number;
-  readonly #flow: Pick<Flow, 'prefetch' | 'tasksAreLong'>;
+  readonly #flow: Pick<Flow, 'prefetch' | 'tasksAreLong' | 'windows'>;
   #here: Held[] = [];
   /** The ledger did not take them. */
   #kept: Held[] = [];
@@ -54,7 +54,7 @@ export class Prefetch {
   constructor(
     broker: Broker,
     runtime: Pick<Runtime, 'clock' | 'random' | 'log'>,
-    flow: Pick<Flow, 'prefetch' | 'tasksAreLong'>,
+    flow: Pick<Flow, 'prefetch' | 'tasksAreLong' | 'windows'>,
     dedupMs: number = Infinity,
   ) {
     this.#broker = broker;
@@ -65,11 +65,12 @@ export class Prefetch {
       over: 'the broker gives messages again',
     });
     this.#keepMs = Math.min(LONGEST_KEEP_MS, dedupMs / 2);
+    broker.pushWithin?.(flow.windows);
   }
 
   /** The broker pushes messages to this process. */
   get isPushedTo(): boolean {
-    return this.#broker.isPushing === true;
+    return this.#broker.pushWithin !== undefined;
   }
 
   onReady(queues: readonly string[], hint: () => void): () => void {
@@ -116,7 +117,7 @@ export class Prefetch {
     return [...taken, ...(await this.#broker.take(queues, limit - taken.length))];
   }
 
-  /** Asks for the next batch, while tasks are short. Pushed messages are here already, under limits of their own. */
+  /** Asks for the next batch, while tasks are short. Pushed messages are here already, within their windows. */
   ask(queues: readonly string[]): void {
     if (this.isPushedTo || this.#coming !== null) return;
     const limit = this.#flow.prefetch(this.#here.length);

@@ -1,8 +1,6 @@
-/** The consumer of one queue, one of several that share the process's limit. */
+/** A queue, one of several that share what the process may hold. */
 export interface Borrower {
-  /** Messages it may hold now. */
-  readonly window: number;
-  /** Those that are not running: not taken yet, or not delivered yet. */
+  /** Messages it may hold that are not running: not taken yet, or not delivered yet. */
   readonly spare: number;
   /** Everything it may hold is running. */
   readonly isFull: boolean;
@@ -51,14 +49,14 @@ export class SharedWindows {
   /** The borrower is full, and its queue may have more. */
   ask(borrower: Borrower): void {
     if (this.#free > 0) return this.#lend(borrower);
+    const isWaiting = this.#waiting.has(borrower);
+    this.#waiting.add(borrower);
     const others = [...this.#borrowers].filter(other => other !== borrower);
     const isComing = others.some(other => other.shrink('idle'));
     // Reclaim only once: the messages in the window being shut may run for a while.
-    if (!isComing && !this.#waiting.has(borrower)) {
-      const [richest] = others.toSorted((one, two) => two.spare - one.spare);
-      if (richest && richest.spare >= 2 * this.step) richest.shrink('any');
-    }
-    this.#waiting.add(borrower);
+    if (isComing || isWaiting) return;
+    const [richest] = others.toSorted((one, two) => two.spare - one.spare);
+    if (richest && richest.spare >= 2 * this.step) richest.shrink('any');
   }
 
   giveBack(size: number): void {
