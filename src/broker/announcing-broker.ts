@@ -17,7 +17,7 @@ export function announcing(broker: Broker, announce: Announce | null, renew?: Re
   const { isPushing = false, hasQueues = false } = broker;
   const [reply, silentMs] = [broker.reply?.bind(broker), broker.silentMs?.bind(broker)];
   const [forget, requeue] = [broker.forget?.bind(broker), broker.requeue?.bind(broker)];
-  const blockedBy = broker.blockedBy?.bind(broker);
+  const [blockedBy, revoke] = [broker.blockedBy?.bind(broker), broker.revoke?.bind(broker)];
   return {
     isPushing,
     hasQueues,
@@ -39,6 +39,7 @@ export function announcing(broker: Broker, announce: Announce | null, renew?: Re
     ...(requeue ? { requeue } : {}),
     ...(blockedBy ? { blockedBy } : {}),
     ...(reply ? { reply } : {}),
+    ...(revoke ? { revoke } : {}),
     ...(silentMs ? { silentMs } : {}),
     close: () => broker.close(),
   };

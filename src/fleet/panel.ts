@@ -3,7 +3,7 @@ import type { FleetPlace } from '../broker/fleet.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { safeName } from '../task/names.ts';
 import type { Redact } from '../task/redact.ts';
-import type { ControlRequest } from '../wire/control-message.ts';
+import { isTruthy, type ControlRequest } from '../wire/control-message.ts';
 import type { Worker } from '../worker/worker.ts';
 import type { NodeIdentity } from './event-sender.ts';
 import type { LamportClock } from './lamport-clock.ts';
@@ -119,7 +119,7 @@ export class Panel {
       ['query_task', given => this.#query(given)],
       ['stats', () => this.#stats()],
       ['active_queues', () => Object.keys(worker.queues).map(queueInfo)],
-      ['revoke', given => this.#revoke(given, given['terminate'] === true)],
+      ['revoke', given => this.#revoke(given, isTruthy(given['terminate']))],
       ['terminate', given => this.#revoke(given, true)],
       ['add_consumer', given => this.#addConsumer(given)],
       ['cancel_consumer', given => this.#cancelConsumer(given)],

@@ -145,16 +145,29 @@ export async function callFromPython(
   return { ids, told };
 }
 
-/** A Celery worker on these queues; ready when it says so. */
+/** A Celery worker on these queues; ready when it says so. `node` is its name, where it is asked by name. */
 export async function startCeleryWorker(
   place: CeleryPlace,
   queues: readonly string[],
+  node = 'celery@%h',
 ): Promise<ChildProcess> {
   const quiet = ['--without-gossip', '--without-mingle', '--without-heartbeat'];
   const pool = ['--pool', 'solo', '--loglevel', 'info'];
   const child = spawn(
     celeryPython(),
-    ['-m', 'celery', '-A', 'interop', 'worker', '-Q', queues.join(','), ...pool, ...quiet],
+    [
+      '-m',
+      'celery',
+      '-A',
+      'interop',
+      'worker',
+      '-n',
+      node,
+      '-Q',
+      queues.join(','),
+      ...pool,
+      ...quiet,
+    ],
     { cwd: FOLDER, env: environment(place), stdio: ['ignore', 'pipe', 'pipe'] },
   );
   let output = '';
