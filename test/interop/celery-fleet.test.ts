@@ -113,6 +113,27 @@ describe.each(BROKERS)('a worker on $name', ({ url }) => {
       { name: queue, routing_key: queue, exchange: { name: queue, type: 'direct' } },
     ]);
     expect(await ask(node, 'no_such')).toEqual({ error: "KeyError('no_such')" });
+    const conf = await ask(node, 'conf');
+    expect(conf).toMatchObject({ worker_concurrency: 4, task_queues: [queue] });
+    expect(JSON.stringify(conf)).not.toContain('guest');
+    expect(await ask(node, 'report')).toEqual({
+      ok: expect.stringContaining('outlast:') as string,
+    });
+    const change = (method: string, given: object) => ask(node, method, given);
+    expect(await change('rate_limit', { task_name: 'none', rate_limit: '1/s' })).toEqual({
+      error: 'unknown task',
+    });
+    for (const [method, given, why] of [
+      ['rate_limit', { task_name: 'fleet.a', rate_limit: '1/s' }, 'admission'],
+      ['time_limit', { task_name: 'fleet.a', hard: 5, soft: 1 }, 'timeouts'],
+      ['pool_grow', { n: 1 }, 'concurrency'],
+      ['pool_shrink', { n: 1 }, 'concurrency'],
+      ['pool_restart', { modules: null }, 'Pool restarts not enabled'],
+      ['autoscale', { max: 2, min: 1 }, 'Autoscale not enabled'],
+    ] as const)
+      expect(await change(method, given)).toEqual({
+        error: expect.stringContaining(why) as string,
+      });
   });
 
   it('says what it runs, with the arguments that people may see', async () => {
